@@ -1,5 +1,29 @@
-"""`python -m dpaudit`."""
+"""`python -m dpaudit`, and the command `dpaudit`."""
 
-from dpaudit.cli import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command line.
+
+    While it is imported, a signal ends the process with the exit code of shells: nothing has been
+    written yet. A signal that the caller ignores, as `nohup` does, stays ignored.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    from dpaudit.cli import main as command
+
+    command()
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.config.membership import OwnRecommender, sizes_for
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, foreign
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
@@ -133,9 +133,11 @@ def audit_recommender(
     """Train a recommender by coins, and measure whose data an attacker can tell were used.
 
     Args:
-        model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or
-            object with `fit(interactions, seed)`, see docs/guides/own-models.md.
-        interactions: a sparse matrix of users × items, a data frame, or the path of a file.
+        model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class with
+            `fit(interactions, seed)`, a function that makes such an object, or an object that can
+            be copied, see docs/guides/own-models.md.
+        interactions: a sparse matrix of users × items; a data frame of pandas, polars, Arrow or
+            another library that narwhals reads; or the path of a file.
         settings: parameters of an adapter that is given by name.
         units: what a target is: an interaction, or a user with the whole history.
         observers: who observes the model; by default everyone who sees a served model: `scores`,
@@ -161,6 +163,8 @@ def audit_recommender(
     """
     ratings = given_ratings(interactions)
     made, own = _own(model, settings or {}, claim, predicts_ratings)
+    if made is not None and folder is not None:
+        own["params"] = {"content": _content(made)}
     sizes = sizes_for(ratings, targets, users)
     config = _checked(
         {
@@ -168,7 +172,7 @@ def audit_recommender(
             "recommender": [own],
             "membership": {
                 "units": list(units),
-                "observers": observers and list(observers),
+                "observers": None if observers is None else list(observers),
                 "trainings": trainings,
                 **sizes._asdict(),
             },
@@ -209,10 +213,22 @@ def _own(
     if settings:
         raise ConfigError("settings belong to an adapter that is given by name: remove them")
     made = model if isinstance(model, Trainable) else GivenModel(model, rated)
-    kind = made.model if isinstance(made, GivenModel) else made
-    kind = kind if isinstance(kind, type) else type(kind)
+    kind = made.definition if isinstance(made, GivenModel) else type(made)
     target = f"{kind.__module__}:{kind.__qualname__}"
     return made, {"label": kind.__name__, "target": target, "claim": claim}
+
+
+def _content(made: Trainable) -> str:
+    """Return a digest of what is passed, so that no other model's trainings stand for its own."""
+    import joblib
+
+    with foreign(
+        lambda said: ConfigError(
+            "trainings cannot be kept in the folder, as the model has no lasting identity "
+            f"({said}): give a class or a function of a module, or leave folder out"
+        )
+    ):
+        return str(joblib.hash(made))
 
 
 def _html(table: Table) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from scipy.sparse import coo_array, csr_array
 import dpaudit
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.data.interactions import given_ratings
 from dpaudit.membership import RecommenderAudit
 
 
@@ -191,6 +193,26 @@ def test_finished_trainings_are_kept(tmp_path: Path, found: RecommenderAudit) ->
     assert (tmp_path / "tasks.sqlite").exists()
 
 
+class Faded(Remembers):
+    """A model whose state decides how much it tells."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def fit(self, interactions: csr_array, seed: int) -> Fitted:
+        return Fitted(interactions * self.weight)
+
+
+def test_trainings_of_another_object_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    values = [
+        audited(model, folder=tmp_path).estimate("attack.auc").value
+        for model in (Faded(0), Faded(1), Faded(0))
+    ]
+    assert values == [0.5, 1, 0.5]
+    with pytest.raises(ConfigError, match="the model has no lasting identity"):
+        audited(lambda: Faded(1), folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("interactions", "said"),
     [
@@ -198,6 +220,10 @@ def test_finished_trainings_are_kept(tmp_path: Path, found: RecommenderAudit) ->
         ([1, 2], "give a sparse matrix"),
         (coo_array(([np.nan], ([0], [0]))), "NaN or infinite"),
         (coo_array(np.eye(5)), "too few"),
+        (pd.DataFrame({"user_id": [], "item_id": []}), "the data frame holds no ratings"),
+        (csr_array((50, 40)), "the sparse matrix holds no ratings"),
+        (coo_array(np.ones(5)), "has 1 dimension: give users × items"),
+        (given_ratings(matrix()).only(np.zeros(matrix().nnz, np.bool_)), "the data set holds no"),
     ],
 )
 def test_interactions_that_cannot_be_used_are_one_sentence(interactions: Any, said: str) -> None:
@@ -214,6 +240,32 @@ def test_wrong_arguments_are_refused() -> None:
         audited(gates=[{"metric": "attack.tpr", "max": 10}])
     with pytest.raises(ConfigError, match=r"membership\.trainings = 3"):
         audited(trainings=3)
+    with pytest.raises(ConfigError, match=r"membership\.users = 0"):
+        audited(users=0)
+    with pytest.raises(ConfigError, match=r"membership\.observers"):
+        audited(observers=())
+
+
+class Locked(Remembers):
+    """A model that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def locked() -> Locked:
+    return Locked()
+
+
+def test_an_object_that_cannot_be_copied_is_refused_and_what_makes_it_is_not(
+    found: RecommenderAudit,
+) -> None:
+    with pytest.raises(ConfigError, match=r"Locked cannot be copied .*: give the class, or a func"):
+        audited(Locked())
+    for maker in (Locked, locked):
+        again = audited(maker)
+        assert again.record.measurements[0].estimate == found.record.measurements[0].estimate
+        assert again.record.points[0].model == maker.__name__
 
 
 # Models that show old data, or hardly anything.

@@ -14,7 +14,7 @@ from dpaudit.auditor.measures.base import Found
 from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of, kind_of
 from dpaudit.config.schema import Config
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
@@ -125,6 +125,10 @@ def prepared(
     """Check what a config asks for and read its data; linear algebra has one thread meanwhile.
 
     More threads would change the order of summation, and the workers use all cores.
+
+    Raises:
+        ConfigError: the config cannot be audited.
+        DataError: the data cannot be read, or `ratings` are empty.
     """
     from threadpoolctl import threadpool_limits
 
@@ -133,7 +137,13 @@ def prepared(
     check_waivers(config)
     with nullcontext() if config.defense else threadpool_limits(1):
         progress.stage("reading the data")
-        yield None if config.defense else ratings or load(config.data)
+        if config.defense:
+            yield None
+            return
+        data = load(config.data) if ratings is None else ratings
+        if not len(data):
+            raise DataError("the data hold no ratings: give some")
+        yield data
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,23 +39,29 @@ report_option = click.option(
 )
 
 
-def write_failure(ctx: click.Context, message: str, code: int) -> list[str]:
+def write_failure(
+    ctx: click.Context, message: str, code: int, where: tuple[Path, int] | None = None
+) -> list[str]:
     """Write to each CI report of a command that it has no result.
 
     Args:
         ctx: the context of the command or of its group.
         message: why, in one sentence.
         code: the exit code.
+        where: the file that is to blame and its line; None for the first of the config.
 
     Returns:
         What could not be written, as sentences.
     """
+    from dpaudit.config.origin import shown
     from dpaudit.reports.ci import Failure
 
     problems = []
     for name, target, report in _asked(ctx):
         try:
             failure = Failure(message, code, _about(ctx.meta[_COMMAND].params))
+            if where is not None:
+                failure = replace(failure, path=shown(where[0]), line=where[1])
             deliver([(target, report.failed(failure))])
         except Exception as error:  # a plug-in may raise anything
             problems.append(f"the failure cannot be written to report {name!r}: {error}")

@@ -43,9 +43,9 @@ _MANY = 200_000
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of ratings or interactions (text or Parquet), whose layout is guessed.  "
-    "[default: synthetic]",
+    type=click.Path(path_type=Path),
+    help="A file of ratings or interactions (text or Parquet, also a folder of Parquet files), "
+    "whose layout is guessed.  [default: synthetic]",
 )
 @click.option(
     "--columns",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -75,7 +76,11 @@ class _Group(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
         with stoppable():
-            return super().main(*args, **options)
+            try:
+                return super().main(*args, **options)
+            except SystemExit as error:  # click's code for an interrupt is that of a failed gate
+                stopped = Stopped.of(error)
+                raise SystemExit(stopped.code if stopped else error.code) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -96,7 +101,7 @@ class _Group(click.Group):
             end = _end(ctx, error)
             told = [end.message]
             if end.written is not None:
-                told += write_failure(ctx, end.written or end.message, end.code)
+                told += write_failure(ctx, end.written or end.message, end.code, end.where)
             for line in told:
                 click.echo(f"dpaudit: {_shown(line)}", err=True)
             ctx.exit(end.code)
@@ -109,23 +114,27 @@ class _End(NamedTuple):
         message: why, in one sentence.
         code: the exit code, which no report changes.
         written: what CI reports say instead; None if they are written already.
+        where: the file that is to blame and its line, if they are known.
     """
 
     message: str
     code: int
     written: str | None = ""
+    where: tuple[Path, int] | None = None
 
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
+    if stopped := Stopped.of(error):  # first, as code may make other errors of it
+        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
-    if isinstance(error, ConfigError | InputError):
+    if isinstance(error, ConfigError):
+        return _End(str(error), USER_ERROR, where=error.where)
+    if isinstance(error, InputError):
         return _End(str(error), USER_ERROR)
     if isinstance(error, DpauditError):
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
         return _End(str(error), code, _UNSAID)
-    if stopped := Stopped.of(error):
-        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, click.Abort):
         said = "the input ended before the question was answered: give the option that answers it"
         return _End(f"{said} (see --help)", USER_ERROR)

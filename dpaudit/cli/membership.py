@@ -44,7 +44,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
     "--features-in",
     type=_file,
     help="Features of the members that the model never saw (csv or npy), to test whether members "
-    "and non-members are alike.",
+    "and non-members are alike. The first row of a csv is a header if it holds a word.",
 )
 @click.option("--features-out", type=_file, help="The same features of the non-members.")
 @click.option(

@@ -66,6 +66,9 @@ class Reporter(Progress):
         self._started: float | None = None
         self._shown: int | None = None
         self._total = self._done = self._known = 0
+        # Trials, and the seconds that they took, without what a stage begins with: it compiles.
+        self._paced, self._spent = 0, 0.0
+        self._advanced: float | None = None
         self._stage = self._workers = ""
         self._ended, self._lock = Event(), Lock()
         self._bar = RichProgress(
@@ -113,13 +116,17 @@ class Reporter(Progress):
 
     def stage(self, text: str) -> None:
         """Set the name of the current stage."""
-        self._stage = plain(text)
+        self._stage, self._advanced = plain(text), None
         self._bar.update(self._task, description=self._stage)
         self._line()
 
     def advance(self, trials: int) -> None:
         """Add finished trials."""
         self._done += trials
+        before, self._advanced = self._advanced, self._clock()
+        if before is not None:
+            self._paced += trials
+            self._spent += self._advanced - before
         self._bar.advance(self._task, trials)
         self._line()
 
@@ -177,8 +184,10 @@ class Reporter(Progress):
         yield f"{duration(now - self._created)} elapsed"
         if self._done:
             rate = self._done / max(now - (self._started or self._created), 1e-3)
-            if self._total > self._done:
-                yield f"about {duration((self._total - self._done) / rate)} left"
+            if self._total > self._done and self._paced:
+                waited = 0.0 if self._advanced is None else now - self._advanced
+                each = (self._spent + waited) / self._paced
+                yield f"about {duration((self._total - self._done) * each)} left"
             yield f"{number(rate)}/s"
         if self._total and self._known:
             yield f"{self._known} more were stored"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,9 @@ def read_scores(path: Path) -> Scores:
 
 
 def read_features(path: Path) -> NDArray[Any]:
-    """Read a table of numbers from a npy file, or a csv file with a header.
+    """Read a table of numbers from a npy file, or a csv file.
+
+    The first row of a csv file is a header unless all of its fields are numbers.
 
     Raises:
         DataError: the file cannot be read, or holds something else.
@@ -61,13 +64,16 @@ def read_features(path: Path) -> NDArray[Any]:
         if path.suffix == ".npy":
             found = np.array(_array(path), np.float64)
         else:
-            found = pd.read_csv(path).to_numpy(np.float64)
+            text = read_text(path, _LARGEST).removeprefix("\ufeff")
+            first = text.partition("\n")[0].split(",")
+            header = None if all(map(_is_number, first)) else 0
+            found = pd.read_csv(io.StringIO(text), header=header).to_numpy(np.float64)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except (ValueError, EOFError) as error:
         raise DataError(
-            f"{path} must be a table of numbers ({str(error).partition('. ')[0]}): give a csv with "
-            "a header, or npy"
+            f"{path} must be a table of numbers ({str(error).partition('. ')[0]}): give a csv, "
+            "whose first row may name the columns, or npy"
         ) from error
     return found if found.ndim == 2 else found.reshape(len(found), -1)
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 import click
 
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 # Where a command leaves in click's context what it keeps.
 _KEPT = f"{__name__}.kept"
+# Code out of which no exception is raised: an import may turn it into another one, and C drops
+# what callbacks, finalizers and weak references raise. LLVM calls back after long compilations.
+_CLOSED = frozenset({"importlib", "llvmlite", "weakref", "_weakrefset"})
+# Seconds between two looks at whether such code has ended, and the most to wait for that.
+_LOOK, _LONGEST = 0.02, 5.0
 
 
 class Stopped(KeyboardInterrupt):
@@ -30,11 +37,15 @@ class Stopped(KeyboardInterrupt):
 
     @classmethod
     def of(cls, error: BaseException) -> Stopped | None:
-        """Return the signal behind an error; None if there is none."""
-        cause = error.__context__ if isinstance(error, click.Abort) else error
-        if isinstance(cause, cls):
-            return cause
-        return cls() if isinstance(cause, KeyboardInterrupt) else None
+        """Return the signal behind an error, if code made one of it; None if there is none."""
+        cause: BaseException | None = error
+        seen = set[int]()
+        while cause is not None and id(cause) not in seen:
+            if isinstance(cause, KeyboardInterrupt):
+                return cause if isinstance(cause, cls) else cls()
+            seen.add(id(cause))
+            cause = cause.__cause__ or cause.__context__
+        return None
 
     @property
     def code(self) -> int:
@@ -56,16 +67,17 @@ class Stopped(KeyboardInterrupt):
 def stoppable() -> Iterator[None]:
     """Raise `Stopped` in the main thread at the first signal; a second ends the process at once.
 
-    A signal that the caller ignores, as `nohup` does, stays ignored.
+    It is raised once the code that runs lets an exception through. A signal that the caller
+    ignores, as `nohup` does, stays ignored.
     """
     heard = [each for each in _WORDS if signal.getsignal(each) is not signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
         heard = []
 
-    def stop(number: int, _: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         for each in heard:
             signal.signal(each, signal.SIG_DFL)
-        raise Stopped(number)
+        _raise(Stopped(number), frame, time.monotonic() + _LONGEST)
 
     before = {each: signal.signal(each, stop) for each in heard}
     try:
@@ -74,6 +86,24 @@ def stoppable() -> Iterator[None]:
         for each, handler in before.items():
             if signal.getsignal(each) is stop:  # else the process is ending, at once if asked again
                 signal.signal(each, handler)
+
+
+def _raise(stopped: Stopped, frame: FrameType | None, latest: float) -> None:
+    """Raise an exception, or look again later if the code that runs is closed to it."""
+    if sys.platform == "win32" or not _closed(frame) or time.monotonic() > latest:
+        raise stopped
+    signal.signal(signal.SIGALRM, lambda _, now: _raise(stopped, now, latest))
+    signal.setitimer(signal.ITIMER_REAL, _LOOK)
+
+
+def _closed(frame: FrameType | None) -> bool:
+    """Whether a frame, or one that called it, is closed to exceptions."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] in _CLOSED or frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def keeps_tasks(ctx: click.Context, store: Path, *, fresh: bool) -> None:

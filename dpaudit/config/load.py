@@ -27,6 +27,7 @@ from dpaudit.record.waivers import Waiver
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
 _KEY = re.compile(r"\w+(\.\w+)+")
+_AT = re.compile(r"\(at line (\d+), column \d+\)$")
 FILES = ("dpaudit.toml", "pyproject.toml")
 T = TypeVar("T", bound=BaseModel)
 
@@ -94,8 +95,9 @@ def load(
     except WrongConfigError as error:
         blamed = [option.said for option in to_blame(error, options, attempt)]
         many = "options" if len(blamed) > 1 else "option"
-        where = f"the {many} {' and '.join(blamed)}" if blamed else _line(path, text, error)
-        raise ConfigError(f"{where}: {error}") from error
+        if not blamed:
+            raise _located(path, text, error) from error
+        raise ConfigError(f"the {many} {' and '.join(blamed)}: {error}") from error
 
 
 def load_policy(path: Path) -> tuple[list[Gate], Origin]:
@@ -127,7 +129,7 @@ def _only_tables(path: Path, kind: type[T]) -> tuple[T, str]:
     try:
         return _valid(kind, values), text
     except WrongConfigError as error:
-        raise ConfigError(f"{_line(path, text, error)}: {error}") from error
+        raise _located(path, text, error) from error
 
 
 def _origin(path: Path, text: str, config: Config) -> Origin:
@@ -141,7 +143,8 @@ def _origin(path: Path, text: str, config: Config) -> Origin:
 
 def _read(path: Path) -> str:
     try:
-        return read_text(path, _LARGEST)
+        # Editors on Windows put a byte-order mark before the first line.
+        return read_text(path, _LARGEST).removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -154,7 +157,9 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+        said = _AT.search(str(error))
+        line = int(said[1]) if said else text.count("\n") + 1  # else at the end of the file
+        raise ConfigError(f"{path} is not valid TOML: {error}").at(path, line) from error
     _check_depth(str(path), values)
     return values
 
@@ -232,10 +237,10 @@ def _place(message: str) -> tuple[int | str, ...]:
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
-def _line(path: Path, text: str, error: WrongConfigError) -> str:
-    """Return the line of the file at which a config is wrong, if it is known."""
+def _located(path: Path, text: str, error: WrongConfigError) -> ConfigError:
+    """Return an error that names the file, and the line at which it is wrong if that is known."""
     line = line_of(text, error.place) if error.place else None
-    return f"{path}{f', line {line}' if line else ''}"
+    return ConfigError(f"{path}{f', line {line}' if line else ''}: {error}").at(path, line)
 
 
 def _fields(root: type[BaseModel], loc: Sequence[int | str]) -> Sequence[str]:

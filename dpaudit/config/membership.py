@@ -305,7 +305,7 @@ def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | No
     share = max(_FEWEST, len(ratings) // 20)
     active = int((np.diff(ratings.by_user.start) > 0).sum())
     targets = min(2500, share) if interactions is None else interactions
-    others = users or max(_FEWEST, min(300, active // 3))
+    others = max(_FEWEST, min(300, active // 3)) if users is None else users
     rates = default_rates(max(_FEWEST, targets), max(_FEWEST, others))
     return Sizes(targets, others, min(1000, share), rates)
 

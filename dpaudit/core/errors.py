@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
 
 # The most characters of a third-party error message that are shown.
 _SHOWN = 300
@@ -18,7 +20,18 @@ class DpauditError(Exception):
 
 
 class ConfigError(DpauditError):
-    """A config, an option or a hyper-parameter that cannot be used."""
+    """A config, an option or a hyper-parameter that cannot be used.
+
+    Attributes:
+        where: the file that is to blame and its line, from 1; None if it is unknown.
+    """
+
+    where: tuple[Path, int] | None = None
+
+    def at(self, path: Path, line: int | None) -> Self:
+        """Set where, by default the first line, and return the error."""
+        self.where = path, line or 1
+        return self
 
 
 class DataError(DpauditError):

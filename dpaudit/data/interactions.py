@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from dpaudit.core.errors import DataError
+from dpaudit.data.frames import frame_table, numbered
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import columns_of, source_of
+from dpaudit.data.sniff import source_of
 
 
 def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> csr_array:
@@ -46,39 +47,40 @@ def given_ratings(interactions: Any) -> Ratings:
     """Return ratings from what a Python program passes.
 
     Args:
-        interactions: ratings; a sparse matrix of users × items; a pandas data frame whose columns
-            are named as in a file of interactions; or the path of such a file.
+        interactions: ratings; a sparse matrix of users × items; a data frame of pandas, polars,
+            Arrow or another library, whose columns are named as in a file of interactions; or the
+            path of such a file.
 
     Raises:
-        DataError: it is none of these, or its columns or values cannot be used.
+        DataError: it is none of these or empty, or its columns or values cannot be used.
     """
-    if isinstance(interactions, Ratings):
-        return interactions
     if isinstance(interactions, str | Path):
         return load(source_of(Path(interactions)))
-    if issparse(interactions):
-        entries = coo_array(interactions)
-        users, items = entries.coords
-        return _valued(users, items, entries.data, entries.shape)
-    if hasattr(interactions, "columns"):
-        return _of_frame(interactions)
-    raise DataError(
-        f"interactions are {type(interactions).__name__}: give a sparse matrix of users and items, "
-        "a data frame, or the path of a file"
-    )
+    if isinstance(interactions, Ratings):
+        ratings, name = interactions, "the data set"
+    elif issparse(interactions):
+        ratings, name = _of_matrix(coo_array(interactions)), "the sparse matrix"
+    else:
+        table = frame_table(interactions)
+        if table is None:
+            raise DataError(
+                f"interactions are {type(interactions).__name__}: give a sparse matrix of users "
+                "and items, a data frame, or the path of a file"
+            )
+        ratings, name = _valued(*numbered(table)), table.path
+    if not len(ratings):
+        raise DataError(f"{name} holds no ratings: give some")
+    return ratings
 
 
-def _of_frame(frame: Any) -> Ratings:
-    import pandas as pd
-
-    columns = columns_of("the data frame", list(map(str, frame.columns)))
-    users, user_ids = pd.factorize(frame[columns["user"]], sort=True)
-    items, item_ids = pd.factorize(frame[columns["item"]], sort=True)
-    if (users < 0).any() or (items < 0).any():
-        raise DataError("the data frame has rows without a user or an item: leave them out")
-    rating = columns.get("rating")
-    values = np.ones(len(frame)) if rating is None else frame[rating].to_numpy(np.float64)
-    return _valued(users, items, values, (len(user_ids), len(item_ids)))
+def _of_matrix(entries: coo_array) -> Ratings:
+    if entries.ndim != 2:
+        raise DataError(
+            f"the sparse matrix has {entries.ndim} dimension{'s' * (entries.ndim > 1)}: give users "
+            "× items"
+        )
+    users, items = entries.coords
+    return _valued(users, items, entries.data, entries.shape)
 
 
 def _valued(users: Any, items: Any, values: Any, shape: tuple[int, ...]) -> Ratings:

@@ -10,8 +10,10 @@ from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.readers.binary import parquet_names
+from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
-from dpaudit.data.readers.load import check_file, unreadable
+from dpaudit.data.readers.load import check_file, check_files, unreadable
 from dpaudit.data.readers.pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
 from dpaudit.data.sniff_names import meanings_of
@@ -75,7 +77,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
 
     Args:
         path: a text file with a row for each interaction, perhaps packed by gzip, or a Parquet
-            file.
+            file or a folder of them.
         stated: what is known of it.
 
     Raises:
@@ -84,6 +86,9 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
     """
     stated = stated or Stated()
     try:
+        if path.is_dir():
+            check_files(path, "the path")
+            return _parquet(path, stated)
         check_file(path, "the path", "interactions")
         head = next(pieces(path, stated.encoding), b"")
     except OSError as error:
@@ -126,17 +131,11 @@ def columns_of(where: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def _parquet(path: Path, stated: Stated) -> Sniffed:
-    try:
-        from pyarrow.parquet import read_schema
-    except ImportError as error:
-        raise DataError(
-            f"{place(path)} is a Parquet file: python -m pip install 'dpaudit[parquet]'"
-        ) from error
-    try:
-        names = read_schema(path).names
-    except (OSError, ValueError) as error:
-        raise DataError(f"{place(path)} cannot be read as Parquet: {error}") from error
-    return _found(path, {"format": "parquet"}, "Parquet", names, stated)
+    words = "Parquet"
+    if path.is_dir():
+        count = len(parquet_files(path))
+        words = f"{count} Parquet file{'s' * (count > 1)}"
+    return _found(path, {"format": "parquet"}, words, parquet_names(path), stated)
 
 
 def _records(path: Path, head: bytes, stated: Stated) -> Sniffed:

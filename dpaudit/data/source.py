@@ -76,7 +76,8 @@ class DataSource(BaseModel):
 
     Attributes:
         format: the layout of the file, or `synthetic` for generated ratings.
-        path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
+        path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`, or a folder
+            of files of one `parquet` table; `${NAME}`
             stands for an environment variable whose name begins with `DPAUDIT_` or is listed in
             `DPAUDIT_ALLOW_ENV`, and is replaced on loading.
         delimiter: the separator of fields in a delimited file, or `blanks` for any number of spaces

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Literal, Self
 
-from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign, said
 from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result
 
@@ -108,10 +108,9 @@ class Shared:
 
     def save(self, folder: Path, number: int) -> None:
         """Write the function for processes of this machine, which then read it from there."""
-        import cloudpickle
-
+        pickled = pickle.dumps((sys.path, _pickled(self.work)))
         self._file = folder / f"{number}.pickle"
-        self._file.write_bytes(pickle.dumps((sys.path, cloudpickle.dumps(self.work))))
+        self._file.write_bytes(pickled)
 
     def clean(self) -> None:
         """Delete the file if no task needs it any more."""
@@ -121,9 +120,19 @@ class Shared:
     def __reduce__(self) -> Any:
         if self._file is not None:
             return _from_file, (str(self._file),)
-        import cloudpickle
+        return _from_bytes, (_pickled(self.work),)
 
-        return _from_bytes, (cloudpickle.dumps(self.work),)
+
+def _pickled(work: Callable[[Any], Result]) -> bytes:
+    import cloudpickle
+
+    with foreign(
+        lambda said: ConfigError(
+            f"what is audited cannot be sent to other processes ({said}): make such objects where "
+            "they are used, as in fit, or take threads (--workers N)"
+        )
+    ):
+        return cloudpickle.dumps(work)
 
 
 @functools.lru_cache(maxsize=2)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, RunError, foreign
+from dpaudit.core.errors import ConfigError, RunError, foreign, said
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
@@ -311,8 +311,13 @@ def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
     Raises:
         ConfigError: the library refuses an argument.
     """
-    with foreign(
-        lambda said: ConfigError(f"{name} refuses its settings ({said}): correct params.settings")
+    with (
+        foreign(
+            lambda said: ConfigError(
+                f"{name} refuses its settings ({said}): correct params.settings"
+            )
+        ),
+        _importing(name),
     ):
         # Copies: a library may change a table or a list that it is given.
         return factory(**deepcopy(arguments))
@@ -326,9 +331,25 @@ def taken(factory: Callable[..., Any], /, **offered: Any) -> dict[str, Any]:
 
 @contextmanager
 def trained(name: str) -> Iterator[None]:
-    """Convert a library's exceptions into a `RunError` that names the adapter."""
-    with foreign(lambda said: RunError(f"{name} failed to train ({said})")):
+    """Convert a library's exceptions into an error that names the adapter.
+
+    Raises:
+        ConfigError: the library lacks a module that it imports only now.
+        RunError: it raises anything else.
+    """
+    with foreign(lambda said: RunError(f"{name} failed to train ({said})")), _importing(name):
         yield
+
+
+@contextmanager
+def _importing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            f"{name} needs a module that cannot be imported ({said(error)}): install it beside "
+            "dpaudit, or choose another model"
+        ) from error
 
 
 @contextmanager

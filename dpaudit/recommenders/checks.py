@@ -96,12 +96,35 @@ def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDAr
     try:
         array = np.asarray(found)
     except ValueError as error:
-        raise RunError(f"{name} have rows of different lengths: return an array") from error
+        raise RunError(
+            f"{name} have rows of different lengths, and shape {shape} was asked: "
+            f"{_remedy((shape[0], 0), shape)}"
+        ) from error
+    if array.dtype == object and array.shape != shape:  # such as None or a sparse matrix
+        raise RunError(
+            f"{name} are of type {type(found).__name__}: return an array of shape {shape}"
+        )
     if array.shape != shape:
         raise RunError(
-            f"{name} have shape {array.shape}, and {shape} was asked: return one row for each"
+            f"{name} have shape {array.shape}, and {shape} was asked: {_remedy(array.shape, shape)}"
         )
     if array.dtype.kind not in kinds:
         wanted = "numbers" if "f" in kinds else "whole numbers"
         raise RunError(f"{name} have type {array.dtype}: return {wanted}")
     return array
+
+
+def _remedy(found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Say what to return instead of scores `(n,)` or lists `(n, k)` of another shape."""
+    if len(wanted) == 1:
+        if found in {(*wanted, 1), (1, *wanted)}:
+            return "return one dimension, as .ravel() does"
+        return f"return one score for each of the {wanted[0]} pairs of users[i] and items[i]"
+    rows, k = wanted
+    if len(found) == 3:
+        return "return the ids alone, without their scores"
+    if len(found) != 2 or found[0] != rows:
+        return f"return one list of k = {k} items for each of the {rows} users that are asked"
+    if found[1] < k:
+        return f"fill up shorter lists with -1 to k = {k}"
+    return f"cut the lists to k = {k}"

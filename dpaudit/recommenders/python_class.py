@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -160,8 +161,8 @@ class GivenModel(_Own):
     """Train a class, or copies of an object, that a Python program passes.
 
     Attributes:
-        model: a class that can be called without arguments, or an object with `fit`; as in
-            `PythonClass`.
+        model: a class or a function that makes an object and can be called without arguments, or
+            an object with `fit`, of which each training has a copy; as in `PythonClass`.
         predicts_ratings: whether scores are predicted ratings.
     """
 
@@ -169,19 +170,29 @@ class GivenModel(_Own):
     predicts_ratings: bool = False
 
     @property
+    def definition(self) -> Any:
+        """The class of the objects, or the function that makes them."""
+        makes = isinstance(self.model, type | FunctionType | MethodType)
+        return self.model if makes else type(self.model)
+
+    @property
     def _name(self) -> str:
-        kind = self.model if isinstance(self.model, type) else type(self.model)
-        return kind.__qualname__
+        return self.definition.__qualname__
 
     @property
     def _module(self) -> str:
-        kind = self.model if isinstance(self.model, type) else type(self.model)
-        return kind.__module__
+        return self.definition.__module__
 
     def _made(self) -> Any:
-        if isinstance(self.model, type):
+        if self.model is self.definition:
             return built(self._name, self.model)
-        return copy.deepcopy(self.model)
+        with foreign(
+            lambda said: ConfigError(
+                f"{self._name} cannot be copied for each training ({said}): give the class, or a "
+                "function that makes the object"
+            )
+        ):
+            return copy.deepcopy(self.model)
 
 
 @dataclass(frozen=True, eq=False)

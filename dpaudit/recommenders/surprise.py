@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
@@ -14,6 +15,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
+from dpaudit.core.errors import RunError
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
@@ -108,13 +110,31 @@ class Surprise(Recommender):
         quiet = taken(factory, verbose=False, cache_ratings=True)
         chosen = {**quiet, **self.settings, **taken(factory, random_state=seed)}
         model = built(f"surprise ({self.model})", partial(_made, factory), **chosen)
-        with trained(f"surprise ({self.model})"), warnings.catch_warnings():
+        with trained(f"surprise ({self.model})"), self._dividing(), warnings.catch_warnings():
             # Some algorithms take the mean of a user without ratings, and never use it.
             warnings.filterwarnings("ignore", category=RuntimeWarning)
             model.fit(_trainset(library, interactions, self.model))
             if self.model in {"SVD", "SVDpp", "NMF", "BaselineOnly"}:
                 return _factors(model, interactions)
             return _Estimates(interactions, model, library.PredictionImpossible)
+
+    @contextmanager
+    def _dividing(self) -> Iterator[None]:
+        """Say which ratings Surprise divides by zero for."""
+        options = self.settings.get("sim_options")
+        measure = options.get("name") if isinstance(options, Mapping) else None
+        try:
+            yield
+        except ZeroDivisionError as error:
+            why = "ratings that are all 0 or all the same leave it nothing to divide by: drop such "
+            remedy = "users and items, or choose another model"
+            if measure == "cosine":
+                why = "a user or item whose ratings are all 0 has no cosine: set sim_options.name "
+                remedy = "to 'msd' or 'pearson', or shift the ratings"
+            elif measure is not None:
+                why = f"ratings that are all the same have no {measure}: set sim_options.name "
+                remedy = "to 'msd'"
+            raise RunError(f"surprise ({self.model}) divides by zero: {why}{remedy}") from error
 
 
 def _made(factory: Callable[..., Any], /, **chosen: Any) -> Any:

@@ -110,11 +110,13 @@ class Failure:
         message: why, in one sentence.
         exit_code: the exit code of the command.
         path: the config, or what else the command was about.
+        line: the line of that file that is to blame, from 1.
     """
 
     message: str
     exit_code: int
     path: str
+    line: int = 1
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
 
 def failed_run(failure: Failure) -> Run:
     """Return what CI services show of a command that ended without a result."""
-    place = PlaceRecord(path=failure.path, line=1)
+    place = PlaceRecord(path=failure.path, line=failure.line)
     check = Check("run", "run", rules.STOPPED, "error", failure.message, place)
     return Run(
         outcome="error",

@@ -40,6 +40,13 @@ def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
 
 
+def test_no_ratings_are_not_replaced_by_those_of_the_config() -> None:
+    config = Config.model_validate(BASE)
+    ratings = load(config.data)
+    with pytest.raises(DataError, match="the data hold no ratings"):
+        run_audit(config, ratings=ratings.only(ratings.user < 0))
+
+
 def numbers(result: AuditResult) -> str:
     return json.dumps(result.model_dump(mode="json", exclude={"timing"}))
 

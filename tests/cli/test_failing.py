@@ -215,3 +215,22 @@ def test_a_killed_run_leaves_no_older_result(config: Path) -> None:
     assert ci_reports.junit(Path("junit.ci").read_text()) == {"run": "error"}
     run = ci_reports.sarif(Path("sarif.ci").read_text())
     assert "has not finished" in json.dumps(run["invocations"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("seed = 1\n[data]\npath = \n", 3),
+        ("seed = 1\n[data", 2),
+        ("seed = 1\n\n[audit]\ntrials = 0\n", 4),
+    ],
+)
+def test_a_wrong_config_is_annotated_at_its_line(config: Path, text: str, line: int) -> None:
+    config.write_text(text)
+    result = call("run", config, "--report", "github=-", *stale("sarif", "gitlab"))
+    assert result.exit_code == 2
+    [found] = ci_reports.github(result.stdout)
+    assert (found.properties["file"], found.properties["line"]) == ("audit.toml", str(line))
+    [issue] = ci_reports.gitlab(Path("gitlab.ci").read_text())
+    assert issue["location"]["lines"]["begin"] == line
+    assert f'"startLine": {line}' in Path("sarif.ci").read_text()

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
+from dpaudit.cli.scores import read_features
 
 
 @pytest.fixture
@@ -87,3 +88,21 @@ def test_wrong_input_is_one_sentence(files: Path) -> None:
     assert found.exit_code == 2
     assert "bad.csv must be a table of numbers" in found.output
     assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("1,2\n3,4\n", [[1, 2], [3, 4]]),
+        ("\ufeff1.5,-2e3\n", [[1.5, -2000]]),
+        ("x,y\n1,2\n", [[1, 2]]),
+        ("1,y\n3,4\n", [[3, 4]]),
+        ("7\n8\n", [[7], [8]]),
+    ],
+)
+def test_a_first_row_of_numbers_is_no_header(
+    tmp_path: Path, text: str, rows: list[list[float]]
+) -> None:
+    path = tmp_path / "features.csv"
+    path.write_text(text, encoding="utf-8")
+    assert read_features(path).tolist() == rows

@@ -42,12 +42,27 @@ def test_lines_come_soon_then_by_tenths_and_half_minutes(
     rest = "400 more were stored, 2 threads"
     assert lines(capsys) == [
         "m: utility: 0 of 1000 trials (0 %), 10 s elapsed, 2 threads",
-        f"m: utility: 126 of 600 trials (21 %), 14 s elapsed, about 15 s left, 31.5/s, {rest}",
-        f"m: utility: 132 of 600 trials (22 %), 44 s elapsed, about 2 min 1 s left, 3.88/s, {rest}",
-        f"m: utility: 192 of 600 trials (32 %), 50 s elapsed, about 1 min 25 s left, 4.8/s, {rest}",
+        f"m: utility: 126 of 600 trials (21 %), 14 s elapsed, about 21.5 s left, 31.5/s, {rest}",
+        "m: utility: 132 of 600 trials (22 %), 44 s elapsed, about 3 min 34 s left, 3.88/s, "
+        f"{rest}",
+        f"m: utility: 192 of 600 trials (32 %), 50 s elapsed, about 2 min 1 s left, 4.8/s, {rest}",
         f"m: utility: 600 of 600 trials (100 %), 1 min 0 s elapsed, 12/s, {rest}",
         f"done: 600 of 600 trials (100 %), 1 min 0 s elapsed, 12/s, {rest}",
     ]
+
+
+def test_compilation_is_left_out_of_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Reporter(clock=clock) as reporter:
+        reporter.start(100)
+        for stage, begin in (("first", 0), ("second", 50)):
+            reporter.stage(stage)
+            # The first task compiles for half a minute, and the others take three seconds each.
+            for second in (31, 34, 37, 40, 43):
+                clock.now = begin + second
+                reporter.advance(10)
+    times = [line.partition("about ")[2].partition(" left")[0] for line in lines(capsys)]
+    assert times == ["", "", "24 s", "21 s", "18 s", "15 s", "12 s", "9 s", "6 s", "3 s", "", ""]
 
 
 def test_a_long_task_is_seen_to_run(

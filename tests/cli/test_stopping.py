@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
 import pytest
 from click.testing import CliRunner
 
-from dpaudit.cli import main
+from dpaudit.cli import main, stopping
 from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.execution.store import count
 
@@ -221,6 +223,94 @@ def test_a_signal_is_an_interrupt_with_its_own_code() -> None:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def closed_import(folder: Path) -> None:
+    text = "import signal; signal.raise_signal(signal.SIGTERM); whole = True"
+    (folder / "asks_to_stop.py").write_text(text, encoding="utf-8")
+    importlib.import_module("asks_to_stop")
+
+
+class Finalized:
+    """Asks to stop where an exception would be lost."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def closed_finalizer(_: Path) -> None:
+    del [Finalized()][:]
+
+
+def closed_callback(_: Path) -> None:
+    import ctypes
+
+    names: dict[str, Any] = {"__name__": "llvmlite.binding.executionengine"}
+    code = "import signal\ndef notify():\n    signal.raise_signal(signal.SIGTERM)"
+    exec(code, names)  # noqa: S102
+    ctypes.CFUNCTYPE(None)(names["notify"])()
+
+
+@pytest.mark.parametrize("closed", [closed_import, closed_finalizer, closed_callback])
+def test_a_signal_waits_for_code_that_is_closed_to_exceptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: Callable[[Path], None]
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    ended = False
+
+    def run() -> None:
+        nonlocal ended
+        closed(tmp_path)
+        ended = True
+        time.sleep(10)
+
+    with pytest.raises(Stopped) as caught, stoppable():
+        run()
+    assert ended
+    assert caught.value.code == 143
+    if closed is closed_import:
+        assert sys.modules.pop("asks_to_stop").whole
+
+
+def test_a_signal_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "_LONGEST", 0.1)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import signal, time; signal.raise_signal(signal.SIGTERM); time.sleep(10)"
+    (tmp_path / "never_ends.py").write_text(text, encoding="utf-8")
+    with pytest.raises(Stopped), stoppable():
+        importlib.import_module("never_ends")
+
+
+def test_a_signal_is_known_behind_the_error_that_code_makes_of_it() -> None:
+    class Attribute:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Stopped(signal.SIGTERM)
+
+    with pytest.raises((RuntimeError, Stopped)) as caught:
+        type("Owner", (), {"attribute": Attribute()})
+    stopped = Stopped.of(caught.value)
+    assert stopped is not None
+    assert stopped.code == 143
+    assert Stopped.of(RuntimeError()) is None
+
+
+@pytest.mark.parametrize("module", ["dpaudit.cli", "click", "dpaudit.cli.stopping"])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_command_that_is_still_imported(
+    module: str, number: signal.Signals
+) -> None:
+    code = f"""
+import os, sys
+def hook(event, words):
+    if event == "import" and words[0] == {module!r}:
+        os.kill(os.getpid(), {number:d})
+sys.addaudithook(hook)
+from dpaudit.__main__ import main
+main()
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (128 + number, "")
 
 
 def test_what_the_caller_ignores_stays_ignored() -> None:

@@ -41,6 +41,13 @@ def refused(folder: Path, text: str, *overrides: str) -> str:
     return message
 
 
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path, "\ufeffseed = 7\n[model]\nepsilon = -1\n")
+    with pytest.raises(ConfigError, match=r"audit\.toml, line 3: "):
+        config_file.load(path)
+    assert config_file.load(write(tmp_path, "\ufeffseed = 7\n")).seed == 7
+
+
 def test_defaults_are_filled_in(tmp_path: Path) -> None:
     config = config_file.load(write(tmp_path, SMALL))
     assert config.seed == 3
@@ -382,6 +389,13 @@ def test_a_config_of_trained_models_survives_its_record() -> None:
         ("epsilon", pair, epsilon) for epsilon in (1.0, 2.0) for pair in labels
     ]
     assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_an_error_in_a_policy_knows_its_file_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "\n[[gate]\n", "policy.toml")
+    with pytest.raises(ConfigError, match="is not valid TOML") as caught:
+        config_file.load_policy(path)
+    assert caught.value.where == (path, 2)
 
 
 def test_a_policy_holds_gates_only(tmp_path: Path) -> None:

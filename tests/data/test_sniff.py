@@ -235,7 +235,7 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         (b"user,item,rating\nus\xe9,1,2\nbob,1,3\n", "line 2: the byte 0xe9 is not UTF-8"),
         (gzip.compress(CSV.encode(), mtime=0)[:-9], "is not a complete gzip file"),
         (" ".join("12345" * 4) + "\n" + " ".join("54321" * 4), "has 20 columns and no header"),
-        (b"PAR1 and no more", "cannot be read as Parquet"),
+        (b"PAR1 and no more", "is not a readable parquet file"),
     ],
 )
 def test_what_cannot_be_guessed_is_one_sentence(
@@ -249,5 +249,5 @@ def test_what_cannot_be_guessed_is_one_sentence(
 def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.csv does not exist: correct the path"):
         source_of(tmp_path / "none.csv")
-    with pytest.raises(DataError, match="is a folder: set the path to the file"):
+    with pytest.raises(DataError, match="is a folder without Parquet files: name the file"):
         source_of(tmp_path)

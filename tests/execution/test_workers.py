@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Result
-from dpaudit.execution.workers import Workers, started
+from dpaudit.execution.workers import Shared, Workers, started
 
 
 def test_workers_are_read_from_one_word() -> None:
@@ -31,6 +34,14 @@ def test_workers_are_read_from_one_word() -> None:
             Workers.parse(text)
     assert str(Workers(1)) == "1 thread"
     assert str(Workers(2, "processes")) == "2 processes"
+
+
+def test_what_cannot_be_sent_to_processes_is_one_sentence(tmp_path: Path) -> None:
+    lock = threading.Lock()
+    work = Shared(lambda part: np.full(part, float(lock.locked())))
+    for send in (lambda: work.save(tmp_path, 0), lambda: pickle.dumps(work)):
+        with pytest.raises(ConfigError, match=r"cannot be sent to other processes .*pickle.*fit"):
+            send()
 
 
 def test_without_the_extra_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
@@ -76,8 +77,11 @@ def test_masked_items_of_a_list_are_padding() -> None:
     ("changes", "said"),
     [
         ({"scores": np.ones(2)}, r"scores have shape \(2,\), and \(3,\) was asked"),
-        ({"scores": np.ones((3, 1))}, r"scores have shape \(3, 1\)"),
-        ({"scores": None}, r"scores have shape \(\)"),
+        ({"scores": np.ones((3, 1))}, r"scores have shape \(3, 1\), .* return one dimension"),
+        ({"scores": np.ones((3, 5))}, "return one score for each of the 3 pairs of users"),
+        ({"scores": (np.ones(3), np.ones(3))}, "return one score for each of the 3 pairs"),
+        ({"scores": csr_array(np.ones((1, 3)))}, "scores are of type csr_array: return an array"),
+        ({"scores": None}, "scores are of type NoneType: return an array of shape"),
         ({"scores": ["a", "b", "c"]}, "scores have type <U1: return numbers"),
         ({"scores": np.ones(3, complex)}, "scores have type complex128: return numbers"),
         ({"scores": [[1], [1, 2], [3]]}, "rows of different lengths"),
@@ -86,7 +90,17 @@ def test_masked_items_of_a_list_are_padding() -> None:
         ({"scores": np.array([1, 1e39, 0])}, r"scores\[1\] = inf"),
         ({"scores": np.array([1, -1e39, 0])}, r"scores\[1\] = -inf"),
         ({"scores": np.full(3, np.nan)}, "all 3 scores are NaN"),
-        ({"lists": np.zeros((2, 3), int)}, r"lists have shape \(2, 3\), and \(2, 2\)"),
+        ({"lists": np.zeros((2, 3), int)}, r"\(2, 3\), and \(2, 2\) .* cut the lists to k = 2"),
+        ({"lists": np.zeros((2, 1), int)}, "fill up shorter lists with -1 to k = 2"),
+        ({"lists": [[1], [1, 2]]}, r"different lengths, .* fill up shorter lists with -1 to k = 2"),
+        ({"lists": np.array([[1], [1, 2]], object)}, "lists are of type ndarray: return an array"),
+        ({"lists": (np.zeros((2, 2), int), np.ones((2, 2)))}, "return the ids alone, without"),
+        ({"lists": [[(1, 0.5), (2, 0.1)], [(1, 0.5), (2, 0.1)]]}, "return the ids alone, without"),
+        (
+            {"lists": np.zeros((3, 2), int)},
+            "return one list of k = 2 items for each of the 2 users",
+        ),
+        ({"lists": np.zeros(4, int)}, "return one list of k = 2 items for each of the 2 users"),
         ({"lists": np.array([[0.0, 1.0], [1.0, 2.0]])}, "lists have type float64: return whole"),
         ({"lists": np.array([[5, 0], [1, 2]])}, "a list holds the item 5: use 0 to 4"),
         ({"lists": np.array([[-2, 0], [1, 2]])}, "a list holds the item -2"),

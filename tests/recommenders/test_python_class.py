@@ -147,7 +147,7 @@ def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
         ("fit", "None", ["fit returned NoneType, which has no method scores"]),
         ("scores", "np.zeros(n + 1)", ["scores have shape (7,), and (6,) was asked"]),
         ("scores", "np.zeros((n, 1))", ["scores have shape (6, 1)"]),
-        ("scores", "None", ["scores have shape ()"]),
+        ("scores", "None", ["scores are of type NoneType"]),
         ("scores", "['a'] * n", ["scores have type <U1: return numbers"]),
         ("scores", "[[1], [1, 2]]", ["scores have rows of different lengths"]),
         ("scores", "np.full(n, np.inf)", ["scores[0] = inf is no finite number"]),

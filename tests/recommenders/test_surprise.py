@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.recommenders.surprise import Surprise
 
 surprise = pytest.importorskip("surprise")
@@ -91,3 +91,21 @@ def test_options_of_the_user_stay_as_they_are() -> None:
 def test_a_misspelt_setting_of_neighbours_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"KNNBasic.*min_K.*correct params.settings"):
         Surprise("KNNBasic", {"min_K": 2}).fit(ratings(), SEED)
+
+
+def test_what_surprise_divides_by_zero_for_is_named() -> None:
+    zero = ratings().toarray()
+    zero[1] = 0
+    mask = zero > 0
+    mask[1] = True  # the ratings of user 1 are all 0
+    users, items = np.nonzero(mask)
+    data = csr_array((zero[mask], (users, items)), shape=zero.shape)
+    made = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
+    with pytest.raises(
+        RunError, match=r"\(KNNBasic\) divides by zero: .* all 0 has no cosine: set"
+    ):
+        made.fit(data, SEED)
+    constant = csr_array(np.full((4, 4), 3, np.float32))
+    made = Surprise("KNNBaseline", {"sim_options": {"name": "pearson_baseline"}})
+    with pytest.raises(RunError, match=r"all the same have no pearson_baseline: set .* to 'msd'"):
+        made.fit(constant, SEED)

@@ -26,6 +26,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, quoted, show
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, Codes, Table, looked_up, position
+from dpaudit.data.readers.folder import joined, parquet_files
 from dpaudit.data.source_parts import Column
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
@@ -44,17 +45,26 @@ Kind = Literal["matlab", "parquet"]
 Reply = dict[str, Any]
 
 
-def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
-    """Read a parquet file.
+def parquet_names(path: Path) -> list[str]:
+    """Return the names of the columns of a parquet file, or of the first one of a folder.
 
     Raises:
-        DataError: the file cannot be read, lacks a column, or pyarrow is not installed.
+        DataError: the file cannot be read, or pyarrow is not installed.
     """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise DataError(
-            f"{place(path)} is a parquet file and pyarrow is not installed: "
-            "run pip install 'dpaudit[parquet]'"
-        )
+    return _unpack(parquet_files(path)[0], "parquet", {})[0]["names"]
+
+
+def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
+    """Read a parquet file, or all parquet files of a folder as one.
+
+    Raises:
+        DataError: a file cannot be read, lacks a column, or pyarrow is not installed.
+    """
+    tables = [_parquet(file, columns) for file in parquet_files(path)]
+    return joined(path, tables) if path.is_dir() else tables[0]
+
+
+def _parquet(path: Path, columns: Mapping[str, Column]) -> Table:
     reply, codes = _unpack(path, "parquet", columns)
     if reply.get("fault") == "nested":
         raise DataError(
@@ -103,8 +113,14 @@ def _unpack(
     """Unpack a file in a separate process; return the reply and its arrays.
 
     Raises:
-        DataError: the file is damaged, or exceeds the limits when unpacked.
+        DataError: the file is damaged, or exceeds the limits when unpacked, or pyarrow is not
+            installed.
     """
+    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise DataError(
+            f"{place(path)} is a parquet file and pyarrow is not installed: "
+            "run pip install 'dpaudit[parquet]'"
+        )
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         request = {
@@ -140,6 +156,12 @@ def _unpack(
     fault = reply.get("fault")
     if fault == "broken":
         _refuse(path, kind, quoted(reply["said"], 100).rstrip(". "))
+    if fault == "type":
+        raise DataError(
+            f"{place(path)} holds a type that its reader does not know "
+            f"({quoted(reply['said'], 100).rstrip('. ')}): write the column as text or as 64-bit "
+            "integers"
+        )
     if fault == "packed":
         raise DataError(
             f"{place(path)} unpacks to more than a file of {size} bytes should "

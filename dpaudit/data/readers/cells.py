@@ -58,14 +58,15 @@ class Table:
         path: the file, as shown in messages.
         columns: the name or position of each column in the file, by its meaning.
         unit: the word for a row, `line` or `row`.
-        number: maps a row of the table to its number in the file.
+        number: maps a row of the table to its number in the file, with the name of the file if
+            the table has several.
         cells: each column, by its meaning, as given by pandas or numpy, or numbered `(n,)`.
     """
 
     path: str
     columns: Mapping[str, Column]
     unit: str
-    number: Callable[[int], int]
+    number: Callable[[int], int | str]
     cells: Mapping[str, Any]
 
     def place(self, row: int) -> str:
@@ -76,6 +77,14 @@ class Table:
         """Return the column with this meaning, such as `column 3 (counted from 0)`."""
         column = self.columns[what]
         return f"column {show(column)}" + (" (counted from 0)" if isinstance(column, int) else "")
+
+    def name(self, value: object) -> str:
+        """Convert a cell to a name; an empty cell, or one of blanks, gives an empty name.
+
+        In columns that have a type, unlike in text, blanks around a name belong to it.
+        """
+        name = identifier(value)
+        return str(value) if name and self.unit == "row" and isinstance(value, str) else name
 
     def without_cells(self) -> Table:
         """Return the table for messages only, so that its columns can be freed."""
@@ -120,7 +129,7 @@ def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, lis
         markers: whether markers of missing values, such as `NaN`, are ids like others.
     """
     codes, distinct = factorize(table, what)
-    names = [identifier(value) for value in distinct]
+    names = [table.name(value) for value in distinct]
     absent = {""} if markers else missing_among(names)
     known = [name for name in dict.fromkeys(names) if name not in absent]
     return _numbered(codes, names, known), known

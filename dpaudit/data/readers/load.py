@@ -18,6 +18,7 @@ from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import checked, distinct, rated_by
@@ -80,9 +81,10 @@ def read_table(path: Path, source: DataSource) -> Table:
         DataError: the file cannot be read, or lacks a column.
     """
     try:
-        check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
+            check_files(path, "data.path")
             return read_parquet(path, source.columns.used)
+        check_file(path, "data.path", "ratings")
         if source.format == "matlab" and source.columns is not None:
             return read_matlab(path, source.columns.used, source.variable)
         if source.format == "jsonl" and source.columns is not None:
@@ -109,6 +111,17 @@ def _links(source: TrustSource, field: str) -> Table:
 def unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file that the system refuses to read."""
     return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
+
+
+def check_files(path: Path, field: str) -> None:
+    """Refuse what is neither a Parquet file nor a folder of them; arguments as in `check_file`.
+
+    Raises:
+        DataError: as `check_file` and `parquet_files`.
+        OSError: the folder cannot be read.
+    """
+    for file in parquet_files(path):
+        check_file(file, field, "ratings")
 
 
 def check_file(path: Path, field: str, content: str) -> None:

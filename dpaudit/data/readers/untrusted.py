@@ -38,7 +38,8 @@ def main() -> None:
         reply, arrays = {"fault": "packed"}, []
     except Exception as error:  # a damaged file can fail anywhere inside the parser
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        reply, arrays = {"fault": "broken", "said": said}, []
+        fault = "type" if isinstance(error, NotImplementedError) else "broken"
+        reply, arrays = {"fault": fault, "said": said}, []
     reply["arrays"] = [[array.dtype.str, len(array)] for array in arrays]
     out = sys.stdout.buffer
     out.write(json.dumps(reply).encode("ascii") + b"\n")
@@ -91,6 +92,7 @@ def _matlab(request: Request, arrays: list[Array]) -> Reply:
 
 def _parquet(request: Request, arrays: list[Array]) -> Reply:
     """Return each column as the index of each value, −1 for a null, and the distinct values."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     _bound(request["memory"])
@@ -100,7 +102,11 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
         if len(names) > request["most_columns"]:
             return {"fault": "columns"}
         wanted = _positions(request["columns"], names, len(names))
-        nested = [names[column] for column in wanted if schema.field(column).type.num_fields]
+        nested = [
+            names[column]
+            for column in wanted
+            if pa.types.is_nested(_plain(schema.field(column).type))
+        ]
         if nested:
             return {"fault": "nested", "names": nested}
         if about.num_rows > request["rows"]:
@@ -164,26 +170,77 @@ def _encoded(file: Any, column: int, most: int) -> tuple[Array, list[Any]]:
     import numpy as np
     import pyarrow as pa
 
-    parts = [part.dictionary_encode() for part in _parts(file, column)]
-    empty = file.schema_arrow.empty_table().column(column)
-    whole = pa.chunked_array(parts) if parts else empty.dictionary_encode()
+    parts = [_stored(part).dictionary_encode() for part in _parts(file, column)]
+    if not parts:
+        return np.empty(0, np.int32), []
+    whole = pa.chunked_array(parts)
     del parts
     # One chunk with one dictionary.
     coded = whole.unify_dictionaries().combine_chunks()
     del whole
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    values, kind = coded.dictionary, coded.dictionary.type
-    types = pa.types
-    packed = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
-    plain = types.is_integer, types.is_floating, types.is_boolean
-    if any(of(kind) for of in packed):
-        values = pa.array([_decoded(value) for value in values.to_pylist()], pa.large_string())
-    elif not any(of(kind) for of in plain):
-        values = values.cast(pa.large_string())
-    found = values.to_pylist()
+    # Indices may be unsigned, and then hold no −1.
+    codes = coded.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    found = _listed(_stored(coded.dictionary))
     if any(isinstance(value, str) and len(value) > most for value in found):
         raise ValueError(f"a value has more than {most} characters")
     return codes, found
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of the values beneath extension types and dictionaries."""
+    import pyarrow as pa
+
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):  # such as UUID and JSON
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def _stored(values: Any) -> Any:
+    """Return values without extension types, in a type that can be numbered and listed."""
+    import pyarrow as pa
+
+    while isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    other = {
+        "string_view": pa.large_string(),
+        "binary_view": pa.large_binary(),
+        "null": pa.large_string(),
+        "halffloat": pa.float32(),
+    }.get(str(values.type))
+    if pa.types.is_decimal(values.type):
+        other = pa.large_string()
+    return values if other is None else values.cast(other)
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return values as numbers or text: bytes as text if all are, else in hexadecimal."""
+    import pyarrow as pa
+
+    types, kind = pa.types, values.type
+    packed = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
+    plain = types.is_integer, types.is_floating, types.is_boolean
+    if any(of(kind) for of in packed):
+        return _texts(values.to_pylist())
+    if types.is_duration(kind):
+        values = values.cast(pa.int64())
+    elif not any(of(kind) for of in plain):
+        values = values.cast(pa.large_string())
+    return values.to_pylist()
+
+
+def _texts(values: list[bytes | None]) -> list[str | None]:
+    """Return bytes as text if all are printable UTF-8 without blanks around it, else as `0x…`."""
+    try:
+        texts = [value if value is None else value.decode() for value in values]
+    except UnicodeDecodeError:
+        texts = ["\n"]
+    if all(text is None or (text.isprintable() and text == text.strip()) for text in texts):
+        return texts
+    return [value if value is None else f"0x{value.hex()}" for value in values]
 
 
 def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
@@ -193,11 +250,7 @@ def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -
     except ValueError:
         return []
     repeated = any(names.count(column) > 1 for column in columns if isinstance(column, str))
-    return [] if repeated or max(found) >= width else found
-
-
-def _decoded(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "backslashreplace")
+    return [] if repeated or max(found, default=-1) >= width else found
 
 
 if __name__ == "__main__":

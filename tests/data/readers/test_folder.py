@@ -1,0 +1,89 @@
+"""Folders of Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dpaudit.core.errors import DataError
+from dpaudit.data import DataSource, load
+from dpaudit.data.readers.folder import parquet_files
+from dpaudit.data.sniff import sniff
+
+
+def written(folder: Path, *frames: pd.DataFrame) -> Path:
+    path = folder / "ratings"
+    path.mkdir()
+    for number, frame in enumerate(frames):
+        frame.to_parquet(path / f"part-{number}.snappy.parquet")
+    (path / "_SUCCESS").touch()
+    (path / ".part-0.snappy.parquet.crc").touch()
+    return path
+
+
+def frame(users: list[object], items: list[object], ratings: list[object]) -> pd.DataFrame:
+    return pd.DataFrame({"user_id": users, "item_id": items, "rating": ratings})
+
+
+@pytest.mark.long
+def test_the_files_of_a_folder_are_one_table(tmp_path: Path) -> None:
+    path = written(tmp_path, frame([1, 2], ["a", "b"], [1, 5]), frame([2, 3], ["c", "a"], [2, 3]))
+    sniffed = sniff(path)
+    assert sniffed.layout.startswith("2 Parquet files, user = 'user_id'")
+    ratings = load(sniffed.source)
+    assert ratings.user.tolist() == [0, 1, 1, 2]
+    assert ratings.item.tolist() == [0, 1, 2, 0]
+    assert ratings.value.tolist() == [1, 5, 2, 3]
+
+
+@pytest.mark.long
+def test_a_wrong_row_is_named_with_its_file(tmp_path: Path) -> None:
+    path = written(tmp_path, frame([1, 2], [1, 2], [1, 5]), frame([2, None], [3, 4], [2, 3]))
+    source = {
+        "format": "parquet",
+        "path": str(path),
+        "columns": {"user": "user_id", "item": "item_id"},
+    }
+    with pytest.raises(DataError, match=r"ratings, row 2 of part-1\.snappy\.parquet, column"):
+        load(DataSource.model_validate(source))
+
+
+@pytest.mark.long
+def test_every_file_has_the_columns(tmp_path: Path) -> None:
+    other = frame([2], [3], [2]).rename(columns={"rating": "stars"})
+    with pytest.raises(DataError, match=r"part-1\.snappy\.parquet has no column 'rating'"):
+        sniff(written(tmp_path, frame([1, 2], [1, 2], [1, 5]), other))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("year=2020/part-0.parquet", "partitions by folders are not read: write all rows"),
+        ("more/part-0.parquet", "holds the folder 'more'"),
+        ("_delta_log/0.json", "is a Delta table, which may hold files of earlier versions"),
+        (".hoodie/hoodie.properties", "is a Hudi table"),
+        ("ratings.csv", "is a folder without Parquet files: name the file of ratings inside it"),
+        ("_metadata", "is a folder without Parquet files"),
+    ],
+)
+def test_what_is_no_folder_of_one_table_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    inside = tmp_path / name
+    inside.parent.mkdir(exist_ok=True)
+    inside.touch()
+    with pytest.raises(DataError, match=words):
+        parquet_files(tmp_path)
+    with pytest.raises(DataError, match=words):
+        sniff(tmp_path)
+
+
+def test_other_files_are_not_left_out_silently(tmp_path: Path) -> None:
+    for name in ("part-0.parquet", "readme.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=r"holds 'readme\.txt' beside its Parquet files: name the"):
+        parquet_files(tmp_path)
+
+
+def test_a_file_stands_for_itself(tmp_path: Path) -> None:
+    assert parquet_files(tmp_path / "r.parquet") == [tmp_path / "r.parquet"]
