@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
@@ -23,8 +24,9 @@ from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.data.interactions import given_ratings
 from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import digest_of
 from dpaudit.execution.workers import Workers
-from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.base import Recommender, Trainable
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult
 from dpaudit.reports.sections import membership as sections
@@ -106,6 +108,10 @@ class _Given(OwnRecommender):
     """A recommender that the program passes."""
 
     _made: Trainable = PrivateAttr()
+
+    @property
+    def state(self) -> str:
+        return _state(self._made.model if isinstance(self._made, GivenModel) else self._made)
 
     def create(self, place: str) -> Trainable:
         return self._made
@@ -211,6 +217,20 @@ def _own(
     kind = kind if isinstance(kind, type) else type(kind)
     target = f"{kind.__module__}:{kind.__qualname__}"
     return made, {"label": kind.__name__, "target": target, "claim": claim}
+
+
+def _state(model: Any) -> str:
+    """Return what tells an object from others of its class; the class itself is code."""
+    import cloudpickle
+
+    if isinstance(model, type):
+        return ""
+    if isinstance(model, Recommender):
+        return repr(model)
+    try:
+        return digest_of(cloudpickle.dumps(model.__reduce_ex__(4)[2:3]).hex())
+    except Exception:  # a user's object may raise anything
+        return token_hex()  # it may have any state, so its trainings are not used again
 
 
 def _html(table: Table) -> str:

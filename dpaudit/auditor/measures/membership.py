@@ -19,7 +19,7 @@ from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, noticed, probes
 from dpaudit.auditor.membership.rates import Curve
-from dpaudit.auditor.membership.training import Training, Utility, unpacked
+from dpaudit.auditor.membership.training import Training, Utility, kept, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.auditor.trained.means import joint_mean, own_mean
 from dpaudit.config import schema as configs
@@ -79,17 +79,20 @@ class MembershipInferences(Measure[MemberModel]):
     def run(self, model: MemberModel) -> Iterator[Found]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
-            at = f"{model.label}: trainings at ε = {point.epsilon:g}"
+            # A stated ε trains nothing.
+            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, configs.Model) else ""
+            at = f"{model.label}: trainings{swept}"
             found = self.context.unit(at, partial(self._measured, at, model, point))
             yield from (*found, *leaks(found))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
-        blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
+        seen = kept(point.trainable, model.observers)
+        blocks = [(unit, observer) for unit in self.table.units for observer in seen]
         training = Training(point.trainable, self.design, blocks)
-        executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
+        executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         together = training.together
         trainings = (
-            Task(together, part, len(part), "training")
+            Task(together, part, len(part), "training", dear=True)
             for part in training.parts(self.table.trainings)
         )
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
@@ -98,6 +101,8 @@ class MembershipInferences(Measure[MemberModel]):
         parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
         for place, (unit, observer) in enumerate(blocks):
+            if observer not in model.observers:
+                continue
             features = np.stack([part[place] for part in parts])
             cut = self.design.count(unit)
             trials = Trials(
