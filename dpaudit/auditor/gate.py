@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,13 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
-# Metrics whose upper end says nothing of attacks that were not run.
-_OF_ATTACKS = ("attack.advantage", "leak")
+# What the intervals of some metrics leave open: attacks that were not run, or the noise's law.
+_ASSUMED: Mapping[MetricName, str] = {
+    "attack.advantage": " for the attacks that were run",
+    "leak": " for the attacks that were run",
+    "game.kl": " if the noise has the law that its code states",
+    "transcript.kl": " if the noise has the law that its code states",
+}
 # What the intervals of some metrics sample, and those of others by the kind of audit.
 _TRIALS: Mapping[MetricName, str] = {
     "attack.auc": "transcript.trials",
@@ -56,6 +62,7 @@ def judge(
     picked = [
         found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())
     ]
+    picked = _joint(picked)
     members = any(found.unit for found in measurements)
     lacking = _without_utility(gate, points, measurements) if members else []
     if not picked and not lacking:
@@ -93,6 +100,19 @@ def judge(
     return GateRecord(
         id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
     )
+
+
+def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
+    """Leave out numbers that stand by themselves beside a joint one of the same model and ε.
+
+    So a divergence is judged after the last round alone, and by the one estimate that may gate.
+    """
+    joint = {(each.model, each.epsilon) for each in picked if each.estimate.kind == "frequentist"}
+    return [
+        each
+        for each in picked
+        if each.estimate.kind == "frequentist" or (each.model, each.epsilon) not in joint
+    ]
 
 
 def _without_utility(
@@ -137,7 +157,7 @@ def rule(gate: Gate) -> str:
         f"{'false positives' if key == 'at' else key} {value:g}"
         if isinstance(value, float)
         else f"{key} {value}"
-        for key, value in gate.where.items()
+        for key, value in gate.wanted.items()
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     leak = f"{gate.detectable:g} times that" if gate.detectable else ""
@@ -189,12 +209,11 @@ def _compare(
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
-        attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
-        return "pass", f"{interval} {held} {limit:g}{attacked}"
-    return (
-        "inconclusive",
-        f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it",
-    )
+        return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
+    remedy = f"more {_sample(found, members)} narrow it"
+    if gate.min is None and high == math.inf:
+        remedy = "there is no upper end, as nothing clips what is noised, so max cannot pass"
+    return "inconclusive", f"{interval} straddles {limit:g}: {remedy}"
 
 
 def _sample(found: Measurement, members: bool) -> str:

@@ -106,7 +106,9 @@ class Gate(_Table):
 
     Attributes:
         metric: one that may gate (`dpaudit list metrics`).
-        where: which points of the sweep the gate judges; a point must match all keys.
+        where: which points of the sweep the gate judges; a point must match all keys. Of what is
+            recovered of sensitive ratings, `basis` is the released model or the submissions unless
+            given.
         max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
             for `epsilon` also `"claim"`.
         min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
@@ -131,12 +133,22 @@ class Gate(_Table):
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
+        bases, basis = METRICS[self.metric].bases, self.wanted.get("basis")
+        if bases and basis not in bases:
+            raise ValueError(f"where.basis = {basis!r} is none of {', '.join(bases)}: use one")
         return self
+
+    @property
+    def wanted(self) -> dict[WhereKey, Any]:
+        """Return `where`, with what the metric picks unless it says otherwise."""
+        bases = METRICS[self.metric].bases
+        usual: dict[WhereKey, Any] = {"basis": bases[0]} if bases else {}
+        return {**usual, **self.where}
 
     def picks(self, point: Mapping[str, Any]) -> bool:
         """Whether the gate judges a point, given by its `metric` and the keys of `where`."""
         return point["metric"] == self.metric and all(
-            point.get(key) == value for key, value in self.where.items()
+            point.get(key) == value for key, value in self.wanted.items()
         )
 
 

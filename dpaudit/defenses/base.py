@@ -7,6 +7,7 @@ auditor.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -364,6 +365,17 @@ class TrainedDefense(Defense, Generic[P]):
         Raises:
             ConfigError: they cannot; the message names the remedy.
         """
+
+    def steps_mu(self, prepared: P) -> float:
+        """Return the largest distance of all steps of a training on two neighbouring data sets.
+
+        That is `√Σ ‖difference‖²/σ²` over the steps that the observer `recommender` sees, if
+        clipping bounds it whatever is learned; infinite if nothing does.
+
+        Args:
+            prepared: one of the data sets.
+        """
+        return math.inf
 
     def separates_ratings(self) -> bool:
         """Return whether each rating has noise of its own, so that a game may test many at once."""

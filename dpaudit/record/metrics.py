@@ -57,7 +57,9 @@ _AUDITS: Mapping[Audit, str] = {
     "black box": "[defense]",
 }
 # The fields of a measurement by which a gate picks.
-WhereKey = Literal["epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at"]
+WhereKey = Literal[
+    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis"
+]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class Metric:
             is none.
         optional: further fields that a measurement may have.
         larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
-            and errors, `better` for shares that measure utility. None: no gate may use it.
+            and errors, `better` for shares that measure utility and for an attacker's errors. None:
+            no gate may use it.
+        bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none
             to their family and only the model and ε identify it.
     """
@@ -88,6 +92,7 @@ class Metric:
     detail: str | None = None
     optional: tuple[str, ...] = ()
     larger: Literal["worse", "better"] | None = None
+    bases: tuple[str, ...] = ()
     derived: bool = False
 
     @property
@@ -129,12 +134,17 @@ _LISTED: Mapping[Audit, str] = {
     "trained": "that rank",
     "membership": "of models that show lists",
 }
+# What a gate on recovered sensitive ratings may judge: what trainings measure.
+_OF_MODELS = ("released model", "model without them", "better than without them", "leak",
+              "better than item means")  # fmt: skip
+_OF_SUBMISSIONS = ("submissions", "released model", "better than item means",
+                   "better than released model")  # fmt: skip
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-           _ATTACKED, ("attack",), larger="worse"),
+           {**_ATTACKED, **_RECOVERED}, ("attack",), larger="worse"),
     Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
            "share", {"on demand": ""}, larger="better"),
     Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
@@ -150,17 +160,23 @@ _TABLE = (
     Metric("utility.difference", "difference of an error or a share from that of another model",
            "rating", {"trained": "with train.against"}, ("against", "kind"), "kind"),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=_OF_MODELS),
     Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=_OF_MODELS),
     Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           larger="worse", bases=_OF_MODELS),
     Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           larger="worse", bases=_OF_MODELS),
     Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
-           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=_OF_SUBMISSIONS),
     Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=_OF_SUBMISSIONS),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
            {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
            larger="worse"),
@@ -201,7 +217,8 @@ _TABLE = (
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
            ("attack", *_SEEN, "group"), "group"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
-           {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator"),
+           {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator",
+           larger="worse"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
            "interval over users", "share", _OBSERVED, ("attack", "step"), "items", ("items",)),
     Metric("transcript.tpr", "true-positive rate: share of real pairs found at a given "
@@ -214,7 +231,7 @@ _TABLE = (
     Metric("transcript.false", "share of fakes among the found pairs", "share", _OBSERVED,
            ("attack", "step", "at", "correction"), "correction"),
     Metric("transcript.kl", "divergence of real submissions from fakes, averaged over real pairs, "
-           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part"),
+           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part", larger="worse"),
     Metric("transcript.rmse", "root mean squared error on held-out ratings after some rounds",
            "rating", _OBSERVED, ("step",)),
     Metric("transcript.roc", "ROC point: share of real pairs above the score that a given share of "

@@ -33,6 +33,8 @@ RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
 BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
+# Those by which an attacker does better; the others are errors, or shares that are recovered.
+GAINS = (LEAK, BEYOND_MEANS, BEYOND_WITHOUT, BEYOND_RELEASED)
 # The label of the membership inference attack that does best in the calibrating trainings.
 STRONGEST = "strongest"
 # A moment in UTC.
@@ -272,6 +274,11 @@ class Measurement(_Record):
         if self.unit and self.at is not None:
             extra.append(f"{self.at:g} false positives")
         return ", ".join([self.model, f"ε = {self.epsilon:g}", *extra])
+
+    @property
+    def larger(self) -> Literal["worse", "better"] | None:
+        """Return what a larger value is: as its metric says, but gains of an attacker are worse."""
+        return "worse" if self.basis in GAINS else METRICS[self.metric].larger
 
     @property
     def controls(self) -> tuple[Control, ...]:

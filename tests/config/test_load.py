@@ -268,7 +268,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
             "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair', "
-            "'effort', 'observer', 'unit' or 'at'",
+            "'effort', 'observer', 'unit', 'at' or 'basis'",
         ),
         ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
     ],
