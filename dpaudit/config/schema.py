@@ -21,7 +21,7 @@ from dpaudit.bounds.frequentist.seeds import fresh_seed
 from dpaudit.config.card import Card
 from dpaudit.config.compatibility.membership import check_membership
 from dpaudit.config.compatibility.observers import check_games, with_attack
-from dpaudit.config.compatibility.on_demand import check_on_demand
+from dpaudit.config.compatibility.on_demand import check_on_demand, for_lists
 from dpaudit.config.compatibility.trained import (
     BATTERY,
     check_against,
@@ -216,6 +216,12 @@ class Config(_Table):
     @field_serializer("seed")
     def _told(self, seed: int) -> int | str:
         return "entropy" if self.keep_seed is False else seed
+
+    @field_validator("attack", mode="before")
+    @classmethod
+    def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
+        """Fill in missing names with that of an attack on lists, if no model shows more."""
+        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
 
     @field_validator("game", mode="before")
     @classmethod

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.profile import Profile
@@ -250,6 +251,31 @@ class ListDefense(OnDemandDefense):
     @abstractmethod
     def is_ordered(self) -> bool:
         """Return whether the list is ordered, best first, rather than a set."""
+
+    def side_information(
+        self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
+    ) -> SideInformation:
+        """Return what an attacker knows who knows all ratings but the one on the hidden item.
+
+        Raises:
+            ConfigError: the defense does not say how a hidden rating decides the list.
+        """
+        raise ConfigError(f"{self.name} has no attack on hidden ratings: remove [[attack]]")
+
+    def log_likelihood(
+        self, side: SideInformation, shown: ItemList, scale: Scale
+    ) -> NDArray[np.float64]:
+        """Return `ln P` of each trial's list under each value of the hidden rating `(W, C)`.
+
+        Args:
+            side: what is known of the user.
+            shown: the lists.
+            scale: the rating scale.
+
+        Raises:
+            NotImplementedError: the defense has no `side_information`.
+        """
+        raise NotImplementedError(f"{self.name} has no side_information")
 
     def pair_epsilon(self, pair: EntryPair) -> float | None:
         """Return the exact ε of the list on this pair, or None if it is not known."""

@@ -113,6 +113,10 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["model 'top-k published' (top-k) shows lists", "'mine'", "by [[game]]"],
         ),
         (
+            "[[model]]\n[[attack]]\nname = 'list-ideal'",
+            ["'list-ideal' reads lists without values", "'slope-one published'", "'linear-ideal'"],
+        ),
+        (
             "[model]\ndefense = 'top-k'\n[[game]]\npair = 'data'",
             ["'top-k published'", "dpaudit show top-k", "'data'"],
         ),
