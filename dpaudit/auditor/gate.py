@@ -32,6 +32,7 @@ _ASSUMED: Mapping[MetricName, str] = {
 # What the intervals of some metrics sample, and those of others by the kind of audit.
 _TRIALS: Mapping[MetricName, str] = {
     "attack.auc": "transcript.trials",
+    "transcript.kl": "transcript.trials",
     "sybil.accuracy": "sybil.trials",
 }
 _TRIALS_OF: Mapping[Audit, str] = {"on demand": "audit.trials", "trained": "train.trials"}
@@ -222,6 +223,8 @@ def _sample(found: Measurement, members: bool) -> str:
         return "membership.trainings"
     if found.pair:
         return "game.trials"
+    if found.metric == "attack.accuracy":  # of both kinds of audits
+        return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on demand"]
     if found.metric in _TRIALS:
         return _TRIALS[found.metric]
     audits = METRICS[found.metric].audits

@@ -284,7 +284,7 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
         ("utility.rmse", "audit.trials or train.trials", {}),
         ("utility.ndcg", "train.trials", {}),
         ("utility.overlap", "audit.trials", {}),
-        ("attack.accuracy", "audit.trials or train.trials", {}),
+        ("attack.accuracy", "audit.trials", {}),
         ("reconstruction.rmse", "train.trials", {"basis": "released model"}),
         ("transcript.kl", "transcript.trials", {"attack": None, "step": 3, "part": "whole"}),
         ("game.kl", "game.trials", {"pair": "here", "estimator": "one threshold"}),

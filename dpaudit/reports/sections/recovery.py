@@ -72,7 +72,8 @@ def note(result: AuditResult) -> list[str]:
             "data adds noise to its item that hides more than the rating reveals, the leak may be "
             "below 0. Each number is a mean over folds with Student's interval, which is a paired "
             "t test: if the interval does not contain 0, the difference is significant, as far as "
-            "folds that share training data can show."
+            "folds that share training data can show. A number that a gate judges has instead an "
+            "interval over trainings on these data, which holds together with all others."
         )
     if "submissions" in kinds:
         notes.append(
