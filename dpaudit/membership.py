@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
@@ -17,7 +18,7 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.config.membership import OwnRecommender, sizes_for
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError, foreign
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
@@ -107,6 +108,10 @@ class _Given(OwnRecommender):
 
     _made: Trainable = PrivateAttr()
 
+    @property
+    def state(self) -> str:
+        return _state(self._made.model if isinstance(self._made, GivenModel) else self._made)
+
     def create(self, place: str) -> Trainable:
         return self._made
 
@@ -163,8 +168,6 @@ def audit_recommender(
     """
     ratings = given_ratings(interactions)
     made, own = _own(model, settings or {}, claim, predicts_ratings)
-    if made is not None and folder is not None:
-        own["params"] = {"content": _content(made)}
     sizes = sizes_for(ratings, targets, users)
     config = _checked(
         {
@@ -218,17 +221,14 @@ def _own(
     return made, {"label": kind.__name__, "target": target, "claim": claim}
 
 
-def _content(made: Trainable) -> str:
-    """Return a digest of what is passed, so that no other model's trainings stand for its own."""
+def _state(model: Any) -> str:
+    """Return a digest of what a class, a function or an object is, besides its code."""
     import joblib
 
-    with foreign(
-        lambda said: ConfigError(
-            "trainings cannot be kept in the folder, as the model has no lasting identity "
-            f"({said}): give a class or a function of a module, or leave folder out"
-        )
-    ):
-        return str(joblib.hash(made))
+    try:
+        return str(joblib.hash(model))
+    except Exception:  # a user's object may raise anything
+        return token_hex()  # it may have any state, so its trainings are not used again
 
 
 def _html(table: Table) -> str:

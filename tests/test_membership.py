@@ -209,8 +209,48 @@ def test_trainings_of_another_object_are_not_taken_for_its_own(tmp_path: Path) -
         for model in (Faded(0), Faded(1), Faded(0))
     ]
     assert values == [0.5, 1, 0.5]
-    with pytest.raises(ConfigError, match="the model has no lasting identity"):
-        audited(lambda: Faded(1), folder=tmp_path)
+
+
+class Counted(Remembers):
+    """The same, which counts the trainings of the class."""
+
+    fits = 0
+
+    def __init__(self, setting: Any = 1) -> None:
+        self.setting = setting
+
+    def fit(self, interactions: csr_array, seed: int) -> Fitted:
+        Counted.fits += 1
+        return Fitted(interactions)
+
+
+class Unreadable(Counted):
+    """The same, whose state cannot be read."""
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        raise TypeError
+
+    def __deepcopy__(self, _: Any) -> Unreadable:
+        return self
+
+
+@pytest.mark.long
+def test_a_claim_that_is_stated_later_trains_nothing_and_another_object_does(
+    tmp_path: Path,
+) -> None:
+    stated = {"claim": {"epsilon": 1.0}, "gates": [{"metric": "attack.auc", "max": 0.6}]}
+    for model, options, trains in (
+        (Counted, {}, True),
+        (Counted, stated, False),
+        (Counted(), stated, True),
+        (Counted(), {"confidence": 0.9, "observers": ["others-lists"]}, False),
+        (Counted(2), {}, True),
+        (Unreadable(), {}, True),
+        (Unreadable(), {}, True),
+    ):
+        before = Counted.fits
+        audited(model, folder=tmp_path, **options)
+        assert (Counted.fits > before) == trains
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 
 import social_words as words
 
-from dpaudit.record.result import (
-    BEYOND_WITHOUT,
-    LEAK,
-    MEANS,
-    RELEASED,
-    AuditResult,
-    Measurement,
-)
+from dpaudit.record.bases import BEYOND_WITHOUT, LEAK, MEANS, RELEASED
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, measured

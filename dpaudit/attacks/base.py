@@ -48,6 +48,21 @@ class Inference(Attack):
         """Guess an index into `side.candidates` in each trial `(W,)`, −1 for none of them."""
 
 
+class ListInference(Attack):
+    """`[[attack]]` on recommenders that show lists alone: recover one hidden rating."""
+
+    @abstractmethod
+    def infer(
+        self, log_likelihood: NDArray[np.float64], frequency: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Guess an index of the possible values of the hidden rating in each trial `(W,)`.
+
+        Args:
+            log_likelihood: `ln P` of the shown list under each value `(W, C)`.
+            frequency: how often each value occurs in the population `(C,)`.
+        """
+
+
 class Reads(Attack):
     """An attack on the views of one observer.
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel
 
-from dpaudit.config.schema import Config
+from dpaudit.config.membership import OwnRecommender
+from dpaudit.config.schema import Config, Game
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor, UnfinishedError
 from dpaudit.execution.progress import Progress
@@ -49,7 +50,8 @@ class Context:
         """Return the executor of a stage, whose results depend on these inputs.
 
         Data, seed and code are not named, as a store holds the results of one of each. Nor are
-        numbers of trials: the trials' indices identify a task, so more trials extend a run.
+        numbers of trials: the trials' indices identify a task, so more trials extend a run. Nor is
+        what only judges results.
 
         Args:
             stage: the words under which its results are listed.
@@ -58,7 +60,7 @@ class Context:
             of: other values that decide its results, by their `repr`.
         """
         config = self.config.model_dump(mode="json", exclude=_NOT_READ)
-        words = (config, *(table.model_dump(mode="json") for table in tables))
+        words = (config, *map(_read, tables))
         return self.executor.within(stage, *(_settings(each) for each in words), *map(repr, of))
 
     def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
@@ -71,11 +73,21 @@ class Context:
             return []
 
 
+# The keys that judge results or decide how they are reported, and nothing that is trained or drawn.
+JUDGING: Mapping[str, set[str]] = {
+    "audit": {"confidence", "fail_on_broken"},
+    "train": {"against"},
+    "membership": {"observers", "rates", "delta"},
+    "recommender": {"claim", "observers"},
+    "game": {"details"},
+}
+# The tables with such keys that a config may repeat.
+_REPEATED: Mapping[type[BaseModel], str] = {OwnRecommender: "recommender", Game: "game"}
 # What no task reads, and the tables that a config may repeat.
 _NOT_READ: dict[str, Any] = {
+    **JUDGING,
     **dict.fromkeys(("seed", "keep_seed", "card", "gate", "waiver", "defense"), True),
     **dict.fromkeys(("model", "recommender", "attack", "game", "sybil"), True),
-    "audit": {"confidence", "fail_on_broken"},
 }
 # Numbers of trials: their indices identify a task.
 _COUNTS = ("trials", "trainings")
@@ -89,6 +101,12 @@ def without_counts(table: dict[str, Any]) -> dict[str, Any]:
         for name, value in table.items()
     }
     return {**kept, **none}
+
+
+def _read(table: BaseModel) -> dict[str, Any]:
+    """Return what tasks may read of a table of the config."""
+    names = (name for kind, name in _REPEATED.items() if isinstance(table, kind))
+    return table.model_dump(mode="json", exclude=set().union(*(JUDGING[name] for name in names)))
 
 
 def _settings(table: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,11 +23,17 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
-# Metrics whose upper end says nothing of attacks that were not run.
-_OF_ATTACKS = ("attack.advantage", "leak")
+# What the intervals of some metrics leave open: attacks that were not run, or the noise's law.
+_ASSUMED: Mapping[MetricName, str] = {
+    "attack.advantage": " for the attacks that were run",
+    "leak": " for the attacks that were run",
+    "game.kl": " if the noise has the law that its code states",
+    "transcript.kl": " if the noise has the law that its code states",
+}
 # What the intervals of some metrics sample, and those of others by the kind of audit.
 _TRIALS: Mapping[MetricName, str] = {
     "attack.auc": "transcript.trials",
+    "transcript.kl": "transcript.trials",
     "sybil.accuracy": "sybil.trials",
 }
 _TRIALS_OF: Mapping[Audit, str] = {"on demand": "audit.trials", "trained": "train.trials"}
@@ -64,6 +71,7 @@ def judge(
     picked = [
         found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())
     ]
+    picked = _joint(picked)
     members = any(found.unit for found in measurements)
     lacking = _without_utility(gate, points, measurements) if members else []
     if not picked and not lacking:
@@ -122,6 +130,19 @@ def _beside(
     ]
 
 
+def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
+    """Leave out numbers that stand by themselves beside a joint one of the same model and ε.
+
+    So a divergence is judged after the last round alone, and by the one estimate that may gate.
+    """
+    joint = {(each.model, each.epsilon) for each in picked if each.estimate.kind == "frequentist"}
+    return [
+        each
+        for each in picked
+        if each.estimate.kind == "frequentist" or (each.model, each.epsilon) not in joint
+    ]
+
+
 def _without_utility(
     gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
 ) -> list[PointRecord]:
@@ -164,7 +185,7 @@ def rule(gate: Gate) -> str:
         f"{'false positives' if key == 'at' else key} {value:g}"
         if isinstance(value, float)
         else f"{key} {value}"
-        for key, value in gate.where.items()
+        for key, value in gate.wanted.items()
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     leak = f"{gate.detectable:g} times that" if gate.detectable else ""
@@ -217,9 +238,11 @@ def _compare(
         return "fail", f"{interval} lies {side} {limit:g}"
     wrong = gate.metric == "attack.auc" and gate.min is None and 1 - high > limit
     if kept and not wrong:
-        attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
-        return "pass", f"{interval} {held} {limit:g}{attacked}"
-    reason = f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it"
+        return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
+    remedy = f"more {_sample(found, members)} narrow it"
+    if gate.min is None and high == math.inf:
+        remedy = "there is no upper end, as nothing clips what is noised, so max cannot pass"
+    reason = f"{interval} straddles {limit:g}: {remedy}"
     if wrong:
         reason = (
             f"{interval}: the attack is wrong more often than right, and the reverse attack has an "
@@ -234,6 +257,8 @@ def _sample(found: Measurement, members: bool) -> str:
         return "membership.trainings"
     if found.pair:
         return "game.trials"
+    if found.metric == "attack.accuracy":  # of both kinds of audits
+        return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on demand"]
     if found.metric in _TRIALS:
         return _TRIALS[found.metric]
     audits = METRICS[found.metric].audits

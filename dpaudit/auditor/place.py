@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpaudit.auditor.context import without_counts
+from dpaudit.auditor.context import JUDGING, without_counts
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -23,9 +23,10 @@ from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in
 from dpaudit.execution.tasks import digest_of
 from dpaudit.record import storage
 
-# What a run may change and still be the run of its folder, besides numbers of trials: no measured
-# outcome depends on these.
-_OPEN = {"audit", "gate", "waiver", "card", "seed", "keep_seed"}
+# Besides the keys of tables in `JUDGING`, what only judges or reports results.
+_JUDGING = {"gate", "waiver", "card"}
+# What a run may change without a word, besides numbers of trials.
+_OPEN = {"audit", "seed", "keep_seed"}
 
 
 @dataclass(frozen=True)
@@ -42,46 +43,87 @@ class Place:
     fresh: bool = False
     force: bool = False
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Config) -> str:
         """Refuse to replace the record of another run: one of another config or seed.
 
-        Other numbers of trials, another confidence, and other gates, waivers and words of a card
-        are no other run; nor is a seed that the config leaves to chance.
+        Other numbers of trials are no other run; nor are other claims, gates, observers and what
+        else only judges, and a seed that the config leaves to chance.
+
+        Returns:
+            A sentence if a record will be replaced that was judged otherwise; else empty.
 
         Raises:
             ConfigError: the folder holds the record of another run, or one that cannot be read.
         """
         path = self.folder / storage.NAME
         if self.fresh or self.force or not path.exists():
-            return
+            return ""
         try:
-            found = _differing(storage.load(path).config, config)
+            recorded = storage.load(path).config
         except ConfigError as error:
             raise ConfigError(
                 f"{path} is no record that this dpaudit can read: --force replaces it, and -o "
                 "names another folder"
             ) from error
+        found, judged = _differing(recorded, config)
         if found:
             raise ConfigError(
                 f"{self.folder} holds the record of another run ({_others(found)}): --force "
                 "replaces it and uses the finished tasks that fit, and -o names another folder"
             )
+        if not judged:
+            return ""
+        return (
+            f"{path} is replaced, as it was judged otherwise ({_others(judged)}); finished tasks "
+            "are used"
+        )
 
 
-def _differing(recorded: dict[str, Any], config: Config) -> list[str]:
-    """Name the keys of a config whose values differ from the recorded ones."""
+def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], list[str]]:
+    """Name the keys of a config whose values differ from the recorded ones.
+
+    Returns:
+        The keys that decide results, and those that only judge or report them.
+    """
     if config.trains:
         config = config.model_copy(update={"train": config.training})  # as it is recorded
     new = json.loads(config.model_dump_json())
+    common = recorded.keys() & new.keys()
+    # The attacks of a membership audit read finished trainings.
+    judging = _JUDGING | ({"attack"} if config.membership else set())
     found = [
         name
-        for name in recorded.keys() & new.keys() - _OPEN
-        if _comparable(recorded[name]) != _comparable(new[name])
+        for name in common - _OPEN - judging
+        if _comparable(_read(name, recorded[name])) != _comparable(_read(name, new[name]))
     ]
+    judged = [name for name in common & judging if recorded[name] != new[name]]
+    for name in common & JUDGING.keys():
+        old, own = (_judging(name, values[name]) for values in (recorded, new))
+        judged += [f"{name}.{key}" for key in sorted(JUDGING[name]) if old[key] != own[key]]
     named = "seed" in config.model_fields_set or config.keep_seed is False
     if named and recorded.get("seed") != new["seed"]:
         found.append("seed")
-    return sorted(found)
+    return sorted(found), sorted(judged)
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    """Return the tables that stand under one key of a config: several, one or none."""
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _read(name: str, value: Any) -> Any:
+    """Return the value of a key without what only judges."""
+    if name not in JUDGING:
+        return value
+    return [
+        {key: each for key, each in table.items() if key not in JUDGING[name]}
+        for table in _tables(value)
+    ]
+
+
+def _judging(name: str, value: Any) -> dict[str, list[Any]]:
+    """Return what only judges in the tables under a key, by its key in each table."""
+    return {key: [table.get(key) for table in _tables(value)] for key in JUDGING[name]}
 
 
 def _comparable(value: Any) -> Any:

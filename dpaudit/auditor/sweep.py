@@ -61,6 +61,15 @@ class Sweep:
         """The recommender at each ε if it shows predictions, else an empty list."""
         return [defense for defense in self.defenses if isinstance(defense, PredictionDefense)]
 
+    @property
+    def attackable(self) -> list[PredictionDefense | ListDefense]:
+        """The recommender at each ε, whose predictions or lists an attack reads."""
+        return [
+            defense
+            for defense in self.defenses
+            if isinstance(defense, PredictionDefense | ListDefense)
+        ]
+
     @cached_property
     def chains(self) -> list[ListDefense]:
         """The recommender at each ε if it walks a published Markov chain, else an empty list."""

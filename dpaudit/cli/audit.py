@@ -113,8 +113,7 @@ def run(
     reads(ctx, checked.data)
     target = Output.of(folder, reports)
     place = Place(folder, fresh, force)
-    if part is None:
-        place.check(checked)
+    replaced = place.check(checked) if part is None else ""
     begin(ctx)
     if checked.defense:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
@@ -125,6 +124,8 @@ def run(
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.defense else "threads")
     with Reporter(quiet=quiet) as reporter:
+        if replaced and not quiet:
+            reporter.note(replaced)
         if part is not None:
             run_shard(
                 checked, part, place, workers=workers, progress=reporter, allow_code=allow_code

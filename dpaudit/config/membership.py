@@ -135,6 +135,11 @@ class OwnRecommender(_Table):
         return [self.claim.epsilon if self.claim else math.inf]
 
     @property
+    def state(self) -> str:
+        """What identifies the recommender beyond this table, such as an object's; else empty."""
+        return ""
+
+    @property
     def files(self) -> list[Path]:
         """The files that the command names, such as its script; results depend on them."""
         try:

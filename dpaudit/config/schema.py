@@ -22,7 +22,7 @@ from dpaudit.config.card import Card
 from dpaudit.config.compatibility.gates import check_threshold
 from dpaudit.config.compatibility.membership import check_membership
 from dpaudit.config.compatibility.observers import check_games, with_attack
-from dpaudit.config.compatibility.on_demand import check_on_demand
+from dpaudit.config.compatibility.on_demand import check_on_demand, for_lists
 from dpaudit.config.compatibility.trained import (
     BATTERY,
     check_against,
@@ -107,7 +107,9 @@ class Gate(_Table):
 
     Attributes:
         metric: one that may gate (`dpaudit list metrics`).
-        where: which points of the sweep the gate judges; a point must match all keys.
+        where: which points of the sweep the gate judges; a point must match all keys. Of what is
+            recovered of sensitive ratings, `basis` is the released model or the submissions unless
+            given.
         max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
             for `epsilon` also `"claim"`.
         min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
@@ -133,13 +135,23 @@ class Gate(_Table):
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
+        bases, basis = METRICS[self.metric].bases, self.wanted.get("basis")
+        if bases and basis not in bases:
+            raise ValueError(f"where.basis = {basis!r} is none of {', '.join(bases)}: use one")
         check_threshold(self)
         return self
+
+    @property
+    def wanted(self) -> dict[WhereKey, Any]:
+        """Return `where`, with what the metric picks unless it says otherwise."""
+        bases = METRICS[self.metric].bases
+        usual: dict[WhereKey, Any] = {"basis": bases[0]} if bases else {}
+        return {**usual, **self.where}
 
     def picks(self, point: Mapping[str, Any]) -> bool:
         """Whether the gate judges a point, given by its `metric` and the keys of `where`."""
         return point["metric"] == self.metric and all(
-            point.get(key) == value for key, value in self.where.items()
+            point.get(key) == value for key, value in self.wanted.items()
         )
 
 
@@ -207,6 +219,12 @@ class Config(_Table):
     @field_serializer("seed")
     def _told(self, seed: int) -> int | str:
         return "entropy" if self.keep_seed is False else seed
+
+    @field_validator("attack", mode="before")
+    @classmethod
+    def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
+        """Fill in missing names with that of an attack on lists, if no model shows more."""
+        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
 
     @field_validator("game", mode="before")
     @classmethod

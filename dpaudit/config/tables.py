@@ -57,8 +57,8 @@ def reads(name: Any) -> bool:
 
 
 def infers(name: Any) -> bool:
-    """Whether a registered attack recovers a hidden rating from predictions."""
-    return has_role(name, roles.Inference)
+    """Whether a registered attack recovers a hidden rating from predictions or from a list."""
+    return has_role(name, roles.Inference, roles.ListInference)
 
 
 class Attack(_WithAttack):

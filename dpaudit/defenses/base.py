@@ -7,6 +7,7 @@ auditor.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.profile import Profile
@@ -250,6 +252,31 @@ class ListDefense(OnDemandDefense):
     def is_ordered(self) -> bool:
         """Return whether the list is ordered, best first, rather than a set."""
 
+    def side_information(
+        self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
+    ) -> SideInformation:
+        """Return what an attacker knows who knows all ratings but the one on the hidden item.
+
+        Raises:
+            ConfigError: the defense does not say how a hidden rating decides the list.
+        """
+        raise ConfigError(f"{self.name} has no attack on hidden ratings: remove [[attack]]")
+
+    def log_likelihood(
+        self, side: SideInformation, shown: ItemList, scale: Scale
+    ) -> NDArray[np.float64]:
+        """Return `ln P` of each trial's list under each value of the hidden rating `(W, C)`.
+
+        Args:
+            side: what is known of the user.
+            shown: the lists.
+            scale: the rating scale.
+
+        Raises:
+            NotImplementedError: the defense has no `side_information`.
+        """
+        raise NotImplementedError(f"{self.name} has no side_information")
+
     def pair_epsilon(self, pair: EntryPair) -> float | None:
         """Return the exact ε of the list on this pair, or None if it is not known."""
         return None
@@ -364,6 +391,17 @@ class TrainedDefense(Defense, Generic[P]):
         Raises:
             ConfigError: they cannot; the message names the remedy.
         """
+
+    def steps_mu(self, prepared: P) -> float:
+        """Return the largest distance of all steps of a training on two neighbouring data sets.
+
+        That is `√Σ ‖difference‖²/σ²` over the steps that the observer `recommender` sees, if
+        clipping bounds it whatever is learned; infinite if nothing does.
+
+        Args:
+            prepared: one of the data sets.
+        """
+        return math.inf
 
     def separates_ratings(self) -> bool:
         """Return whether each rating has noise of its own, so that a game may test many at once."""

@@ -152,7 +152,7 @@ class _Batch:
             return
         self.found[number] = result
         store = self.executor.store
-        if store is not None and (self.executor.shard or _worth(result, seconds)):
+        if store is not None and (self.executor.shard or task.dear or _worth(result, seconds)):
             store.put(key, self.executor.stage, task.size, seconds, result)
         self.executor.progress.advance(task.size)
 

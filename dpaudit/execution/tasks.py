@@ -35,12 +35,15 @@ class Task(NamedTuple):
             these.
         size: number of trials that it finishes.
         name: distinguishes the function from others in the same scope.
+        dear: whether the result is kept even if it takes longer to keep than to compute. Trainings
+            are: whoever states a claim later trusts that nothing runs again.
     """
 
     work: Callable[[Any], Result]
     part: Any
     size: int
     name: str = ""
+    dear: bool = False
 
 
 def digest_of(*words: Any) -> str:

@@ -183,7 +183,7 @@ def _number(before: Measurement, after: Measurement) -> NumberChange:
     lower, upper = change(before.estimate, after.estimate)
     judgement: Judgement = "cannot tell"
     reason = _assumed(before, after)
-    grows_worse = METRICS[after.metric].larger == "worse"
+    grows_worse = after.larger == "worse"
     if not reason and (lower > 0 or upper < 0):
         judgement = "worse" if (lower > 0) == grows_worse else "better"
     elif not reason and grows_worse and before.estimate.upper == math.inf:

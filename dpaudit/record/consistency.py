@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from dpaudit.core.files import nested
+from dpaudit.record.bases import GAINS
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, verdicts, waivable
@@ -94,7 +95,7 @@ def _measurements(result: AuditResult) -> Iterator[str]:
         if (found.model, found.epsilon) not in points:
             yield f"{what} is at ε = {found.epsilon:g}, which is not in the sweep"
         metric = METRICS[found.metric]
-        is_share = metric.unit == "share" and metric.gateable
+        is_share = metric.unit == "share" and metric.gateable and found.basis not in GAINS
         if is_share and not 0 <= found.estimate.value <= 1:
             yield f"{what} is {found.estimate.value:g}, which is not in [0, 1]"
     yield from (

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from dpaudit.record.bases import GAINS, OF_MODELS, OF_SUBMISSIONS
+
 MetricName = Literal[
     "attack.accuracy",
     "utility.overlap",
@@ -68,7 +70,9 @@ _AUDITS: Mapping[Audit, str] = {
     "black box": "[defense]",
 }
 # The fields of a measurement by which a gate picks.
-WhereKey = Literal["epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at"]
+WhereKey = Literal[
+    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis"
+]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class Metric:
             is none.
         optional: further fields that a measurement may have.
         larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
-            and errors, `better` for shares that measure utility. None: no gate may use it.
+            and errors, `better` for shares that measure utility and for an attacker's errors. None:
+            no gate may use it.
+        bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none
             to their family and only the model and ε identify it.
         signed: whether its values, such as differences, may be negative.
@@ -100,21 +106,24 @@ class Metric:
     detail: str | None = None
     optional: tuple[str, ...] = ()
     larger: Literal["worse", "better"] | None = None
+    bases: tuple[str, ...] = ()
     derived: bool = False
     signed: bool = False
 
-    def range(self, width: float = math.inf) -> tuple[float, float]:
+    def range(self, width: float = math.inf, basis: str | None = None) -> tuple[float, float]:
         """Return the least and the largest value that it can have.
 
         Args:
             width: the largest error of a rating, if the scale is known.
+            basis: what it is of, if `bases` has some; gains alone may be negative.
         """
         most = width if self.unit == "rating" else _UNITS[self.unit][1]
-        return (-most if self.signed else 0.0), most
+        signed = self.signed and (not self.bases or basis is None or basis in GAINS)
+        return (-most if signed else 0.0), most
 
-    def values(self, width: float = math.inf) -> str:
-        """Say what its values are, and their range; `width` as in `range`."""
-        low, high = self.range(width)
+    def values(self, width: float = math.inf, basis: str | None = None) -> str:
+        """Say what its values are, and their range; the arguments are those of `range`."""
+        low, high = self.range(width, basis)
         within = f"of at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
         return f"{_UNITS[self.unit][0]} {within}"
 
@@ -162,7 +171,7 @@ _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "view", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-           _ATTACKED, ("attack",), larger="worse"),
+           {**_ATTACKED, **_RECOVERED}, ("attack",), larger="worse"),
     Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
            "share", {"on demand": ""}, larger="better"),
     Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
@@ -179,22 +188,22 @@ _TABLE = (
            "rating", {"trained": "with train.against"}, ("against", "kind"), "kind", signed=True),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
            "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="better", bases=OF_MODELS, signed=True),
     Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
            "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="better", bases=OF_MODELS, signed=True),
     Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
            "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="worse", bases=OF_MODELS, signed=True),
     Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
            "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="worse", bases=OF_MODELS, signed=True),
     Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
            "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="better", bases=OF_SUBMISSIONS, signed=True),
     Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
            "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           signed=True),
+           larger="better", bases=OF_SUBMISSIONS, signed=True),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
            {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
            larger="worse"),
@@ -235,7 +244,8 @@ _TABLE = (
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
            ("attack", *_SEEN, "group"), "group", signed=True),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
-           {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator"),
+           {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator",
+           larger="worse"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
            "interval over users", "share", _OBSERVED, ("attack", "step"), "items", ("items",)),
     Metric("transcript.tpr", "true-positive rate: share of real pairs found at a given "
@@ -248,7 +258,7 @@ _TABLE = (
     Metric("transcript.false", "share of fakes among the found pairs", "share", _OBSERVED,
            ("attack", "step", "at", "correction"), "correction"),
     Metric("transcript.kl", "divergence of real submissions from fakes, averaged over real pairs, "
-           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part"),
+           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part", larger="worse"),
     Metric("transcript.rmse", "root mean squared error on held-out ratings after some rounds",
            "rating", _OBSERVED, ("step",)),
     Metric("transcript.roc", "ROC point: share of real pairs above the score that a given share of "

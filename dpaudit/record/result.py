@@ -21,18 +21,13 @@ from pydantic import (
 
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
+from dpaudit.record.bases import GAINS
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.waivers import WaiverRecord, accepted
 
 SCHEMA = 3
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
 WHOLE = "whole"
-# Values of `basis` of `reconstruction.…` and `submissions.…`: what sensitive ratings are recovered
-# from, or which two errors are compared.
-RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
-LEAK, BEYOND_MEANS = "leak", "better than item means"
-BEYOND_WITHOUT = "better than without them"
-SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # The label of the membership inference attack that does best in the calibrating trainings.
 STRONGEST = "strongest"
 # A moment in UTC.
@@ -276,6 +271,11 @@ class Measurement(_Record):
         if self.unit and self.at is not None:
             extra.append(f"{self.at:g} false positives")
         return ", ".join([self.model, f"ε = {self.epsilon:g}", *extra])
+
+    @property
+    def larger(self) -> Literal["worse", "better"] | None:
+        """Return what a larger value is: as its metric says, but gains of an attacker are worse."""
+        return "worse" if self.basis in GAINS else METRICS[self.metric].larger
 
     @property
     def controls(self) -> tuple[Control, ...]:

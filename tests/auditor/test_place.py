@@ -72,6 +72,69 @@ def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ("", ""),
+        ("audit = { trials = 80 }", ""),
+        ("audit = { confidence = 0.9 }", "other audit.confidence"),
+        ("card = { owner = 'nobody' }", "other card"),
+        ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.5", "other gate"),
+    ],
+)
+def test_a_record_that_is_judged_otherwise_is_replaced_in_a_sentence(
+    folder: Path, change: str, words: str
+) -> None:
+    said = f"is replaced, as it was judged otherwise ({words}); finished tasks are used"
+    assert Place(folder).check(changed(SMALL, change)) == (
+        f"{folder / storage.NAME} {said}" if words else ""
+    )
+
+
+MEMBERS = """
+seed = 1
+[data]
+synthetic = { n_users = 60, n_items = 30, mean_per_user = 15, minimum_per_user = 5 }
+[membership]
+trainings = 8
+interactions = 60
+held_out = 40
+rates = [0.2]
+[recommender]
+library = "most-popular"
+"""
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the record of the membership audit."""
+    folder = tmp_path_factory.mktemp("members")
+    record = run_audit(changed(MEMBERS, ""))
+    (folder / storage.NAME).write_text(storage.render(record), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("recommender = { claim = { epsilon = 1 } }", "recommender.claim"),
+        ("recommender = { observers = ['scores'] }", "recommender.observers"),
+        ("membership = { observers = ['scores'], rates = [0.5], delta = 0 }", "membership"),
+        ("attack = [{ name = 'lira' }]", "attack"),
+        ("membership = { interactions = 61 }", None),
+        ("recommender = { library = 'surprise', params = { model = 'SVD' } }", None),
+    ],
+)
+def test_a_claim_or_an_observer_makes_no_other_run(
+    members: Path, change: str, words: str | None
+) -> None:
+    if words is None:
+        with pytest.raises(ConfigError, match="another run"):
+            Place(members).check(changed(MEMBERS, change))
+    else:
+        assert f"judged otherwise (other {words}" in Place(members).check(changed(MEMBERS, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
         ("seed = 2", "other seed"),
         ("seed = 'entropy'", "other seed"),
         ("[data]\nsynthetic = { n_users = 61 }", "other data"),

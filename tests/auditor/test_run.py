@@ -250,6 +250,17 @@ def run_lists(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(LISTS | changes), workers=Workers(threads))
 
 
+@pytest.mark.long
+def test_a_gate_judges_what_lists_tell_of_hidden_ratings() -> None:
+    gates = [{"metric": "attack.accuracy", "max": limit} for limit in (0.9, 0.01)]
+    record = run_lists(attack=[{}], game=[], convergence=None, gate=gates, audit={"trials": 200})
+    assert [gate.outcome for gate in record.gates] == ["pass", "fail"]
+    assert set(record.attacks) == {"list-ideal"}
+    found = [m for m in record.measurements if m.metric == "attack.accuracy"]
+    assert len(found) == 4
+    assert {m.estimate.kind for m in found} == {"frequentist"}
+
+
 def test_lists_are_audited_by_their_law() -> None:
     record = run_lists()
     assert numbers(run_lists(threads=2)) == numbers(record)

@@ -120,6 +120,10 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["model 'top-k published' (top-k) shows lists", "'mine'", "by [[game]]"],
         ),
         (
+            "[[model]]\n[[attack]]\nname = 'list-ideal'",
+            ["'list-ideal' reads lists without values", "'slope-one published'", "'linear-ideal'"],
+        ),
+        (
             "[model]\ndefense = 'top-k'\n[[game]]\npair = 'data'",
             ["'top-k published'", "dpaudit show top-k", "'data'"],
         ),
@@ -275,7 +279,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
             "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair', "
-            "'effort', 'observer', 'unit' or 'at'",
+            "'effort', 'observer', 'unit', 'at' or 'basis'",
         ),
         ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
     ],

@@ -193,10 +193,28 @@ def test_an_estimate_that_rests_on_an_assumption_decides_nothing() -> None:
     assert (both.numbers, both.uncompared) == ([], {"attack.accuracy": 1})
 
 
+@pytest.mark.parametrize(
+    ("metric", "basis", "judgement"),
+    [
+        ("reconstruction.rmse", "released model", "better"),
+        ("reconstruction.rmse", "leak", "worse"),
+        ("reconstruction.recall", "released model", "worse"),
+        ("submissions.mae", "better than item means", "worse"),
+    ],
+)
+def test_errors_and_gains_of_attackers_grow_in_opposite_directions(
+    metric: MetricName, basis: str, judgement: str
+) -> None:
+    before, after = (
+        number(*ends, metric, attack="one", basis=basis) for ends in ((0.1, 0.2), (0.3, 0.4))
+    )
+    assert one(before, after).judgement == judgement
+
+
 def test_numbers_that_may_not_gate_are_counted() -> None:
-    one = number(0.1, 0.2, "game.kl", attack="a", pair="tight", estimator="plug-in")
+    one = number(0.1, 0.2, "transcript.rmse", step=3)
     found = compare(record(number(0.1, 0.2), one), record(number(0.1, 0.2)))
-    assert found.uncompared == {"game.kl": 1}
+    assert found.uncompared == {"transcript.rmse": 1}
     assert not found.missing
 
 

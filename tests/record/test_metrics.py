@@ -38,11 +38,15 @@ def test_every_metric_stands_in_the_table_once() -> None:
         assert len(metric.known) == len(set(metric.known))
 
 
-def test_of_what_may_gate_only_shares_of_utility_are_better_if_larger() -> None:
+def test_shares_of_utility_and_errors_of_attackers_are_better_if_larger() -> None:
     better = [metric for metric in METRICS.values() if metric.larger == "better"]
-    assert [(metric.name.partition(".")[0], metric.unit) for metric in better] == [
-        ("utility", "share")
-    ] * 4
+    kinds = [(metric.name.partition(".")[0], metric.unit) for metric in better]
+    assert (
+        kinds
+        == [("utility", "share")] * 4
+        + [("reconstruction", "rating")] * 2
+        + [("submissions", "rating")] * 2
+    )
     errors = [metric.larger for name, metric in METRICS.items() if name in RATED]
     assert errors == ["worse", "worse"]
 
@@ -90,7 +94,11 @@ AUDITS: dict[Audit, list[dict[str, Any]]] = {
     "on demand": [{"attack": [{}], "game": [{}], "sybil": [{}]}],
     "trained": [
         {"model": [{"defense": "fake-gradients"}], "transcript": {}, "game": [{"pair": "data"}]},
-        {"model": [{"defense": "privsr-ranking"}]},
+        {
+            "model": [{"defense": "privsr"}],
+            "attack": [{"name": "reconstruction"}, {"name": "submissions"}],
+        },
+        {"model": [{"defense": "privsr-ranking"}], "attack": [{"name": "ranking-reconstruction"}]},
     ],
     "membership": [{"recommender": [{"library": "surprise"}]}],
     "black box": [

@@ -1,7 +1,7 @@
 """Scores of attacks that distinguish real submissions from fakes, per training and averaged.
 
-All intervals except that of `gated` are about a population of users from which these are an
-independent sample. They are asymptotic, and each holds separately.
+All intervals except those of `gated_areas` and `gated_divergence` are about a population of users
+from which these are an independent sample. They are asymptotic, and each holds separately.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpaudit.auditor.federated.transcripts import Checkpoint, Seen
 from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
+from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
@@ -224,7 +225,7 @@ def _mean(alike: Sequence[Finding]) -> Finding:
     return replace(one, estimate=one.estimate.changed(**changed))
 
 
-def gated(
+def gated_areas(
     trials: Sequence[Sequence[Finding]], last: int, alpha: float, confidence: float
 ) -> Iterator[Finding]:
     """Yield the expected AUC of each attack over trainings on the given data.
@@ -239,3 +240,35 @@ def gated(
                 areas.setdefault(each.attack, []).append(each.estimate.value)
     for label, values in areas.items():
         yield Finding("attack.auc", last, betting_mean(values, alpha, confidence), label)
+
+
+def gated_divergence(
+    trials: Sequence[Sequence[Finding]], last: int, most: float, alpha: float, confidence: float
+) -> Iterator[Finding]:
+    """Yield the expected divergence of real submissions from fakes over trainings on these data.
+
+    In each training, the divergences `‖g − F‖²/(2σ²)` of each round given the rounds before it add
+    up to a number of each real pair. Its mean over trainings is the divergence of the pair's whole
+    sequence from one of fakes, by the chain rule (`divergence.estimates.sequence_kl`). The sample
+    are trainings: given the data they are independent, and no law of the number is assumed. So the
+    interval is about the mean over the observed users' real pairs, not about other users.
+
+    An upper end exists only where submissions are clipped (`Transcript.most`); else it is infinite.
+
+    Args:
+        trials: the findings of each training.
+        last: the last round.
+        most: the largest number of a training, by what clips submissions; infinite for none.
+        alpha: the level.
+        confidence: the confidence to state.
+    """
+    values = [each.estimate.value for trial in trials for each in trial if is_whole(each, last)]
+    if values:
+        mean = nonnegative_mean(values, alpha, confidence, most=most)
+        method = f"{mean.method} over trainings" + (", clipped" if mean.upper < np.inf else "")
+        yield Finding("transcript.kl", last, mean.changed(method=method), detail=WHOLE)
+
+
+def is_whole(finding: Finding, last: int) -> bool:
+    """Whether it is the whole divergence after the last round."""
+    return (finding.metric, finding.step, finding.detail) == ("transcript.kl", last, WHOLE)

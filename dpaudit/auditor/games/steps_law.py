@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.game import CERTAIN, Game, Scores, in_blocks
+from dpaudit.bounds.divergence.binary import threshold_kl
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
+from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -25,15 +27,28 @@ _GRID = 2.0**-8
 _SQUARES, _SUM, _LAPLACE = range(3)
 
 
-def steps_epsilon(
+class StepsLaw(NamedTuple):
+    """What the law of the noise of a pair's steps says.
+
+    Attributes:
+        epsilon: the ε.
+        divergences: of each training on D', the sum of the divergences `‖difference‖²/(2σ²)` of its
+            steps, in nats `(W,)`; infinite if the noise is not normal.
+    """
+
+    epsilon: Estimate
+    divergences: NDArray[np.float64]
+
+
+def steps_law(
     game: Game[Any],
     *,
     delta: float,
     seed: int,
     trainings: int = TRAININGS,
     executor: Executor = INLINE,
-) -> Estimate:
-    """Compute the ε of a pair by the law of its steps' noise, from trainings on each data set.
+) -> StepsLaw:
+    """Compute the ε and the divergence of a pair by the law of its steps' noise, from trainings.
 
     **Normal noise.** Given everything shown before, a step follows one of two normal distributions
     a known distance apart, and all steps of a training together are equivalent to one such step at
@@ -57,6 +72,12 @@ def steps_epsilon(
     and V on the earlier noise, which is unbounded, and so the differences of later steps are
     unbounded. The sum over the steps of a training only bounds what that training shows.
 
+    **The divergence.** Given what was shown before, two normal steps have the Kullback-Leibler
+    divergence `‖difference‖²/(2σ²)`. Its sum over the steps, averaged over trainings on D', is the
+    divergence of all that the observer sees on D' from that on D, by the chain rule; at least as
+    much if the differences depend on what the observer does not see (Cover & Thomas 2006, Theorem
+    2.5.3, doi:10.1002/047174882X).
+
     Args:
         game: a game whose observer sees steps with noise of a known law.
         delta: the δ.
@@ -78,7 +99,8 @@ def steps_epsilon(
         found, noise = math.inf if steps > 1 and largest else largest, "Laplace"
     else:
         found, noise = max(_mixture(np.sqrt(each[:, _SQUARES]), delta) for each in apart), "normal"
-    return Estimate(
+    present = apart[1]
+    epsilon = Estimate(
         value=found,
         lower=0.0,
         upper=found,
@@ -87,6 +109,43 @@ def steps_epsilon(
         n=trainings,
         method=f"{noise} steps, their distances met in {trainings} trainings of either data set",
         kind="assumes-law",
+    )
+    normal = present[:, _LAPLACE] == 0
+    return StepsLaw(epsilon, np.where(normal, present[:, _SQUARES] / 2, math.inf))
+
+
+def joint_divergence(
+    scores: Scores, law: StepsLaw | None, mu: float, *, alpha: float, confidence: float
+) -> Estimate:
+    """Estimate the divergence of a game's observations on D' from those on D, so that it may gate.
+
+    The lower end is that of `binary.threshold_kl` and assumes nothing but independent trials: it
+    tests the game's scores, whose divergence is at most that of the observations. Without a law
+    there is no upper end. With normal steps whose distance clipping bounds, the upper end is that
+    of the mean of `StepsLaw.divergences` over trainings (`nonnegative.nonnegative_mean`), which are
+    independent and at most μ²/2. Each end has α/2. The upper end assumes that the noise is normal
+    with the σ in use, as the mechanism's code says.
+
+    Args:
+        scores: the game's scores of independent trials.
+        law: the law of its steps; None if they have none.
+        mu: the largest distance of all steps (`TrainedDefense.steps_mu`).
+        alpha: the level.
+        confidence: the confidence to state.
+    """
+    clipped = law is not None and mu < math.inf and bool(np.isfinite(law.divergences).all())
+    level = alpha / 2 if clipped else alpha
+    tested = threshold_kl(scores.present, scores.absent, alpha=level, confidence=confidence)
+    tested = tested.changed(alpha=alpha)
+    if law is None or not clipped:
+        return tested
+    # Its upper end alone is used, which has half of the level.
+    mean = nonnegative_mean(law.divergences, alpha, confidence, most=mu**2 / 2)
+    upper = max(mean.upper, tested.lower)
+    return tested.changed(
+        value=min(max(mean.value, tested.lower), upper),
+        upper=upper,
+        method=f"{tested.method}; above, steps are normal and clipped",
     )
 
 

@@ -31,6 +31,7 @@ class MetricKey:
         observer: who observes a membership game, if it is one.
         unit: what a target of it is.
         at: the false-positive rate, if any.
+        basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
         joint: whether its interval holds jointly with all others, so that it may gate.
     """
 
@@ -43,6 +44,7 @@ class MetricKey:
     observer: str | None = None
     unit: str | None = None
     at: float | None = None
+    basis: str | None = None
     joint: bool = True
 
     @property
@@ -95,6 +97,11 @@ def gated(config: Config, *metrics: MetricName) -> bool:
     Numbers that are seldom judged have joint intervals only then, as each widens all others.
     """
     return any(gate.metric in metrics for gate in config.gate)
+
+
+def judged_bases(config: Config, metric: MetricName) -> set[str]:
+    """Return the bases of a metric that gates of the config name; only these are joint."""
+    return {gate.wanted["basis"] for gate in config.gate if gate.metric == metric}
 
 
 def points(config: Config) -> Iterator[tuple[str, float]]:

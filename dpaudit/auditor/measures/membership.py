@@ -28,7 +28,7 @@ from dpaudit.auditor.membership.probes import (
     probes,
     rates_left_out,
 )
-from dpaudit.auditor.membership.training import Training, Utility, unpacked
+from dpaudit.auditor.membership.training import Training, Utility, kept, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.auditor.trained.means import joint_mean, own_mean
 from dpaudit.config import schema as configs
@@ -88,18 +88,21 @@ class MembershipInferences(Measure[MemberModel]):
     def run(self, model: MemberModel) -> Iterator[Found]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
-            at = f"{model.label}: trainings at ε = {point.epsilon:g}"
+            # A stated ε trains nothing.
+            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, configs.Model) else ""
+            at = f"{model.label}: trainings{swept}"
             found = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
             yield from (*found, *leaks(filter(_of_strongest, found)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
-        blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
+        seen = kept(point.trainable, model.observers)
+        blocks = [(unit, observer) for unit in self.table.units for observer in seen]
         training = Training(point.trainable, self.design, blocks)
-        executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
+        executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         together = training.together
         trainings = (
-            Task(together, part, len(part), "training")
+            Task(together, part, len(part), "training", dear=True)
             for part in training.parts(self.table.trainings)
         )
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
@@ -115,6 +118,8 @@ class MembershipInferences(Measure[MemberModel]):
             trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
             for each in left_open(unanswered, marks, present, observer):
                 yield records.FindingRecord(model=model.label, **each._asdict())
+            if observer not in model.observers:
+                continue
             view = UNFILTERED if observer == "own-list" and keeps_seen(trials) else None
             yield from self._inferred(trials, unit, observer, view, point.claim, where)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.base import Inference
+from dpaudit.attacks.base import Inference, ListInference
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
@@ -20,7 +20,7 @@ from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.base import PredictionDefense
+from dpaudit.defenses.base import ListDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record.result import Measurement
@@ -53,10 +53,10 @@ def _shown_items(
 
 
 def run_risk(
-    defenses: Sequence[PredictionDefense],
+    defenses: Sequence[PredictionDefense | ListDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
-    attack: Inference,
+    attack: Inference | ListInference,
     *,
     trials: int,
     seed: int,
@@ -71,7 +71,7 @@ def run_risk(
     not about a population of users.
 
     Args:
-        defenses: the same recommender at several ε.
+        defenses: the same recommender at several ε, which shows what the attack reads.
         model: its prepared statistics.
         profiles: the audited users, each with at least `min_ratings` ratings.
         attack: the adversary.
@@ -85,8 +85,8 @@ def run_risk(
     """
     scale = model.ratings.scale
     sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
-    scales = [defense.noise_of_predictions(scale).scale for defense in defenses]
-    drawn = draw_trials(seed, f"risk/{attack.shown}", trials, len(profiles), sizes)
+    shown = attack.shown if isinstance(attack, Inference) else "items"
+    drawn = draw_trials(seed, f"risk/{shown}", trials, len(profiles), sizes)
 
     def run(user: int, streams: Streams) -> NDArray[np.bool_]:
         profile, draws = profiles[user], drawn.draws[streams.trials]
@@ -94,15 +94,20 @@ def run_risk(
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
         truth = _true_index(profile, hidden, side.candidates)
-        request: SeesItems | SeesTop = SeesTop(defenses[0].top_k)
-        if attack.shown == "one":
-            request = SeesItems(_shown_items(exact.candidates, hidden, draws[:, 2]))
-        return np.stack(
-            [
-                attack.infer(defense.release(exact, streams, request), side, noise_scale) == truth
-                for defense, noise_scale in zip(defenses, scales, strict=True)
-            ]
-        )
+
+        def guessed(defense: PredictionDefense | ListDefense) -> NDArray[np.int64]:
+            if isinstance(attack, ListInference) and isinstance(defense, ListDefense):
+                lists = defense.release_list(exact, streams)
+                return attack.infer(defense.log_likelihood(side, lists, scale), side.frequency)
+            if not isinstance(attack, Inference) or not isinstance(defense, PredictionDefense):
+                raise TypeError(f"{attack.name} does not read what {defense.name} shows")
+            request: SeesItems | SeesTop = SeesTop(defenses[0].top_k)
+            if attack.shown == "one":
+                request = SeesItems(_shown_items(exact.candidates, hidden, draws[:, 2]))
+            noise = defense.noise_of_predictions(scale).scale
+            return attack.infer(defense.release(exact, streams, request), side, noise)
+
+        return np.stack([guessed(defense) == truth for defense in defenses])
 
     return run_blocks(drawn, run, executor, TOGETHER)
 
@@ -130,7 +135,7 @@ class Risk(Measure[Sweep]):
     def _recovered(self, stage: str, model: Sweep, asked: configs.Attack) -> Iterator[Measurement]:
         context = self.context
         correct = run_risk(
-            model.predicting,
+            model.attackable,
             model.prepared,
             model.users(),
             self.attacks[asked.label],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measures.base import Measure, MetricKey, points
+from dpaudit.auditor.measures.base import Measure, MetricKey, judged_bases, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import (
     KINDS,
     guessed,
     mean_errors,
     over_folds,
+    over_trials,
 )
+from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.config import schema as configs
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
+from dpaudit.record import bases
 from dpaudit.record import result as records
 from dpaudit.record.metrics import MetricName
 
@@ -48,8 +50,11 @@ class Reading(Measure[TrainedModel]):
         """Yield both errors per attack and point."""
         for model, epsilon in points(config):
             for attack in config.reading:
+                key = partial(MetricKey, model=model, epsilon=epsilon, attack=attack.label)
                 for metric in _METRICS:
-                    yield MetricKey(metric, model, epsilon, attack=attack.label, joint=False)
+                    for basis in sorted(judged_bases(config, metric)):
+                        yield key(metric, basis=basis)
+                    yield key(metric, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
         """Run all attacks on the model at every ε.
@@ -83,18 +88,28 @@ class Reading(Measure[TrainedModel]):
     def _measured(
         self, label: str, epsilon: float, attack: str, errors: Numbers
     ) -> list[records.Measurement]:
-        """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`."""
-        by_fold = np.array([[[math.fsum(e) for e in k] for k in f.T] for f in errors]) / self.trials
+        """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`.
+
+        Errors that a gate judges have the interval of `trained.recovery.Recovery`: the sample are
+        the trials, and no guess on the rating scale errs by more than its width.
+        """
+        family, most = self.context.family, self.folds[0].train.scale.width
         found = []
         for place, metric in enumerate(_METRICS):
-            submitted, released, means = by_fold[:, place].T
+            judged = judged_bases(self.context.config, metric)
+            submitted, released, means = np.moveaxis(errors[..., place], 2, 0)
             for basis, values in (
-                (records.SUBMITTED, submitted),
-                (records.RELEASED, released),
-                (records.MEANS, means),
-                (records.BEYOND_MEANS, means - submitted),
-                (records.BEYOND_RELEASED, released - submitted),
+                (bases.SUBMITTED, submitted),
+                (bases.RELEASED, released),
+                (bases.MEANS, means),
+                (bases.BEYOND_MEANS, means - submitted),
+                (bases.BEYOND_RELEASED, released - submitted),
             ):
+                if basis in judged:
+                    least = -most if basis in bases.GAINS else 0.0
+                    estimate = joint_mean(values.T, family, least=least, most=most)
+                else:
+                    estimate = over_folds(over_trials(values.T).tolist(), family.confidence)
                 found.append(
                     records.Measurement(
                         metric=metric,
@@ -102,7 +117,7 @@ class Reading(Measure[TrainedModel]):
                         epsilon=epsilon,
                         attack=attack,
                         basis=basis,
-                        estimate=over_folds(values.tolist(), self.context.family.confidence),
+                        estimate=estimate,
                     )
                 )
         return found
@@ -140,8 +155,9 @@ class _Read:
             hidden = np.isin(train.user, followed) & train.kept_private
             released, submitted = attack.read(seen.of_users(followed), release, shared)
             truth = train.value[hidden]
-            errors = mean_errors(np.stack([submitted, released]), truth)
-            found.append(np.concatenate([errors, guessed(train, hidden)[None]]))
+            shown = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
+            errors = mean_errors(shown, truth)
+            found.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
         return np.stack(found)
 
     def _order(self) -> NDArray[np.int32]:

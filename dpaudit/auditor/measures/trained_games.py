@@ -16,10 +16,15 @@ from dpaudit.auditor.games.controls import (
 )
 from dpaudit.auditor.games.game import Scores
 from dpaudit.auditor.games.one_training import CoinScores, rare_ratings, run_coins_game
-from dpaudit.auditor.games.steps_law import TRAININGS, score_divergences, steps_epsilon
+from dpaudit.auditor.games.steps_law import (
+    TRAININGS,
+    joint_divergence,
+    score_divergences,
+    steps_law,
+)
 from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, points
 from dpaudit.auditor.measures.leak import judges_advantage, leaks, plan_of_games
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels, fitting
 from dpaudit.auditor.trained.means import joint_mean
@@ -68,9 +73,10 @@ class TrainedGames(Measure[TrainedModel]):
     """`epsilon` of every game at every ε, with its controls; advantages, `leak` and `game.kl`."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Keep the context and the ratings, and whether a gate judges advantages."""
+        """Keep the context and the ratings, and whether gates judge advantages or divergences."""
         self.context, self.ratings = subject.context, subject.learned
         self.judges = judges_advantage(self.context.config)
+        self.diverges = gated(self.context.config, "game.kl")
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
@@ -81,9 +87,10 @@ class TrainedGames(Measure[TrainedModel]):
         yield from plan_of_games(config)
         for model, epsilon in points(config):
             for game in config.game:
-                yield MetricKey(
-                    "game.kl", model, epsilon, attack=game.attack, pair=game.label, joint=False
-                )
+                key = partial(MetricKey, "game.kl", model, epsilon)
+                if game.pair != "many" and gated(config, "game.kl"):
+                    yield key(attack=game.attack, pair=game.label)
+                yield key(attack=game.attack, pair=game.label, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
@@ -189,23 +196,32 @@ class TrainedGames(Measure[TrainedModel]):
             advantage = best_advantage(
                 scores.absent, scores.present, alpha=family.alpha, confidence=family.confidence
             )
-        found = _Outcome(summary, estimate, str(test), advantage)
+        found, law = _Outcome(summary, estimate, str(test), advantage), None
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
             self.context.progress.expect(2 * TRAININGS)
             try:
-                theory = steps_epsilon(
+                law = steps_law(
                     running,
                     delta=delta,
                     seed=self.context.seed,
                     executor=executor(defense),
                 )
             except NoModelError:
-                theory = None
+                law = None
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
             )
-            found = replace(found, observer=observe, theory=theory, divergences=kl)
+            found = replace(found, observer=observe, theory=law and law.epsilon, divergences=kl)
+        if self.diverges:
+            joint = joint_divergence(
+                scores,
+                law,
+                defense.steps_mu(defense.prepare(pair.after, pair.public)),
+                alpha=family.alpha,
+                confidence=family.confidence,
+            )
+            found = replace(found, divergences={**found.divergences, "one threshold": joint})
         return found, lambda mutant, seed: certify(mutant, seed)[1]
 
     def _many(

@@ -9,15 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.base import Measure, MetricKey, gated, metric_of, points
+from dpaudit.auditor.measures.base import (
+    Measure,
+    MetricKey,
+    gated,
+    judged_bases,
+    metric_of,
+    points,
+)
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, over_trials, run_all
 from dpaudit.auditor.trained.means import joint_mean
-from dpaudit.auditor.trained.recovery import Recovery
+from dpaudit.auditor.trained.recovery import Recovered, Recovery
 from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
+from dpaudit.record import bases
 from dpaudit.record import result as records
 
 Numbers = NDArray[np.float64]
@@ -40,7 +48,7 @@ class TrainedUtility(Measure[TrainedModel]):
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Yield the numbers on test ratings, two per attack, and the comparisons."""
+        """Yield the numbers on test ratings, those of each attack, and the comparisons."""
         ranks = any(model.ranks for model in config.model)
         kinds = ("precision", "recall") if ranks else KINDS
         against = config.training.against
@@ -50,9 +58,14 @@ class TrainedUtility(Measure[TrainedModel]):
                 metric = metric_of("utility", kind)
                 yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
             for attack in config.recovering:
+                key = partial(MetricKey, model=model, epsilon=epsilon, attack=attack.label)
                 for kind in kinds:
                     metric = metric_of("reconstruction", kind)
-                    yield MetricKey(metric, model, epsilon, attack=attack.label, joint=False)
+                    for basis in sorted(judged_bases(config, metric)):
+                        yield key(metric, basis=basis)
+                    yield key(metric, joint=False)
+                if not ranks and gated(config, "attack.accuracy"):
+                    yield key("attack.accuracy")
             if own and model != against and (epsilon in own or len(own) == 1):
                 yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
 
@@ -87,14 +100,31 @@ class TrainedUtility(Measure[TrainedModel]):
             where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
             self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
             yield from self._useful(rows, seen, most, where)
-            for each in recovery.found(seen[:, len(kinds) :], map(over_trials, found)):
+            for each in recovery.found(rows[:, :, len(kinds) :], found):
+                yield from self._recovered(each, where)
+
+    def _recovered(self, each: Recovered, where: dict[str, Any]) -> Iterator[records.Measurement]:
+        """Yield a score of an attack, jointly over trainings if a gate judges it."""
+        config, family = self.context.config, self.context.family
+
+        def joint() -> Estimate:
+            return joint_mean(each.by_trial, family, least=each.least, most=each.most)
+
+        if each.kind == "accuracy":
+            if each.basis == bases.RELEASED and gated(config, "attack.accuracy"):
                 yield records.Measurement(
-                    metric=metric_of("reconstruction", each.kind),
-                    attack=each.attack,
-                    basis=each.basis,
-                    estimate=self._over_folds(each.by_fold),
-                    **where,
+                    metric="attack.accuracy", attack=each.attack, estimate=joint(), **where
                 )
+            return
+        metric = metric_of("reconstruction", each.kind)
+        judged = each.basis in judged_bases(config, metric)
+        yield records.Measurement(
+            metric=metric,
+            attack=each.attack,
+            basis=each.basis,
+            estimate=joint() if judged else self._over_folds(over_trials(each.by_trial)),
+            **where,
+        )
 
     def _most(self, scores: Scores) -> list[float | None]:
         """Return the largest possible value of each number on test ratings; None if not gated."""

@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.auditor.federated.scores import Finding, Truth, averaged, gated
+from dpaudit.auditor.federated.scores import (
+    Finding,
+    Truth,
+    averaged,
+    gated_areas,
+    gated_divergence,
+    is_whole,
+)
 from dpaudit.auditor.federated.transcripts import run_transcript
-from dpaudit.auditor.measures.base import Measure, MetricKey, points
+from dpaudit.auditor.measures.base import Measure, MetricKey, gated, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.config import schema as configs
@@ -30,8 +37,11 @@ from dpaudit.record.metrics import METRICS, MetricName
 # The error is measured at about this many checkpoints.
 _CURVE = 40
 _ERROR: MetricName = "transcript.rmse"
-# The findings of a training, as text that keeps every bit.
-_FINDINGS = TypeAdapter(list[Finding], config=ConfigDict(ser_json_inf_nan="strings"))
+# The findings of a training and its largest possible divergence, as text that keeps every bit.
+_FINDINGS = TypeAdapter(tuple[list[Finding], float], config=ConfigDict(ser_json_inf_nan="strings"))
+# The confidence of intervals that hold by themselves and gate nothing. It is not that of the run,
+# so that a run with another one trains nothing again.
+_ALONE = 0.95
 # The first metric is measured for every model, the others only for those whose users submit fakes.
 _SEEN: tuple[MetricName, ...] = (
     _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
@@ -46,21 +56,23 @@ class Transcripts(Measure[TrainedModel]):
         """Create the attacks."""
         config = subject.context.config
         self.context, self.fold, self.wanted = subject.context, subject.folds[0], config.transcript
-        self.gated = any(gate.metric == "attack.auc" for gate in config.gate)
+        self.gated = {metric: gated(config, metric) for metric in ("attack.auc", "transcript.kl")}
         self.attacks: dict[str, SubmissionTest] = {
             attack.label: attack.create("attack") for attack in config.submission_tests
         }
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Yield the gated AUCs of models whose users submit fakes, and the transcript metrics."""
+        """Yield gated AUCs and divergences where users submit fakes, and the transcript metrics."""
         if config.transcript is None:
             return
         private = {model.label for model in config.model if model.variant != "nonprivate"}
-        gated = any(gate.metric == "attack.auc" for gate in config.gate)
+        areas, divergences = gated(config, "attack.auc"), gated(config, "transcript.kl")
         for model, epsilon in points(config):
-            for attack in config.submission_tests if gated and model in private else ():
+            for attack in config.submission_tests if areas and model in private else ():
                 yield MetricKey("attack.auc", model, epsilon, attack=attack.label)
+            if divergences and model in private:
+                yield MetricKey("transcript.kl", model, epsilon)
         for model, epsilon in points(config):
             for metric in _SEEN if model in private else _SEEN[:1]:
                 yield MetricKey(metric, model, epsilon, joint=False)
@@ -82,30 +94,31 @@ class Transcripts(Measure[TrainedModel]):
     ) -> Iterator[records.Measurement]:
         context = self.context
         streams = Streams.first(context.seed, "transcript", wanted.trials)
-        confidence = context.family.confidence
         tasks = (
             Task(work, trial, 1, repr(defense))
             for defense in model.defenses
-            for work in [
-                _Training(defense, self.fold, self.attacks, wanted, confidence, context.seed)
-            ]
+            for work in [_Training(defense, self.fold, self.attacks, wanted, context.seed)]
             for trial in streams.blocks(1)
         )
-        executor = context.tasks(stage, model.model, *context.config.attack, of=[confidence])
+        executor = context.tasks(stage, model.model, *context.config.attack)
         finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
         for place, defense in enumerate(model.defenses):
             trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
-            for finding in self._together(trials, defense.rounds):
+            most = max(largest for _, largest in trials)
+            findings = [seen for seen, _ in trials]
+            for finding in self._together(findings, defense.rounds, most):
                 yield _measured(model.label, defense.epsilon, finding)
 
-    def _together(self, trials: list[list[Finding]], last: int) -> Iterator[Finding]:
+    def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
         measured = [[each for each in trial if each.metric != _ERROR] for trial in trials]
-        if self.gated:
-            yield from gated(
-                measured, last, self.context.family.alpha, self.context.family.confidence
-            )
+        alpha, confidence = self.context.family.alpha, self.context.family.confidence
+        if self.gated["attack.auc"]:
+            yield from gated_areas(measured, last, alpha, confidence)
+        if self.gated["transcript.kl"]:
+            yield from gated_divergence(measured, last, most, alpha, confidence)
+            measured = [[e for e in trial if not is_whole(e, last)] for trial in measured]
         yield from averaged(measured)
         errors: dict[int, list[float]] = {}
         for trial in trials:
@@ -126,7 +139,6 @@ class _Training:
         fold: the fold to train and test on.
         attacks: the attacks, by label.
         wanted: what to run.
-        confidence: confidence of each interval separately.
         seed: seed of the choice of users and pairs.
     """
 
@@ -134,11 +146,10 @@ class _Training:
     fold: Fold
     attacks: Mapping[str, SubmissionTest]
     wanted: configs.Transcript
-    confidence: float
     seed: int
 
     def __call__(self, trial: Streams) -> str:
-        """Run one training, and return the findings at its checkpoints as JSON."""
+        """Run one training, and return the findings at its checkpoints, and more, as JSON."""
         defense, wanted = self.defense, self.wanted
         prepared = self._prepared
         transcript = defense.transcript(
@@ -151,7 +162,7 @@ class _Training:
         every = max(1, last // _CURVE)
         # Without privacy users submit no fakes.
         attacks = self.attacks if defense.variant != "nonprivate" else {}
-        truth = Truth(transcript.pairs, transcript.real, self.confidence, self.seed)
+        truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
         found = [Finding("assumption.floor", 0, floor)] if asks else []
@@ -166,7 +177,7 @@ class _Training:
             found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:
                 found += truth.findings(checkpoint, last=step == last)
-        return _FINDINGS.dump_json(found).decode()
+        return _FINDINGS.dump_json((found, transcript.most)).decode()
 
     @cached_property
     def _prepared(self) -> Any:

@@ -128,7 +128,7 @@ def probes(training: Training) -> Iterator[Task]:
         return _again(training) if name == "again" else _without(training)
 
     for name in ("again", "vanished"):
-        yield Task(probe, name, 1, "probe")
+        yield Task(probe, name, 1, "probe", dear=True)
 
 
 def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:

@@ -16,7 +16,7 @@ from dpaudit.attacks.membership.known import Numbers, Shown
 from dpaudit.auditor.membership.answers import beside
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
-from dpaudit.core.membership import Observer, Unit
+from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked
 
@@ -70,6 +70,19 @@ def measures(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
     rated = asked.scores and trainable.predicts_ratings
     lists, errors = {"ndcg", "recall", "precision"}, {"rmse", "mae"}
     return (lists if asked.lists else set()) | (errors if rated else set())
+
+
+def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer]:
+    """Return the observers whose features of each training are kept: these, and cheap ones.
+
+    Scores and lists are asked of every model that can show them. So all who see no more than these
+    are kept, and asking for one of them later trains nothing. Factors are asked for only if need
+    be.
+    """
+    asked = Asked.of(trainable, observers)
+    lists: set[Observer] = {"own-list", "others-lists"} if asked.lists else set()
+    seen = {*observers, *lists, *(("scores",) if asked.scores else ())}
+    return [observer for observer in OBSERVERS if observer in seen]
 
 
 @dataclass(frozen=True, eq=False)

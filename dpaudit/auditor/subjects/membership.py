@@ -32,11 +32,15 @@ class MemberPoint:
         epsilon: the ε of the sweep, or the stated one; infinite without a claim.
         trainable: what is trained.
         claim: the guarantee, if any.
+        words: what identifies its trainings besides tables of the config.
+        tables: the tables of the config that its trainings read, of those that it may repeat.
     """
 
     epsilon: float
     trainable: Trainable
     claim: Claim | None
+    words: str = ""
+    tables: tuple[OwnRecommender, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -175,11 +179,15 @@ class MemberModels(Subject):
     def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
         if isinstance(model, OwnRecommender):
             claim = model.claim.claim() if model.claim else None
-            return [MemberPoint(model.epsilon[0], model.create("recommender"), claim)]
+            own = model.create("recommender")
+            return [MemberPoint(model.epsilon[0], own, claim, model.state, (model,))]
         made: list[TrainedDefense[Any]] = model.defenses("model")
         return [
             MemberPoint(
-                defense.epsilon, DefenseRecommender(defense, self.design.ratings), defense.claim()
+                defense.epsilon,
+                DefenseRecommender(defense, self.design.ratings),
+                defense.claim(),
+                f"{model.defense}: {defense!r}",
             )
             for defense in made
         ]

@@ -17,7 +17,7 @@ from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.training import lane_blocks
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
@@ -43,26 +43,37 @@ def errors(fold: Fold) -> Probe:
 
 
 def largest_errors(fold: Fold) -> Numbers:
-    """Compute the largest root mean squared and mean absolute error of predictions on the scale.
+    """Compute the largest root mean squared and mean absolute error on the fold's test ratings."""
+    return largest(fold.values, fold.train.scale)
+
+
+def largest(values: NDArray[Any], scale: Scale) -> Numbers:
+    """Compute the largest root mean squared and mean absolute error of guesses on the scale.
 
     A rating's largest error is its distance from the farther end of the scale.
 
+    Args:
+        values: the ratings, at least one `(n,)`.
+        scale: the rating scale.
+
     Returns:
-        Both `(2,)`; no prediction on the scale errs by more on the fold's test ratings.
+        Both `(2,)`; no guesses on the scale err by more.
     """
-    scale, values = fold.train.scale, fold.values.astype(np.float64)
+    values = values.astype(np.float64)
     ends = np.stack([np.full_like(values, scale.minimum), np.full_like(values, scale.maximum)])
     farther = np.abs(ends - values).max(0)
     return np.array([np.sqrt(np.mean(farther**2)), np.mean(farther)])
 
 
 def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
-    """Return a probe of an attack's errors on parts of `ratings`.
+    """Return a probe of an attack's errors and accuracy on parts of `ratings`.
+
+    Guesses off the rating scale are moved to its end, which is never a worse guess.
 
     Args:
         attack: reconstructs ratings from the released model and the shared ratings.
         ratings: the ratings.
-        parts: masks of the ratings to reconstruct, each `(R,)`; two errors are computed for each.
+        parts: masks of the ratings to reconstruct, each `(R,)`, with three numbers for each.
     """
     shared, wanted = ratings.shared, np.logical_or.reduce(parts)
     users, items = ratings.user[wanted], ratings.item[wanted]
@@ -70,15 +81,22 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
     def probe(models: Any) -> Numbers:
         release = models.public(np.arange(ratings.n_items, dtype=np.int32))
         shown = attack.reconstruct(release, shared, users, items)
+        shown = np.clip(shown, ratings.scale.minimum, ratings.scale.maximum)
         values = ratings.value[wanted]
-        each = [mean_errors(shown[:, part[wanted]], values[part[wanted]]) for part in parts]
+        own = [part[wanted] for part in parts]
+        each = [_recovered(shown[:, rows], values[rows], ratings.scale) for rows in own]
         return np.concatenate(each, axis=1)
 
     return probe
 
 
+def recoverable(ratings: Ratings, part: NDArray[np.bool_]) -> Numbers:
+    """Compute the largest possible errors and accuracy of an attack on a part `(R,)`, `(3,)`."""
+    return np.append(largest(ratings.value[part], ratings.scale), 1.0)
+
+
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
-    """Compute both errors of guessing the items' means `(k,)`.
+    """Compute both errors and the accuracy of guessing the items' means `(3,)`.
 
     Args:
         ratings: the ratings.
@@ -86,7 +104,13 @@ def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Number
     """
     rows = ratings.kept_private if wanted is None else wanted
     means = guess_means(ratings.shared, ratings.item[rows])
-    return mean_errors(means[None], ratings.value[rows])[0]
+    return _recovered(means[None], ratings.value[rows], ratings.scale)[0]
+
+
+def _recovered(shown: NDArray[Any], values: NDArray[Any], scale: Scale) -> Numbers:
+    """Compute both errors, and the share of guesses nearest to the true rating `(W, 3)`."""
+    near = 2 * abs(shown.astype(np.float64) - values) < scale.step
+    return np.column_stack([mean_errors(shown, values), near.mean(axis=1)])
 
 
 def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:

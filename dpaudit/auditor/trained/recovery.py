@@ -14,7 +14,7 @@ from dpaudit.auditor.trained.scores import Scores
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
-from dpaudit.record import result as records
+from dpaudit.record import bases
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,30 @@ class Recovered:
         attack: the attack's label.
         kind: the kind of score, such as "rmse".
         basis: what the attack reads, or the comparison that the score is a difference of.
-        by_fold: the score in each fold `(F,)`.
+        by_trial: the score in each trial on each fold `(W, F)`.
+        least: its least possible value.
+        most: its largest possible value.
     """
 
     attack: str
     kind: str
     basis: str
-    by_fold: Numbers
+    by_trial: Numbers
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)
 class Recovery:
     """Attacks that reconstruct sensitive ratings from one model's release and the shared ratings.
+
+    **Intervals.** The sample are trials: each has one training on every fold, and the trainings of
+    another trial are independent of it given the data, since each has noise of its own. Ratings of
+    one user, and folds that share training data, are not independent, so no interval samples these.
+    In each training a score is bounded: guesses are on the rating scale, so each errs by at most
+    its distance from the farther end; shares are in [0, 1]; a difference of two such scores is in
+    [−m, m]. That is all that `trained.means.joint_mean` needs. Its interval is about the expected
+    score of a training on these data, folds and halves, not about other users.
 
     A model reveals much about ratings that it was not trained on. The released model is therefore
     compared with two kinds of others, trained in the same way. One is trained on **none** of the
@@ -62,7 +74,7 @@ class Recovery:
     seed: int
 
     def of_released(self, fold: Fold) -> list[Probe]:
-        """Return the probes of the released model: two numbers per attack."""
+        """Return the probes of the released model: numbers per attack."""
         return self._probes(fold, [fold.train.kept_private])
 
     def trainings(self, defense: Any, streams: Callable[[int], Streams]) -> Iterator[Training]:
@@ -86,34 +98,51 @@ class Recovery:
         """Yield the scores of each attack, kind and basis.
 
         Args:
-            released: the numbers from the probes of `of_released` `(F, 2 A)`.
-            others: the numbers from the models of `trainings`, in their order.
+            released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
+            others: the numbers from the models of `trainings`, in their order, `(W, …)` each.
         """
         if not self.attackers:
             return
-        count, kinds = len(self.attackers), len(self.scores.kinds)
+        count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.own)
+        shape = (*released.shape[:2], count, len(kinds))
         each = [[next(others) for _ in range(3)] for _ in self.folds]
-        without = np.stack([one[0] for one in each]).reshape(-1, count, kinds)
-        # Axes: fold, half trained on, attack, half reconstructed, kind.
-        halves = np.stack([one[1:] for one in each]).reshape(-1, 2, count, 2, kinds)
+        without = np.stack([one[0] for one in each], axis=1).reshape(shape)
+        # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
+        halves = np.stack([np.stack([one[place] for one in each], axis=1) for place in (1, 2)])
+        halves = halves.reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
-            (halves[:, first, :, 0] + halves[:, 1 - first, :, 1]) / 2 for first in (1, 0)
+            (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
         )
-        own = released.reshape(-1, count, kinds)
+        own = released.reshape(shape)
         means = np.stack([self.scores.guessed(fold.train) for fold in self.folds])[:, None]
+        most = self._most()
         sign = self.scores.sign
-        bases = {
-            records.RELEASED: own,
-            records.WITHOUT: without,
-            records.BEYOND_WITHOUT: sign * (without - own),
-            records.LEAK: sign * (unseen - seen),
-            records.MEANS: np.broadcast_to(means, own.shape),
-            records.BEYOND_MEANS: sign * (means - own),
+        numbers = {
+            bases.RELEASED: own,
+            bases.WITHOUT: without,
+            bases.BEYOND_WITHOUT: sign * (without - own),
+            bases.LEAK: sign * (unseen - seen),
+            bases.MEANS: np.broadcast_to(means, own.shape),
+            bases.BEYOND_MEANS: sign * (means - own),
         }
         for place, attack in enumerate(self.attackers):
-            for number, kind in enumerate(self.scores.kinds):
-                for name, values in bases.items():
-                    yield Recovered(attack, kind, name, values[:, place, number])
+            for number, kind in enumerate(kinds):
+                for name, values in numbers.items():
+                    largest = float(most[number])
+                    least = -largest if name in bases.GAINS else 0.0
+                    by_trial = values[:, :, place, number]
+                    yield Recovered(attack, kind, name, by_trial, least, largest)
+
+    def _most(self) -> Numbers:
+        """Return the largest possible value of each score on any part of any fold `(k,)`."""
+        parts = (
+            (fold.train, part)
+            for number, fold in enumerate(self.folds)
+            for kept in [fold.train.kept_private]
+            for part in (kept, *self._halves(kept, number))
+        )
+        found: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
+        return found
 
     def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
         return [

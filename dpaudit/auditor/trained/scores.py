@@ -17,6 +17,7 @@ from dpaudit.auditor.trained.errors import (
     errors,
     guessed,
     largest_errors,
+    recoverable,
     recovered,
 )
 from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
@@ -30,28 +31,34 @@ class Scores:
     """The scores of models of one kind.
 
     Attributes:
-        kinds: names of the two scores of recovered ratings or items.
+        kinds: names of two scores, on test ratings and of recovered ratings or items.
         more: names of further scores on test ratings.
+        own: names of further scores of recovered ratings.
         sign: 1 if less is better (errors), −1 if more is better (hits).
         tested: makes the probe of a fold's test ratings, whose numbers are `kinds` and `more`.
         most: computes the largest possible value of each of these numbers.
-        recovered: makes the probe of an attack on parts (masks `(R,)`) of the sensitive ratings.
+        recovered: makes the probe of an attack on parts (masks `(R,)`) of the sensitive ratings,
+            whose numbers of each part are `kinds` and `own`.
+        recoverable: computes the largest possible value of each of these numbers of a part.
         guessed: computes the scores of guessing sensitive ratings without a model.
     """
 
     kinds: tuple[str, str]
     more: tuple[str, ...]
+    own: tuple[str, ...]
     sign: float
     tested: Callable[[Fold], Probe]
     most: Callable[[Fold], Numbers]
     recovered: Callable[[Any, Ratings, Sequence[NDArray[np.bool_]]], Probe]
+    recoverable: Callable[[Ratings, NDArray[np.bool_]], Numbers]
     guessed: Callable[[Ratings], Numbers]
 
 
 def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     """Return the scores of a defense: errors, or hits of lists of length k if it ranks."""
     if not defense.ranks:
-        return Scores(KINDS, (), 1.0, errors, largest_errors, recovered, guessed)
+        own = ("accuracy",)
+        return Scores(KINDS, (), own, 1.0, errors, largest_errors, recovered, recoverable, guessed)
 
     def tested(fold: Fold) -> Probe:
         users = np.unique(fold.users)
@@ -83,7 +90,11 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     def most(_: Fold) -> Numbers:
         return np.ones(3)
 
-    return Scores(("precision", "recall"), ("ndcg",), -1.0, tested, most, listed, popular)
+    def at_most(_: Ratings, __: NDArray[np.bool_]) -> Numbers:
+        return np.ones(2)
+
+    hits = ("precision", "recall")
+    return Scores(hits, ("ndcg",), (), -1.0, tested, most, listed, at_most, popular)
 
 
 def _kept(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Scale
@@ -32,6 +32,11 @@ class Threshold(Protocol):
         """The least value that is allowed; None with `max`."""
         ...
 
+    @property
+    def wanted(self) -> Mapping[Any, Any]:
+        """Which points it judges: fields of a measurement and their values."""
+        ...
+
 
 def check_threshold(gate: Threshold, width: float = math.inf) -> None:
     """Refuse a threshold that every value of the metric keeps, or none.
@@ -45,8 +50,8 @@ def check_threshold(gate: Threshold, width: float = math.inf) -> None:
     """
     if gate.max == "claim":
         return
-    metric = METRICS[gate.metric]
-    low, high = metric.range(width)
+    metric, basis = METRICS[gate.metric], gate.wanted.get("basis")
+    low, high = metric.range(width, basis)
     if gate.max is not None:
         limit, fails, passes = gate.max, gate.max < high, gate.max >= low
     else:
@@ -58,7 +63,7 @@ def check_threshold(gate: Threshold, width: float = math.inf) -> None:
     if high == 1 and 1 < limit < 100:
         remedy = f"write {limit / 100:g} for {limit:g} %"
     raise ValueError(
-        f"{gate.metric} is {metric.values(width)}: {limit:g} can never "
+        f"{gate.metric} is {metric.values(width, basis)}: {limit:g} can never "
         f"{'pass' if fails else 'fail'}; {remedy}"
     )
 

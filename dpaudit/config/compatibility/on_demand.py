@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from dpaudit.attacks.base import ListInference
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Attack, Game, Sybil
+from dpaudit.config.tables import Attack, Game, Sybil, has_role
 
 
 def check_on_demand(
@@ -40,11 +42,31 @@ def check_on_demand(
     for model in models:
         if model.shows_lists:
             _check_lists(model, attacks, games, sybil_attacks)
+            continue
+        for attack in attacks:
+            if has_role(attack.name, ListInference):
+                raise ValueError(
+                    f"[[attack]] {attack.label!r} reads lists without values, and model "
+                    f"{model.label!r} ({model.defense}) shows predictions: use 'linear-ideal' in a "
+                    "config of its own"
+                )
     if "convergence" in given and not any(model.walks_chain for model in models):
         raise ValueError(
             "[convergence] applies only to the Markov chain of a published defense: add a "
             "[[model]] with defense = 'top-k', or remove it"
         )
+
+
+def for_lists(given: Any, models: Sequence[Model]) -> Any:
+    """Add the default attack on lists to an `[[attack]]` that names none, if all models show lists.
+
+    Args:
+        given: the table.
+        models: `[[model]]`.
+    """
+    if not isinstance(given, dict) or "name" in given or not models:
+        return given
+    return {"name": "list-ideal", **given} if all(m.shows_lists for m in models) else given
 
 
 def _check_lists(
@@ -55,11 +77,12 @@ def _check_lists(
 ) -> None:
     """Refuse parts that need predictions of a model that shows only lists."""
     place = f"model {model.label!r} ({model.defense}) shows lists and no predictions"
-    if attacks:
-        raise ValueError(
-            f"{place}, which [[attack]] {attacks[0].label!r} needs: audit it by [[game]] in a "
-            "config of its own"
-        )
+    for attack in attacks:
+        if not has_role(attack.name, ListInference):
+            raise ValueError(
+                f"{place}, which [[attack]] {attack.label!r} needs: audit it by 'list-ideal', or "
+                "by [[game]], in a config of its own"
+            )
     for game in games:
         if game.pair == "data":
             raise ValueError(

@@ -35,7 +35,7 @@ def check_plugins(
     _check_defenses(models, games)
     trains = any(model.trains for model in models)
     recovering = (*roles.RECONSTRUCTIONS, roles.SubmissionReconstruction)
-    asked: tuple[type[roles.Attack], ...] = (roles.Inference,)
+    asked: tuple[type[roles.Attack], ...] = (roles.Inference, roles.ListInference)
     if trains:
         asked = (*recovering, roles.SubmissionTest) if transcript else recovering
     named: Sequence[tuple[str, Sequence[Attack | Game], tuple[type[roles.Attack], ...]]] = (

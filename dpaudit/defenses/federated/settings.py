@@ -154,6 +154,12 @@ class FakeGradientsSettings(Plugin):
             neighbors="replace" if self.variant == "corrected" else "add-remove",
         )
 
+    def steps_mu(self, candidates: Candidates) -> float:
+        """Return `2 G √K/σ` (corrected), as a user's submissions are at most G from F; else ∞."""
+        if self.variant != "corrected":
+            return math.inf
+        return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)
+
     def adaptive(self, factors: Floats) -> AdaDelta:
         """Return a new AdaDelta state for these factors."""
         return AdaDelta.like(factors, self.memory, 1e-6, self.learning_rate)

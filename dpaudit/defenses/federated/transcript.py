@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -77,6 +78,32 @@ class Transcript:
         self._place = (np.cumsum(rows) - 1).astype(np.int32)
         self._raters = np.bincount(candidates.items[candidates.real], minlength=candidates.n_items)
         self._mean: NDArray[np.float64] | None = None
+
+    @property
+    def most(self) -> float:
+        """The largest mean of the real pairs' divergences from fakes, in nats, whatever is learned.
+
+        **Clipped distances (corrected).** All that a user submits in a round is at most G from F,
+        as one vector. So the divergences `‖g − F‖²/(2σ²)` of a user's real pairs add up to at most
+        `G²/(2σ²)` in each of K rounds, and I users with n real pairs have a mean of at most
+        `K G² I/(2σ² n)`.
+
+        **Two-valued.** A coordinate is clipped to [−1, 1], so its coin has a bias of at most
+        `t = d/level`, and a round a divergence of at most `½ Σ_± (1 ± t) ln(1 ± t)`.
+
+        Otherwise nothing is clipped, and it is infinite.
+        """
+        from scipy.special import xlog1py
+
+        defense, rounds = self._training.defense, self._training.defense.rounds
+        if self.pairs.level is not None:
+            tilts = self.pairs.dimensions / self.pairs.level * np.array([1.0, -1.0])
+            return rounds * float(xlog1py(1 + tilts, tilts).sum()) / 2
+        if defense.variant != "corrected":
+            return math.inf
+        users = len(np.unique(self.pairs.users[self.real]))
+        whole = rounds * (defense.clip_norm / self.pairs.sigma) ** 2 / 2
+        return whole * users / max(int(self.real.sum()), 1)
 
     def models(self) -> FactorModels:
         """Return the current model."""

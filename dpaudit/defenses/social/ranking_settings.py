@@ -85,6 +85,14 @@ class RankingSettings(Plugin):
             source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
         )
 
+    def steps_mu(self, rows: RankingRows) -> float:
+        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        if self.variant != "corrected":
+            return math.inf
+        # Finite precision uses up a part of ε and δ.
+        numbers = self.rounds * rows.n_items * self.dimensions
+        return gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+
     def noise(self, rows: RankingRows) -> RankingNoise:
         """Return the noise on submissions.
 
@@ -95,10 +103,7 @@ class RankingSettings(Plugin):
             return RankingNoise(np.zeros((2, rows.n_items)), False)
         if self.variant == "corrected":
             # σ = 2c√T/μ
-            numbers = self.rounds * rows.n_items * self.dimensions
-            # Finite precision uses up a part of ε and δ.
-            mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
-            sigma = 2 * self.clip_norm * math.sqrt(self.rounds) / mu
+            sigma = 2 * self.clip_norm * math.sqrt(self.rounds) / self.steps_mu(rows)
             secure = self.summation == "secure"
             among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
             each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -114,10 +115,16 @@ class PrivSRSettings(Plugin):
             return self.epsilon, self.epsilon
         return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
 
-    def _corrected(self, rows: SocialRows) -> Noise:
+    def steps_mu(self, rows: SocialRows) -> float:
+        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        if self.variant != "corrected":
+            return math.inf
         # Finite precision uses up a part of ε and δ.
         numbers = self.rounds * (rows.n_items + 1) * self.dimensions
-        mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+        return gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+
+    def _corrected(self, rows: SocialRows) -> Noise:
+        mu = self.steps_mu(rows)
         share = self.friends_share
         if not self.social:
             share = 0.0

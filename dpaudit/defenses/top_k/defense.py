@@ -17,7 +17,7 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemList, ListPair
+from dpaudit.core.releases import ItemList, ListPair, SideInformation
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
@@ -331,6 +331,33 @@ class TopK(ListDefense):
                 return JointLaw(exact.candidates, self._log_weights(exact), self.top_k)
             case "peeling":
                 return PeelingLaw(exact.candidates, self._log_weights(exact), self.top_k)
+
+    def side_information(
+        self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
+    ) -> SideInformation:
+        """Return what an attacker on the completion knows."""
+        return self.completion.side_information(model, profile, hidden)
+
+    def log_likelihood(
+        self, side: SideInformation, shown: ItemList, scale: Scale
+    ) -> NDArray[np.float64]:
+        """Return `ln P` of each trial's list under each value of the hidden rating `(W, C)`.
+
+        Each value completes the user's row, `(known + term)/n` clipped to the scale, and so decides
+        the law of the list.
+
+        Raises:
+            ConfigError: as `law`.
+        """
+        found = np.empty((len(side.place), len(side.candidates)))
+        for row in range(len(side.known)):
+            here = side.place == row
+            for value in range(len(side.candidates)):
+                scores = (side.known[row] + side.terms[row, :, value]) / side.ratings
+                scores[~side.shown[row, :, value]] = -np.inf
+                exact = self._row(scores.astype(np.float32), scale)
+                found[here, value] = self.law(exact).log_probability(shown.items[here])
+        return found
 
     def chain(self, exact: ExactScores) -> SetChain:
         """Build the published chain for this row.

@@ -9,15 +9,9 @@ from pydantic import ValidationError
 
 from dpaudit.config.card import Card
 from dpaudit.core.errors import ConfigError
+from dpaudit.record.bases import MEANS, WITHOUT
 from dpaudit.record.metrics import METRICS
-from dpaudit.record.result import (
-    MEANS,
-    STRONGEST,
-    WITHOUT,
-    AuditResult,
-    DataRecord,
-    Measurement,
-)
+from dpaudit.record.result import STRONGEST, AuditResult, DataRecord, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.card.document import (
     NOT_STATED,

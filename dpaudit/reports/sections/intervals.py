@@ -82,7 +82,8 @@ def _alone(found: Measurement) -> bool:
     """Return whether the interval holds only by itself, and is none over folds."""
     if found.estimate.kind == "assumes-law" and not over_folds(found):
         return True
-    return found.metric.startswith("transcript.") or found.metric == "game.kl"
+    joint = found.estimate.kind == "frequentist"
+    return not joint and (found.metric.startswith("transcript.") or found.metric == "game.kl")
 
 
 def _method(found: Measurement) -> tuple[str, ...]:

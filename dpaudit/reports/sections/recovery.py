@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import (
+from dpaudit.record.bases import (
     BEYOND_MEANS,
     BEYOND_RELEASED,
     BEYOND_WITHOUT,
@@ -15,9 +15,8 @@ from dpaudit.record.result import (
     RELEASED,
     SUBMITTED,
     WITHOUT,
-    AuditResult,
-    Measurement,
 )
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
@@ -72,7 +71,8 @@ def note(result: AuditResult) -> list[str]:
             "data adds noise to its item that hides more than the rating reveals, the leak may be "
             "below 0. Each number is a mean over folds with Student's interval, which is a paired "
             "t test: if the interval does not contain 0, the difference is significant, as far as "
-            "folds that share training data can show."
+            "folds that share training data can show. A number that a gate judges has instead an "
+            "interval over trainings on these data, which holds together with all others."
         )
     if "submissions" in kinds:
         notes.append(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from dpaudit.core.messages import plain
-from dpaudit.record.result import MEANS, RELEASED, AuditResult, Measurement
+from dpaudit.record.bases import MEANS, RELEASED
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis

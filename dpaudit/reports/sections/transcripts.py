@@ -78,9 +78,9 @@ def note(result: AuditResult) -> list[str]:
         "scores reversed. The attack gradient-ratio, if it knows the gradient, knows "
         "it without noise, which no server does: no test of one pair's submissions is more "
         "powerful. All other attacks use only what the server has, including what it knows before "
-        "any round (popularity). Each interval of a transcript holds by itself, is about users "
-        "like these, assumes that they are independent, and decides no gate. A gate on attack.auc "
-        "is judged by the spread of the areas over trainings on these very data.",
+        "any round (popularity). Each interval of a transcript holds by itself at 95 %, is about "
+        "users like these, assumes that they are independent, and decides no gate. Gates on "
+        "attack.auc and transcript.kl are judged by the spread over trainings on these very data.",
         "Among all tests together, those that the Benjamini-Hochberg correction calls real contain "
         "at most 5 % fakes on average; those that Holm's calls real contain any fake with a "
         "probability of at most 5 %. The share of fakes among those found is a mean over trainings "

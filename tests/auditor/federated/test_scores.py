@@ -24,7 +24,7 @@ from dpaudit.auditor.federated.scores import (
     Truth,
     averaged,
     benjamini_hochberg,
-    gated,
+    gated_areas,
     holm,
 )
 from dpaudit.auditor.federated.transcripts import Checkpoint, Seen
@@ -415,7 +415,7 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
     areas = [0.61, 0.58, 0.7, 0.66, 0.9, 0.55]
     others = [one(0.1, step=3), one(0.1, detail=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
     trials = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
-    found = {each.attack: each for each in gated(trials, 4, 0.01, 0.9)}
+    found = {each.attack: each for each in gated_areas(trials, 4, 0.01, 0.9)}
     assert set(found) == {"one", "two"}
     for label, values in (("one", areas), ("two", [1 - area for area in areas])):
         each = found[label]
@@ -424,12 +424,12 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
         assert each.estimate.value == pytest.approx(np.mean(values))
         assert (each.estimate.kind, each.estimate.n) == ("frequentist", 6)
         assert (each.estimate.alpha, each.estimate.confidence) == (0.01, 0.9)
-    assert list(gated(trials, 5, 0.01, 0.9)) == []
-    assert list(gated([[], []], 4, 0.01, 0.9)) == []
+    assert list(gated_areas(trials, 5, 0.01, 0.9)) == []
+    assert list(gated_areas([[], []], 4, 0.01, 0.9)) == []
 
 
 def test_one_training_bounds_nothing_worth_gating() -> None:
-    [found] = gated([[one(0.99)]], 4, 0.05, 0.95)
+    [found] = gated_areas([[one(0.99)]], 4, 0.05, 0.95)
     assert found.estimate.lower < 0.5
     assert found.estimate.upper == 1
 
@@ -441,7 +441,7 @@ def test_the_expected_area_is_covered_by_its_interval() -> None:
     missed = {0.0: 0, 0.1: 0}
     for _ in range(runs):
         areas = source.beta(0.5, 1.0, 60)
-        [found] = gated([[one(area)] for area in areas.tolist()], 4, 0.1, 0.9)
+        [found] = gated_areas([[one(area)] for area in areas.tolist()], 4, 0.1, 0.9)
         for off in missed:
             missed[off] += not found.estimate.lower <= 1 / 3 + off <= found.estimate.upper
     assert missed[0.0] <= stats.binom.isf(1e-6, runs, 0.1) < missed[0.1]

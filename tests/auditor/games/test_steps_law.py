@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import Game, Scores
-from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
+from dpaudit.auditor.games.steps_law import score_divergences, steps_law
 from dpaudit.auditor.games.targets import target_pair
 from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
@@ -129,7 +129,7 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
     shifts[larger] *= 1.2
     scale = np.array([0.5, 2.0, 9.0])
     stated = Stated(shifts, scale)
-    found = steps_epsilon(stated.game, delta=DELTA, seed=1, trainings=TRAININGS)
+    found = steps_law(stated.game, delta=DELTA, seed=1, trainings=TRAININGS).epsilon
     assert stated.seen == [TRAININGS, TRAININGS]
     mu = np.array([
         [
@@ -160,7 +160,9 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
 def test_where_every_training_is_as_far_apart_epsilon_is_that_of_one_normal() -> None:
     shifts = np.full((2, 4, TRAININGS, 1), 0.3)
     shifts[0] /= 2
-    found = steps_epsilon(Stated(shifts, np.ones(1)).game, delta=DELTA, seed=1, trainings=TRAININGS)
+    found = steps_law(
+        Stated(shifts, np.ones(1)).game, delta=DELTA, seed=1, trainings=TRAININGS
+    ).epsilon
     assert found.value == pytest.approx(gaussian_epsilon(0.6, DELTA), rel=1e-8)
     is_of_all_trainings(found, TRAININGS)
 
@@ -168,7 +170,7 @@ def test_where_every_training_is_as_far_apart_epsilon_is_that_of_one_normal() ->
 def test_steps_that_show_nothing_have_no_epsilon() -> None:
     for delta in (0.0, DELTA):
         stated = Stated(np.zeros((2, 2, 64, 1)), np.ones(1))
-        found = steps_epsilon(stated.game, delta=delta, seed=1)
+        found = steps_law(stated.game, delta=delta, seed=1).epsilon
         assert (found.lower, found.value, found.upper) == (0, 0, 0)
         assert stated.seen == [64, 64]
         assert found.n == 64
@@ -178,7 +180,7 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     # One rating differs: by (r' − r) u, u the initial factors of its user, and no cut.
     defense = FakeGradients(2.0, fakes="zero", dimensions=3, rounds=1, spread=0.9, delta=DELTA)
     pair = replaced()
-    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
+    found = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS).epsilon
     wanted = []
     for name, data in (("absent", pair.before), ("present", pair.after)):
         own = defense.prepare(data)
@@ -192,10 +194,14 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     # The two data sets have different trials.
     assert max(wanted) > 1.001 * min(wanted)
     is_of_all_trainings(found, TRAININGS)
-    other = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
+    other = steps_law(
+        submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS
+    ).epsilon
     assert other.value != found.value
     game = submitted(defense, pair)
-    more = steps_epsilon(game, delta=DELTA, seed=SEED, trainings=TRAININGS, executor=on_threads(3))
+    more = steps_law(
+        game, delta=DELTA, seed=SEED, trainings=TRAININGS, executor=on_threads(3)
+    ).epsilon
     assert more == found
 
 
@@ -217,9 +223,13 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
                 total += np.einsum("wc,wc->w", away, away) / defense.sigma(before) ** 2
             squares += total.tolist()
         wanted.append(mixture_epsilon(np.sqrt(squares)))
-    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
+    whole = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
+    found = whole.epsilon
     assert found.value == pytest.approx(max(wanted), rel=1e-6)
     assert max(wanted) > (1 + 1e-4) * min(wanted)
+    # Of the trainings on D', the last.
+    assert whole.divergences == pytest.approx(np.array(squares) / 2, rel=1e-6)
+    assert math.isinf(defense.steps_mu(before))
     is_of_all_trainings(found, TRAININGS)
 
 
@@ -247,7 +257,11 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     full = np.array([gaussian_epsilon(float(mu), DELTA) for mu in np.sqrt(squares)])
     assert (full > 1.5 * (1 - 1e-3)).sum() >= LANES - 2
     assert full.max() <= 1.5
-    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED)
+    whole = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED)
+    found = whole.epsilon
+    # Clipping bounds the divergence, and is nearly reached.
+    most = defense.steps_mu(before) ** 2 / 2
+    assert (1 - 1e-3) * most < whole.divergences.max() <= most
     # σ is within 1e-4 of the least that keeps ε, and vectors are cut 1e-5 short of the bound.
     assert 1.5 * (1 - near) < found.value <= 1.5
     claim = defense.claim()
@@ -265,7 +279,7 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
     turned = np.array([5.0, 1.0, 5.0], np.float32)
     change = UserReplaced(0, ratings.profile(0).items, turned)
     game = submitted(defense, pair_of(ratings, apply(ratings, change)))
-    found = steps_epsilon(game, delta=DELTA, seed=SEED)
+    found = steps_law(game, delta=DELTA, seed=SEED).epsilon
     assert 0.1 < found.value <= 1.5
 
 
@@ -279,14 +293,14 @@ def sums(rounds: int, **changes: Any) -> Game[Any]:
 @pytest.mark.long
 def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     seen = sums(1)
-    found = steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8)
+    found = steps_law(seen, delta=0.0, seed=SEED, trainings=8).epsilon
     # 2 (r' − r) u, with noise Lap(2Δ/ε): the share u of ε, as it goes from end to end.
     assert found.value == pytest.approx(2.0 * 0.5, rel=1e-6)
     assert found.kind == "assumes-law"
     assert found.upper == found.value
     # With one kind of submissions only it is that kind's ε.
     kinds = sums(1, noise_kind="personal", beta=0.5)
-    other = steps_epsilon(kinds, delta=0.0, seed=SEED, trainings=8)
+    other = steps_law(kinds, delta=0.0, seed=SEED, trainings=8).epsilon
     assert other.value == pytest.approx((1 + 1 / 0.5) * 2.0 * 0.5, rel=1e-6)
     # No trial shows more, and some show as much.
     scores = seen.run(trials=400, seed=1)
@@ -297,7 +311,7 @@ def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
 @pytest.mark.long
 def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
     seen = sums(2, learning_rate=0.1)
-    assert math.isinf(steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8).value)
+    assert math.isinf(steps_law(seen, delta=0.0, seed=SEED, trainings=8).epsilon.value)
     # V is unbounded, and so is what the second step shows: it exceeds that of two fixed steps.
     scores = seen.run(trials=500, seed=1)
     assert max(abs(scores.present).max(), abs(scores.absent).max()) > 3 * 2 * 1.0

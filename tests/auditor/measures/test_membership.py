@@ -162,7 +162,7 @@ def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditR
 def test_the_cost_counts_every_training() -> None:
     table = TABLE | {"trainings": 5000}
     (stage,) = cost_of(config(membership=table)).stages
-    assert (stage.stage, stage.trials) == ("most-popular: trainings at ε = inf", 5000 + 2)
+    assert (stage.stage, stage.trials) == ("most-popular: trainings", 5000 + 2)
 
 
 @pytest.mark.long
@@ -171,6 +171,104 @@ def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     more = config(membership=TABLE | {"trainings": 12})
     run_audit(few, place=Place(tmp_path))
     assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
+
+
+MADE = {"library": "most-popular"}
+CLAIM = {"epsilon": 1.0, "observers": ["scores"]}
+TRAINED = 8 + 4  # those of the game, and four of the probes
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds of the trainings of the most popular items so far."""
+    seeds: list[int] = []
+    fit = MostPopular.fit
+
+    def counted(self: MostPopular, interactions: csr_array, seed: int) -> Any:
+        seeds.append(seed)
+        return fit(self, interactions, seed)
+
+    monkeypatch.setattr(MostPopular, "fit", counted)
+    return seeds
+
+
+GATE = {"metric": "attack.auc", "max": 0.9}
+JUDGED: dict[str, dict[str, Any]] = {
+    "a claim": {"recommender": {**MADE, "claim": CLAIM}},
+    "another claim": {"recommender": {**MADE, "claim": {**CLAIM, "epsilon": 2.0}}},
+    "observers of the claim": {
+        "recommender": {**MADE, "claim": {**CLAIM, "observers": ["own-list"]}}
+    },
+    "a gate": {"gate": [GATE]},
+    "another threshold": {"gate": [{**GATE, "max": 0.8}]},
+    "a gate on utility": {"gate": [{"metric": "utility.ndcg", "min": 0.0}]},
+    "confidence": {"audit": {"confidence": 0.9, "fail_on_broken": False}},
+    "a report": {"card": {"owner": "nobody"}},
+    "an observer": {"membership": {**TABLE, "observers": ["scores", "own-list", "others-lists"]}},
+    "fewer observers": {"membership": {**TABLE, "observers": ["others-lists"]}},
+    "observers of the model": {"recommender": {**MADE, "observers": ["others-lists"]}},
+    "rates": {"membership": {**TABLE, "rates": [0.4]}},
+    "delta": {"membership": {**TABLE, "delta": 1e-3}},
+    "attacks": {"attack": [{"name": "lira"}]},
+}
+
+
+@pytest.mark.long
+def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) -> None:
+    place = Place(tmp_path)
+    run_audit(config(), place=place)
+    assert len(fits) == TRAINED
+    for what, changes in JUDGED.items():
+        found = run_audit(config(**changes), place=place)
+        assert len(fits) == TRAINED, what
+        if what in {"another claim", "fewer observers"}:
+            assert numbers(found) == numbers(run_audit(config(**changes))), what
+            del fits[TRAINED:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 6},
+        {"data": {"synthetic": {**SYNTHETIC, "n_items": 31}}},
+        {"membership": {**TABLE, "interactions": 61}},
+        {"membership": {**TABLE, "users": 25}},
+        {"membership": {**TABLE, "held_out": 41}},
+        {"membership": {**TABLE, "k": 5}},
+        {"membership": {**TABLE, "units": ["interaction"]}},
+    ],
+)
+def test_what_decides_a_training_trains_again(
+    tmp_path: Path, fits: list[int], changes: dict[str, Any]
+) -> None:
+    run_audit(config(), place=Place(tmp_path))
+    run_audit(config(**changes), place=Place(tmp_path, force=True))
+    assert len(fits) == 2 * TRAINED
+
+
+@pytest.mark.long
+def test_other_parameters_train_again_and_factors_are_asked_only_if_need_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+    fit = Surprise.fit
+
+    def counted(self: Surprise, interactions: csr_array, seed: int) -> Any:
+        fits.append(seed)
+        return fit(self, interactions, seed)
+
+    monkeypatch.setattr(Surprise, "fit", counted)
+    own = {"library": "surprise", "params": {"model": "SVD", "settings": {"n_epochs": 1}}}
+    for count, changes in (
+        (1, {}),
+        (2, {"membership": {**TABLE, "observers": ["factors"]}}),
+        (2, {"membership": {**TABLE, "observers": ["scores", "factors"]}}),
+        (2, {}),
+        (3, {"recommender": {**own, "params": {"model": "SVD", "settings": {"n_epochs": 2}}}}),
+    ):
+        run_audit(config(**{"recommender": own, **changes}), place=Place(tmp_path))
+        assert len(fits) == count * TRAINED
 
 
 @pytest.mark.long

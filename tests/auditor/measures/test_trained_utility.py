@@ -12,11 +12,12 @@ from rich.console import Console
 from scipy import stats
 
 from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.trained.errors import largest_errors
 from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.config.schema import Config
-from dpaudit.core.errors import DataError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
@@ -141,6 +142,49 @@ def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult
     }
     assert leaks["SoReg", np.inf] > 0.02
     assert leaks["SoReg", np.inf] > leaks["PrivSR", 2.0]
+
+
+@pytest.mark.long
+def test_gates_judge_what_is_recovered(result: AuditResult) -> None:
+    picked = {"model": "PrivSR"}
+    gates: list[dict[str, Any]] = [
+        {"metric": "reconstruction.rmse", "min": 0.3, "where": picked},
+        {"metric": "reconstruction.rmse", "max": 0.3, "where": picked},
+        {"metric": "reconstruction.rmse", "max": 3, "where": {**picked, "basis": "leak"}},
+        {"metric": "attack.accuracy", "max": 0.99, "where": picked},
+        {"metric": "attack.accuracy", "max": 0.01, "where": picked},
+    ]
+    model = {"label": "PrivSR", "defense": "privsr", "epsilon": 2, "params": SMALL}
+    judged = run(gate=gates, model=model, train={"folds": 3, "trials": 12})
+    assert [gate.outcome for gate in judged.gates] == ["pass", "fail", "pass", "pass", "fail"]
+    assert "basis released model" in judged.gates[0].rule
+    # Two bases and the accuracy.
+    assert judged.family.size == 3
+    for each in judged.measurements:
+        basis = each.metric == "reconstruction.rmse" and each.basis in {"released model", "leak"}
+        joint = basis or each.metric == "attack.accuracy"
+        assert (each.estimate.kind == "frequentist") == joint
+        if joint:
+            assert (each.estimate.n, each.estimate.alpha) == (36, judged.family.alpha)
+            assert each.estimate.lower < each.estimate.value < each.estimate.upper
+    assert not of(result, "attack.accuracy")
+    assert problem(judged) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ({"where": {"attack": "other"}}, "attack = 'other' is not measured; there is reconstr"),
+        ({"metric": "reconstruction.recall"}, "it needs trained models with"),
+        ({"metric": "submissions.rmse"}, "it needs trained models with"),
+    ],
+)
+def test_gates_on_what_is_not_recovered_are_refused(gate: dict[str, Any], words: str) -> None:
+    one = {"metric": "reconstruction.rmse", "min": 0.3, **gate}
+    with pytest.raises(ValidationError, match="basis = 'item means' is none of "):
+        config(gate=[{**one, "where": {"basis": "item means"}}])
+    with pytest.raises(ConfigError, match=words):
+        check_gates(config(gate=[one]))
 
 
 @pytest.mark.long

@@ -485,13 +485,90 @@ def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) 
         assert values[0] != values[1]
 
 
-def test_a_store_of_another_confidence_is_not_used_for_intervals(tmp_path: Path) -> None:
-    one, other = (
-        config(model=[CORRECTED], attack=[IDEAL], audit={"confidence": each})
-        for each in (0.95, 0.9)
+def test_another_confidence_and_other_gates_train_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL]}
+    run_audit(config(**given), place=Place(tmp_path))
+    gate = {"metric": "transcript.kl", "max": 1.0}
+    changes: list[dict[str, Any]] = [
+        {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
+    ]  # fmt: skip
+    wanted = [numbers(run_audit(config(**given, **each))) for each in changes]
+    monkeypatch.setattr(FakeGradients, "transcript", None)
+    monkeypatch.setattr(FakeGradients, "train", None)
+    for each, expected in zip(changes, wanted, strict=True):
+        assert numbers(run_audit(config(**given, **each), place=Place(tmp_path))) == expected
+
+
+@pytest.fixture(scope="module")
+def divergent() -> AuditResult:
+    gates = [
+        {"metric": "transcript.kl", "max": 1e-4, "where": {"model": "published", "epsilon": 40}},
+        {"metric": "transcript.kl", "max": 1e6, "where": {"model": "published", "epsilon": 5}},
+        {"metric": "transcript.kl", "min": 1e-4, "where": {"model": "published", "epsilon": 40}},
+        {"metric": "transcript.kl", "max": 10, "where": {"model": "corrected"}},
+        {"metric": "transcript.kl", "max": 10, "where": {"model": "two-valued"}},
+        {"metric": "transcript.kl", "max": 0.03, "where": {"model": "corrected"}},
+    ]
+    two = {**PUBLISHED, "label": "two-valued", "epsilon": 5}
+    two["params"] = {**SMALL, "fakes": "two-valued"}
+    models = [PUBLISHED, CORRECTED, two]
+    return run(model=models, attack=[{"name": "popularity"}], transcript={"trials": 6}, gate=gates)
+
+
+@pytest.mark.long
+def test_gates_judge_the_divergence_of_submissions(divergent: AuditResult) -> None:
+    assert [gate.outcome for gate in divergent.gates] == [
+        "fail", "inconclusive", "pass", "pass", "pass", "inconclusive",
+    ]  # fmt: skip
+    assert divergent.gates[1].reason.endswith("so max cannot pass")
+    assert divergent.gates[3].reason.endswith("if the noise has the law that its code states")
+    # One joint number a point, beside those that stand by themselves.
+    assert divergent.family.size == 4
+    joint = [m for m in of(divergent, "transcript.kl") if m.estimate.kind == "frequentist"]
+    assert [(m.model, m.epsilon, m.step, m.part) for m in joint] == [
+        ("published", 5.0, 5, "whole"),
+        ("published", 40.0, 5, "whole"),
+        ("corrected", 5.0, 5, "whole"),
+        ("two-valued", 5.0, 5, "whole"),
+    ]
+    for found in joint:
+        assert (found.estimate.n, found.estimate.alpha) == (6, divergent.family.alpha)
+        assert 0 < found.estimate.lower < found.estimate.value < found.estimate.upper
+        assert np.isfinite(found.estimate.upper) == (found.model != "published")
+    # The same number without a gate is that of users like these.
+    here = [m for m in of(divergent, "transcript.kl", part="whole") if m.step == 5]
+    assert len(here) == len(joint)
+
+
+@pytest.mark.long
+def test_gates_judge_the_divergence_of_a_game() -> None:
+    games = [
+        {"pair": "data", "observe": "recommender", "trials": 200},
+        {"pair": "data", "observe": "public", "trials": 60, "params": {"calibration": 16}},
+    ]
+    gates = [
+        {"metric": "game.kl", "max": 20, "where": {"pair": "data (recommender)"}},
+        {"metric": "game.kl", "max": 20, "where": {"pair": "data (public)"}},
+        {"metric": "game.kl", "max": 0.001, "where": {"pair": "data (recommender)"}},
+    ]
+    record = run(
+        model=[CORRECTED | {"epsilon": 20}],
+        attack=[{"name": "popularity"}],
+        transcript={"trials": 1},
+        game=games,
+        gate=gates,
     )
-    run_audit(one, place=Place(tmp_path))
-    assert numbers(run_audit(other, place=Place(tmp_path))) == numbers(run_audit(other))
+    joint = {m.pair: m.estimate for m in of(record, "game.kl", estimator="one threshold")}
+    assert len(joint) == 2
+    assert record.family.size == 4
+    law = joint["data (recommender)"]
+    assert 0.001 < law.lower < law.value < law.upper < 20
+    assert math.isinf(joint["data (public)"].upper)
+    assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "fail"]
+    # The other estimates stand beside it and decide nothing.
+    assert len(of(record, "game.kl")) == 5
 
 
 def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:

@@ -325,3 +325,35 @@ def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_
 def test_where_a_fake_is_no_f_or_users_cut_or_send_some_there_are_no_distances(name: str) -> None:
     _, rounds, _ = outcome(MODELS[name])
     assert all(distances is None for _, distances in rounds)
+
+
+# So tight a bound that every user is cut in every round.
+CUT = FakeGradients(20.0, "corrected", **SMALL, clip_norm=1e-3, fakes="zero")
+
+
+@pytest.mark.parametrize("name", ["corrected", "corrected batch", "two-valued", "cut"])
+@pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
+def test_no_training_has_a_larger_divergence_than_clipping_allows(
+    name: str, users: NDArray[np.bool_]
+) -> None:
+    defense = {**MODELS, "cut": CUT}[name]
+    transcript, rounds, _ = outcome(defense, users)
+    total, pairs = np.zeros(len(transcript.pairs)), transcript.pairs
+    for seen, _ in rounds:
+        if pairs.level is None:
+            apart = seen.gradients - seen.fakes[pairs.items[seen.place]]
+            total[seen.place] += (apart.astype(float) ** 2).sum(1) / (2 * pairs.sigma**2)
+            continue
+        tilt = np.clip(seen.gradients, -1, 1) * D / pairs.level
+        coins = [np.where(t > -1, (1 + t) * np.log1p(np.maximum(t, -1 + 1e-16)), 0)
+                 for t in (tilt, -tilt)]  # fmt: skip
+        total[seen.place] += (coins[0] + coins[1]).mean(1) / 2
+    mean = total[transcript.real].mean()
+    assert 0 < mean <= transcript.most * (1 + 1e-5)
+    if name == "cut":
+        assert mean == pytest.approx(transcript.most, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["published", "zero", "rating"])
+def test_nothing_bounds_the_divergence_of_unclipped_gradients(name: str) -> None:
+    assert math.isinf(outcome(MODELS[name])[0].most)
