@@ -46,6 +46,7 @@ from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.attacks.membership.rmia import Rmia
+from dpaudit.auditor.membership.answers import BESIDE
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.rates import Curve
@@ -147,7 +148,9 @@ def trained() -> Trials:
     settings = Membership(units=["interaction"], observers=["scores"], trainings=TRAININGS)
     design = Design.of(ratings, settings, SEED)
     training = Training(Implicit("als", {"factors": FACTORS}), design, [("interaction", "scores")])
-    features = np.stack([unpacked(training(index), 2)[0] for index in range(TRAININGS)])
+    features = np.stack(
+        [unpacked(training(index), 2)[0][:, :-BESIDE] for index in range(TRAININGS)]
+    )
     cut = len(design.rows)
     present = design.present(TRAININGS, "interaction")
     return Trials(features[:, :cut], features[:, cut:], present)

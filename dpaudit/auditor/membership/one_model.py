@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.auditor.membership.rates import Curve, best_threshold, least_absent
+from dpaudit.auditor.membership.rates import best_threshold, least_absent
 from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
@@ -133,9 +133,10 @@ def _alternating(real: Mask) -> Mask:
 def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -> Estimate:
     """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
 
-    N non-members choose the threshold and the members are counted, by the rule of `Curve.above`.
-    The rate is that of an attacker who orders equal scores at random: between two vertices of the
-    ROC curve it is a convex combination of theirs.
+    N non-members choose the threshold and the members are counted. The rate is that of an attacker
+    who orders equal scores at random. With A non-members above the threshold t and B at it, a
+    member there counts g = (N rate − A)/B, so the rate is (1 − g) P(s > t) + g P(s ≥ t): a convex
+    combination of two vertices of the ROC curve, on the line between them.
 
     For the interval every score gets a uniform number that orders equal ones, so there are no ties.
     Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
@@ -162,7 +163,7 @@ def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -
     n, count, tail = len(members), len(absent), alpha / 4
     few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
     least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
-    value = float(Curve(scores[None], real[None]).found(rate)[0])
+    value = _between(scores[real], -np.sort(-scores[~real]), rate)
     lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
     upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
     return Estimate(
@@ -175,6 +176,14 @@ def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -
         method="rate at the threshold of the non-members, with its choice",
         kind="assumes-law",
     )
+
+
+def _between(members: Numbers, others: Numbers, rate: float) -> float:
+    """Return the empirical ROC curve at a false-positive rate; `others` are decreasing."""
+    wanted = rate * len(others) * (1 + 1e-12)  # 0.01·100 counts as 1
+    bar = others[min(int(wanted), len(others) - 1)]
+    share = min(1.0, (wanted - (others > bar).sum()) / (others == bar).sum())
+    return float(((members > bar) + share * (members == bar)).mean())
 
 
 def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:

@@ -99,7 +99,8 @@ def left_open(
             "missing",
             f"{100 * share:.2g} % of what observer {observer!r} asks has no answer (NaN, -inf or "
             "an empty list) although the user and the item are in the training.",
-            "Answer for all of them: what is missing counts as if it told the coin"
+            "Answer for all of them, for what the user has seen too: what is missing counts as if "
+            "it told the coin"
             + ("." if decided else ", and beyond 1 % no gate on this observer passes."),
             undecided=not decided,
             observer=observer,

@@ -144,6 +144,9 @@ def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
             (own,) = of(result.measurements, metric, attack=joint.event, **where)
             assert own.estimate.value == pytest.approx(joint.estimate.value)
             assert own.estimate.n == joint.estimate.n == 4
+            assert own.estimate == joint.estimate
+            # The curve has no other interval at a rate of the table.
+            assert not of(result.measurements, "membership.roc", **where) or joint.at is None
 
 
 @pytest.mark.long

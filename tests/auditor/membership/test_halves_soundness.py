@@ -27,7 +27,7 @@ Law = Callable[[Rng, Mask], Numbers]
 
 ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}
 FEW = {label: ATTACKS[label] for label in ("lira", "global-threshold")}
-AUDITS, TRAININGS, TARGETS, POPULATION = 2000, 8, 20, 10
+AUDITS, TRAININGS, TARGETS, POPULATION = 600, 8, 20, 10
 RATE, LEVEL = 0.25, 0.05
 
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from dpaudit.auditor.membership.one_model import audit_scores, rate_of
 from dpaudit.core.errors import InputError
@@ -72,9 +72,21 @@ def test_a_tie_at_the_top_hides_no_leak() -> None:
     rate, other = found.tpr[0.01], found.tpr[0.02]
     assert rate is not None
     assert other is not None
-    assert rate.value == pytest.approx(0.9 * 40 / 49)
+    assert rate.value == pytest.approx(0.75)
     assert rate.lower < 0.75 < rate.upper
     assert other.value == pytest.approx(0.9, abs=0.01)
+
+
+@pytest.mark.parametrize("levels", [2, 5, 60])
+@pytest.mark.parametrize("rate", [0.01, 0.03, 0.2])
+def test_the_rate_is_that_of_scikit_learns_curve(levels: int, rate: float) -> None:
+    rng = np.random.default_rng(levels)
+    present, absent = rng.integers(1, levels + 1, 500) * 1.0, rng.integers(0, levels, 700) * 1.0
+    real = np.arange(1200) < 500
+    false, true, _ = roc_curve(real, np.concatenate((present, absent)), drop_intermediate=False)
+    found = audit_scores(present, absent, rates=(rate,)).tpr[rate]
+    assert found is not None
+    assert found.value == pytest.approx(np.interp(rate, false, true))
 
 
 @pytest.mark.parametrize("levels", [2, 3, 40])

@@ -257,6 +257,13 @@ def test_findings_are_told_with_their_remedies(make: Make) -> None:
     assert "Fix the seed." in shown(made)
 
 
+def test_a_claim_that_a_finding_leaves_open_is_undecided(make: Make) -> None:
+    made = record(make, {}, {})
+    open_ = [each.model_copy(update={"reason": "finding"}) for each in made.verdicts]
+    [said] = verdicts.of(made.model_copy(update={"verdicts": open_}))
+    assert any("a finding on the model leaves open what it reveals" in s for s in said.sentences)
+
+
 def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     made = record(make, dict.fromkeys(GAMES, 1.5), {})
     page, text, screen = html.render(made), markdown.render(made), shown(made)
