@@ -16,7 +16,9 @@ def test_markers_are_missing(name: str) -> None:
     assert is_missing(name)
 
 
-@pytest.mark.parametrize("name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b"])
+@pytest.mark.parametrize(
+    "name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b", "."]
+)
 def test_other_ids_are_not(name: str) -> None:
     assert not is_missing(name)
 
