@@ -9,7 +9,7 @@ from dpaudit.data.readers.missing import is_missing, missing_among
     "name",
     [
         *("", "  ", "NaN", "nan", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>", "\\N", "-"),
-        *("?", "-1", "-1.0", "inf", "-Infinity", "#N/A", "NaT", "nil", "(null)", " NA ", "."),
+        *("?", "-1", "-1.0", "inf", "-Infinity", "#N/A", "NaT", "nil", "(null)", " NA "),
     ],
 )
 def test_markers_are_missing(name: str) -> None:
