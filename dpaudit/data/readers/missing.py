@@ -12,7 +12,7 @@ MARKERS = frozenset(
         *("na", "n/a", "#n/a", "#n/a n/a", "#na", "#null!", "#value!", "#ref!", "#name?", "#num!"),
         *("#div/0!", "null", "(null)", "<null>", "[null]", "nil", "undefined", "\\n"),
         *("inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"),
-        *("-", "--", "?", ".", "-1", "-1.0"),
+        *("-", "?", "-1", "-1.0"),
     }
 )
 _NEGATIVE = re.compile(r"-[0-9]{1,18}", re.ASCII)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, Scale, load
+from dpaudit.data.readers.missing import is_missing
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 NAMED: dict[str, Any] = {"user": "u", "item": "i", "rating": "r"}
@@ -503,7 +504,7 @@ TEXT_FORMATS: list[dict[str, Any]] = [
     {"format": "movielens-1m"},
     {"format": "movielens-csv", "scale": {}},
 ]
-ID = st.text("abcXYZ019_-é", min_size=1, max_size=4)
+ID = st.text("abcXYZ019_-é", min_size=1, max_size=4).filter(lambda name: not is_missing(name))
 TABLES = st.dictionaries(st.tuples(ID, ID), st.integers(1, 5), min_size=1, max_size=30)
 Lines = list[list[str]]
 

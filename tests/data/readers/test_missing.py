@@ -9,14 +9,16 @@ from dpaudit.data.readers.missing import is_missing, missing_among
     "name",
     [
         *("", "  ", "NaN", "nan", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>", "\\N", "-"),
-        *("?", "-1", "-1.0", "inf", "-Infinity", "#N/A", "NaT", "nil", "(null)", " NA ", "."),
+        *("?", "-1", "-1.0", "inf", "-Infinity", "#N/A", "NaT", "nil", "(null)", " NA "),
     ],
 )
 def test_markers_are_missing(name: str) -> None:
     assert is_missing(name)
 
 
-@pytest.mark.parametrize("name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b"])
+@pytest.mark.parametrize(
+    "name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b", "."]
+)
 def test_other_ids_are_not(name: str) -> None:
     assert not is_missing(name)
 
