@@ -10,7 +10,12 @@ from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials
 from dpaudit.auditor.black_box.order import check_calls
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.frequentist.labels import (
+    Guesses,
+    LabelTest,
+    guessed_epsilon,
+    label_epsilon,
+)
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -78,6 +83,7 @@ class Game:
     def certify(self, train: Trials, test: Trials, alpha: float) -> Certificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
         expected: Ends = "top"
+        guesses: Guesses | None = None
         if self.score == "learned":
             learned = LearnedScore.fit(
                 train.of(False),
@@ -88,20 +94,30 @@ class Game:
             expected = learned.side
             score: Score = learned.score
             name = f"learned ({learned.name})"
+            guesses = learned.guesses(test.outputs)
         else:
             score, name = self.score, getattr(self.score, "__name__", "given")
         scores = _scored(score, test.outputs)
         check_calls(test, scores)
+        # Rare events and the score share the level; the larger bound holds.
+        level = alpha if guesses is None else alpha / 2
         estimate, event = label_epsilon(
             scores[~test.present],
             scores[test.present],
             delta=self.delta,
-            alpha=alpha,
+            alpha=level,
+            confidence=1 - alpha,
             coin_flipped=True,
             expected=expected,
             log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
+        if guesses is not None:
+            rare, rare_event = guessed_epsilon(
+                guesses, test.present, delta=self.delta, alpha=level, confidence=1 - alpha
+            )
+            if rare.lower > estimate.lower:
+                estimate, event, name = rare, rare_event, "learned (rare events)"
         return Certificate(estimate, event, name, test, scores)
 
 
