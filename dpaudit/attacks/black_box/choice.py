@@ -61,7 +61,9 @@ def joined(*samples: Sample) -> Sample:
 
 def fit_quick(sample: Sample) -> Model:
     """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
-    features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
+    features = smooth_features(sample.columns, sample.labels) + fine_features(
+        sample.columns, sample.labels
+    )
     model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
     return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
 
@@ -132,7 +134,8 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
         return _Tried(family, name, model, fit, promise, losses)
 
     few = train.thinned(_COMPARED)
-    features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
+    plain_features = smooth_features(few.columns, few.labels)
+    features = plain_features + fine_features(few.columns, few.labels)
     smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
     least = _NEARLY * max(each.promise.epsilon for each in smooth)
     near = [each for each in smooth if each.promise.epsilon >= least]
@@ -154,7 +157,7 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
         if counted.promise.epsilon >= least and counted.loss < best.loss:
             best = counted
     both = joined(train, held_out)
-    usual = fit_additive(few, terms_of(few, smooth_features(few.columns)), [_QUICK])[0]
+    usual = fit_additive(few, terms_of(few, plain_features), [_QUICK])[0]
     rare = fit_rare(both, features, usual, trials)
     if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
         rare = None

@@ -24,7 +24,8 @@ from dpaudit.core.streams import generator
 
 __all__ = ["LearnedScore", "Outputs"]
 
-_LEAST, _BLOCK = 10, 32_768
+# The fewest outputs of a data set, and the most rows and entries of a block.
+_LEAST, _BLOCK, _CELLS = 10, 32_768, 20_000_000
 # The fraction of the outputs that models are compared on.
 _VALIDATION = 0.3
 
@@ -121,8 +122,9 @@ class LearnedScore:
 
     def _blocks(self, outputs: Outputs) -> Iterator[Table]:
         """Yield the encoded outputs in blocks that fit in the processor's cache."""
-        for start in range(0, len(outputs), _BLOCK):
-            yield self.encoding.encode(outputs[start : start + _BLOCK])
+        rows = max(1, min(_BLOCK, _CELLS // max(1, self.encoding.columns)))
+        for start in range(0, len(outputs), rows):
+            yield self.encoding.encode(outputs[start : start + rows])
 
 
 def _split(

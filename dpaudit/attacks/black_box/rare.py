@@ -236,7 +236,7 @@ def _windows(
     values = column[order]
     lows, highs = [np.empty(0)], [np.empty(0)]
     largest = min(most, len(values))
-    for size in _SIZES[_SIZES <= largest]:
+    for size in _SIZES[largest >= _SIZES]:
         if tails:
             lows.append(np.array([-np.inf, values[-size]]))
             highs.append(np.array([values[size - 1], np.inf]))

@@ -26,13 +26,23 @@ _TRAINING = 400_000
 
 @dataclass(frozen=True)
 class Certificate:
-    """The bound on one pair, its event, the score's name, and the trials that certified it."""
+    """The bound on one pair.
+
+    Attributes:
+        epsilon: the bound.
+        event: the event that certifies it.
+        score: the score's name.
+        trials: the trials that certified it.
+        scores: their scores.
+        unread: what the score does not read, in words; empty for a given score.
+    """
 
     epsilon: Estimate
     event: LabelTest
     score: str
     trials: Trials
     scores: outcomes.Scores
+    unread: tuple[str, ...] = ()
 
     @property
     def noiseless(self) -> bool:
@@ -84,6 +94,7 @@ class Game:
         """Certify on `test`, with a score learned on `train` unless one is given."""
         expected: Ends = "top"
         guesses: Guesses | None = None
+        unread: tuple[str, ...] = ()
         if self.score == "learned":
             learned = LearnedScore.fit(
                 train.of(False),
@@ -95,6 +106,7 @@ class Game:
             score: Score = learned.score
             name = f"learned ({learned.name})"
             guesses = learned.guesses(test.outputs)
+            unread = learned.encoding.unread
         else:
             score, name = self.score, getattr(self.score, "__name__", "given")
         scores = _scored(score, test.outputs)
@@ -118,7 +130,7 @@ class Game:
             )
             if rare.lower > estimate.lower:
                 estimate, event, name = rare, rare_event, "learned (rare events)"
-        return Certificate(estimate, event, name, test, scores)
+        return Certificate(estimate, event, name, test, scores, unread)
 
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:
