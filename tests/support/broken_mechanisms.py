@@ -88,7 +88,7 @@ def labelled(data: int, rng: Rng) -> Any:
 
 def masked(data: int, rng: Rng) -> Any:
     """An array whose mask is not private."""
-    return np.ma.array(noise(rng, 3), mask=[False, bool(data), False])  # type: ignore[no-untyped-call]
+    return np.ma.array(noise(rng, 3), mask=[False, bool(data), False])
 
 
 def frame(data: int, rng: Rng, **changes: Any) -> pd.DataFrame:

@@ -48,6 +48,8 @@ Draw = Callable[[int], Any]
 # A rare leak occurs `_TIMES` times as often as the best bound needs, plus `_MORE` times. Its share
 # of the outputs is at least `_RAREST`; above `_COMMONEST` it is not rare, and is not planted.
 _TIMES, _MORE, _RAREST, _COMMONEST = 4.0, 20, 1e-3, 0.05
+# The power with which a place that few outputs have must be found to be tried.
+_SURE = 0.999
 # Most outputs drawn per trial.
 _LONGEST = 4
 _LEAK = "a leak"
@@ -107,7 +109,7 @@ def positive_control(
         plants += [
             plant
             for plant in writings(pool, rng)
-            if _enough(claim, epsilon, int(plant.share * sizes[1]), alpha, delta)
+            if _enough(claim, epsilon, int(plant.share * sizes[1]), alpha, delta, _SURE)
         ]
     bounds: dict[str, float] = {}
     for plant in plants:
@@ -140,9 +142,13 @@ def _not_found(mutant: str, epsilon: float, claim: float) -> Control:
     )
 
 
-def _enough(claim: float, epsilon: float, trials: int, alpha: float, delta: float) -> bool:
-    """Whether this number of trials is expected to detect a violation of this ε."""
-    return trials > 0 and detectable_epsilon(claim, trials, alpha, delta=delta) <= epsilon
+def _enough(
+    claim: float, epsilon: float, trials: int, alpha: float, delta: float, power: float = 0.95
+) -> bool:
+    """Whether this number of trials detects a violation of this ε with this power, by forecast."""
+    if trials == 0:
+        return False
+    return detectable_epsilon(claim, trials, alpha, delta=delta, power=power) <= epsilon
 
 
 def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) -> str:
