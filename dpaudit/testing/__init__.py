@@ -74,7 +74,8 @@ def assert_satisfies_dp(
         AssertionError: the claim is broken; the message states the event that shows it and its
             frequency on each data set.
         InputError: an argument is out of range, the data sets are equal, the trials are too few for
-            `detectable` or for any failure, or a planted violation was not found.
+            `detectable` or for any failure, a planted violation was not found, or a learned score
+            does not read all of the outputs.
     """
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
@@ -122,6 +123,11 @@ def assert_satisfies_dp(
     )
     if found.epsilon.lower > epsilon:
         raise AssertionError(_accusation(found, epsilon, false_alarm, wanted))
+    if found.unread:
+        raise InputError(
+            f"this test does not read {', '.join(found.unread)} in the outputs: return them as "
+            "numbers, words, arrays, lists or dicts, or give a score"
+        )
     if detectable is not None and (found.control is None or not found.control.found):
         raise InputError(_blindness(found, epsilon))
     return found

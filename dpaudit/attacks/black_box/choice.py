@@ -28,13 +28,11 @@ from dpaudit.attacks.black_box.classifiers import (
 from dpaudit.attacks.black_box.encoding import Table
 from dpaudit.attacks.black_box.features import Feature, fine_features, smooth_features
 from dpaudit.attacks.black_box.prospects import Prospect, prospect
-from dpaudit.attacks.black_box.rare import find_events, judge
+from dpaudit.attacks.black_box.rare import Rare, fit_rare
 from dpaudit.bounds.frequentist.revealing import Ends
 
 # Largest number of training outputs for comparing models; the best is refitted to all.
 _COMPARED = 300_000
-# The fraction of the training outputs that finds rare events; the others estimate their odds.
-_FINDING = 2 / 3
 # Ridge penalties of the additive model, largest first; of the pooled model; of the quick model.
 _PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
 # Weights of the smooth model's probability for an output, in pseudo-counts.
@@ -44,12 +42,9 @@ _DISTINCT = 0.2
 # Models whose forecast bound is at least this fraction of the largest are compared by log-loss,
 # which varies less by chance.
 _NEARLY = 0.7
-# Largest number of outputs for finding rare events.
-_LOOKED = 400_000
-# Rare events are based on few outputs, so their forecast bound must exceed the first factor times
-# that of the best other model; the second factor if that model's event has a share below the third
-# value, as its forecast is less certain too.
-_OVER_LARGE, _OVER_SMALL, _SMALL = 1.1, 0.8, 0.2
+# Rare events are certified beside the score if their forecast bound exceeds the score's by this
+# factor, since each of the two then gets half of the level.
+_CLEARLY = 1.1
 
 
 def stacked(*tables: Table) -> Table:
@@ -66,7 +61,9 @@ def joined(*samples: Sample) -> Sample:
 
 def fit_quick(sample: Sample) -> Model:
     """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
-    features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
+    features = smooth_features(sample.columns, sample.labels) + fine_features(
+        sample.columns, sample.labels
+    )
     model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
     return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
 
@@ -103,8 +100,25 @@ class _Tried:
         return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
 
 
-def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Model, str, Ends]:
-    """Return the model with the best forecast on held-out outputs, its name and its side.
+@dataclass(frozen=True)
+class Choice:
+    """What distinguishes the outputs best.
+
+    Attributes:
+        model: the model with the best forecast on held-out outputs.
+        name: the name of the model.
+        side: the side of its most informative scores.
+        rare: rare events that are forecast to certify more; None for none.
+    """
+
+    model: Model
+    name: str
+    side: Ends
+    rare: Rare | None
+
+
+def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
+    """Choose the model with the best forecast on held-out outputs, and rare events if any.
 
     Args:
         train: the outputs that models are fitted to.
@@ -120,7 +134,8 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Mod
         return _Tried(family, name, model, fit, promise, losses)
 
     few = train.thinned(_COMPARED)
-    features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
+    plain_features = smooth_features(few.columns, few.labels)
+    features = plain_features + fine_features(few.columns, few.labels)
     smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
     least = _NEARLY * max(each.promise.epsilon for each in smooth)
     near = [each for each in smooth if each.promise.epsilon >= least]
@@ -141,15 +156,12 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Mod
         )
         if counted.promise.epsilon >= least and counted.loss < best.loss:
             best = counted
-    judged = _rare_model(train, features, best.model)
-    if judged is not None:
-        # Not refitted: the odds of its events must come from outputs that did not find them.
-        model: Model = judged
-        rare = tried("rare events", f"rare events over {best.name}", model, lambda _: model)
-        margin = _OVER_SMALL if best.promise.share < _SMALL else _OVER_LARGE
-        if rare.promise.epsilon > margin * best.promise.epsilon and rare.loss < best.loss:
-            best = rare
-    return best.fit(joined(train, held_out)), best.name, best.promise.side
+    both = joined(train, held_out)
+    usual = fit_additive(few, terms_of(few, plain_features), [_QUICK])[0]
+    rare = fit_rare(both, features, usual, trials)
+    if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
+        rare = None
+    return Choice(best.fit(both), best.name, best.promise.side, rare)
 
 
 def _counted(plain: Fitter, prior: float, sample: Sample) -> Model:
@@ -163,17 +175,6 @@ def _cautious(family: list[_Tried]) -> _Tried:
     """
     best = min(family, key=lambda each: each.loss)
     return next(each for each in family if each.hardly_worse(best))
-
-
-def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model | None:
-    """Find rare events on one part of the outputs and estimate their odds on the other, if any."""
-    cut = min(int(_FINDING * len(train.labels)), _LOOKED)
-    finding, judging = (
-        Sample(train.table.take(rows), train.labels[rows], train.atoms)
-        for rows in (slice(None, cut), slice(cut, None))
-    )
-    events = find_events(finding, features)
-    return judge(judging, events, model) if events else None
 
 
 def _smooth_models(

@@ -1,11 +1,13 @@
 """Encode outputs of any form as rows of numbers, by an encoding fitted to training outputs.
 
 A row depends only on its output. Unknown forms, words and tokens are one category each, and
-entries beyond the longest training output affect only the length.
+entries beyond the longest training output affect only the length. What exceeds the limits on what
+is read is listed in words.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,8 +26,11 @@ Outputs = NDArray[Any] | Sequence[Any]
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Limits on what is read: leaves, numbers in the text, characters at the start and the end.
-_WIDEST, _WRITTEN, _CHARACTERS = 400, 8, (32, 8)
+# The most entries of all training outputs together: of leaves, numbers in texts and characters.
+_ENTRIES = 40_000_000
+# What is read of any number of outputs: leaves, numbers in the text, characters at its start; and
+# the characters read at its end.
+_WIDEST, _WRITTEN, _CHARACTERS, _ENDING = 400, 40, 100, 8
 # Minimal training count of a known form, word or token; the largest vocabulary; the most tokens.
 _OFTEN, _VOCABULARY, _TOKENS = 3, 20_000, 48
 _EXACT = 2**52
@@ -42,7 +47,8 @@ class Table:
         count: number of leaves `(n,)`.
         number: each leaf as a finite number, a word as its code, or 0 `(n, W)`.
         kind: the kind of each leaf, see `leaves` `(n, W)`.
-        low: the bits of a floating-point number, the low bits of an integer, or 0 `(n, W)`.
+        low: the bits of a floating-point number, the low bits of an integer, the digits of a number
+            in a text, or 0 `(n, W)`.
         length: number of characters of the text `(n,)`.
         characters: codes of the first and the last characters, −1 for none `(n, C)`.
         tallies: counts of the tallied characters `(n, T)`.
@@ -81,7 +87,9 @@ class Encoding:
         bases: integer subtracted from each leaf: a typical value if values are large, else 0.
         tallied: the characters that are counted.
         tokens: the tokens that are searched for.
+        letters: number of characters that are read at the start of the text.
         texts: whether any output has a text.
+        unread: what is not read, in words.
     """
 
     forms: dict[str, int]
@@ -92,7 +100,9 @@ class Encoding:
     bases: tuple[int, ...]
     tallied: tuple[str, ...]
     tokens: tuple[str, ...]
+    letters: int
     texts: bool
+    unread: tuple[str, ...]
 
     @classmethod
     def fit(cls, batches: Sequence[Outputs]) -> Encoding:
@@ -103,17 +113,31 @@ class Encoding:
         forms = Counter(reading.form for reading in readings)
         for array in arrays:
             forms[leaves.array_form(array.dtype, array.shape[1:])] += len(array)
-        opaque = [kind == leaves.OPAQUE for reading in readings for kind, _ in reading.leaves]
-        if opaque and all(opaque) and not arrays:
+        kinds = [kind for reading in readings for kind, _ in reading.leaves]
+        opaque = {
+            value for each in readings for kind, value in each.leaves if kind == leaves.OPAQUE
+        }
+        if kinds and all(kind == leaves.OPAQUE for kind in kinds) and not arrays:
             raise InputError(
-                f"the mechanism returned {readings[0].leaves[0][1]}, in which nothing can be "
+                f"the mechanism returned {sorted(opaque)[0]}, in which nothing can be "
                 "read: make it a number, a word, an array, a list or a dict, or give a score"
             )
-        longest = [len(reading.leaves) for reading in readings]
-        longest += [int(np.prod(array.shape[1:])) for array in arrays]
-        width = min(max(longest, default=0), _WIDEST)
         texts = [reading.text for reading in readings if reading.text]
-        written = max((len(leaves.numbers_in(text, _WRITTEN)) for text in texts), default=0)
+        each = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
+        lengths = {
+            "entries": [
+                *(len(reading.leaves) for reading in readings),
+                *(int(np.prod(array.shape[1:])) for array in arrays),
+            ],
+            "numbers in texts": [len(leaves.numbers_in(text, leaves.MOST)) for text in texts],
+            "characters of texts": [len(text) - _ENDING for text in texts],
+        }
+        longest = {name: max(there, default=0) for name, there in lengths.items()}
+        limits = dict(zip(longest, (_WIDEST, _WRITTEN, _CHARACTERS), strict=True))
+        most = {name: max(limit, each) for name, limit in limits.items()}
+        width, written, letters = (max(0, min(longest[name], most[name])) for name in longest)
+        unread = sorted(opaque)
+        unread += [f"{name} after {most[name]}" for name in longest if longest[name] > most[name]]
         characters = Counter(char for text in texts for char in set(text))
         tokens = Counter(token for text in texts for token in set(_TOKEN.findall(text)))
         return cls(
@@ -132,8 +156,15 @@ class Encoding:
             bases=_bases(arrays, readings, width, written),
             tallied=_informative(characters, len(readings)),
             tokens=_informative(tokens, len(readings)),
+            letters=letters,
             texts=bool(texts),
+            unread=tuple(unread),
         )
+
+    @property
+    def columns(self) -> int:
+        """The number of leaves, numbers in the text and characters of a row."""
+        return self.width + self.written + self.letters
 
     def encode(self, outputs: Outputs) -> Table:
         """Encode each output independently of the others."""
@@ -173,9 +204,7 @@ class Encoding:
         )
         floats: list[tuple[int, int, Any]] = []
         for i, reading in enumerate(readings):
-            numbers = leaves.numbers_in(reading.text, self.written) if self.written else []
-            at = [*enumerate(reading.leaves[: self.width]), *enumerate(numbers, self.width)]
-            for j, (kind, value) in at:
+            for j, (kind, value) in enumerate(reading.leaves[: self.width]):
                 if kind == leaves.FLOAT:
                     floats.append((i, j, value))
                     continue
@@ -187,6 +216,7 @@ class Encoding:
                     table.number[i, j] = self.words.get(value, -1)
             if self.texts:
                 self._place_text(table, i, reading)
+                self._place_numbers(table, i, reading)
         for dtype in {type(value) for _, _, value in floats}:
             alike = [entry for entry in floats if type(entry[2]) is dtype]
             rows, columns, values = zip(*alike, strict=True)
@@ -195,7 +225,7 @@ class Encoding:
 
     def _empty(self, form: Codes, count: Codes) -> Table:
         n, width = len(form), self.width + self.written
-        extent = sum(_CHARACTERS) if self.texts else 0
+        extent = self.letters + _ENDING if self.texts else 0
         return Table(
             form=form,
             skeleton=np.full(n, -1),
@@ -204,7 +234,7 @@ class Encoding:
             kind=np.zeros((n, width), np.int8),
             low=np.zeros((n, width), np.uint64),
             length=np.zeros(n, np.int64),
-            characters=np.full((n, extent), -1),
+            characters=np.full((n, extent), -1, np.int32),
             tallies=np.zeros((n, len(self.tallied)), np.int64),
             tokens=np.zeros((n, len(self.tokens)), np.bool_),
         )
@@ -218,21 +248,36 @@ class Encoding:
         odd = np.where(np.isnan(wide), leaves.NAN, np.where(wide > 0, leaves.ABOVE, leaves.BELOW))
         table.kind[at] = np.where(finite, leaves.FLOAT, odd)
         table.number[at] = np.where(finite, wide, 0.0) + 0.0  # −0 becomes 0
-        if values.dtype.itemsize <= 8:
-            bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
-            table.low[at] = bits.astype(np.uint64)
+        bits = np.ascontiguousarray(values)
+        if bits.dtype.itemsize > 8:  # the mantissa of a long double
+            table.low[at] = bits[..., None].view(np.uint64)[..., 0]
+        else:
+            table.low[at] = bits.view(f"u{bits.dtype.itemsize}").astype(np.uint64)
 
     def _place_text(self, table: Table, i: int, reading: Reading) -> None:
         text = reading.text
         table.skeleton[i] = self.skeletons.get(_skeleton(reading), -1)
         table.length[i] = len(text)
-        first, last = _CHARACTERS
-        table.characters[i, : min(first, len(text))] = [ord(char) for char in text[:first]]
-        ending = [ord(char) for char in reversed(text[-last:])]
-        table.characters[i, first : first + len(ending)] = ending
+        start = [ord(char) for char in text[: self.letters]]
+        table.characters[i, : len(start)] = start
+        ending = [ord(char) for char in reversed(text[-_ENDING:])]
+        table.characters[i, self.letters : self.letters + len(ending)] = ending
         table.tallies[i] = [text.count(char) for char in self.tallied]
         found = set(_TOKEN.findall(text))
         table.tokens[i] = [token in found for token in self.tokens]
+
+    def _place_numbers(self, table: Table, i: int, reading: Reading) -> None:
+        """Write the numbers in the text after the leaves."""
+        numbers = leaves.numbers_in(reading.text, self.written)
+        for j, (kind, value, digits) in enumerate(numbers, self.width):
+            table.low[i, j] = leaves.low_word(digits)
+            if kind == leaves.INTEGER:
+                table.number[i, j] = leaves.distance(value, self.bases[j])
+                table.kind[i, j] = kind
+            else:
+                finite = math.isfinite(value)
+                table.number[i, j] = value if finite else 0.0
+                table.kind[i, j] = kind if finite else leaves.ABOVE
 
 
 _WORDS = (leaves.WORD, leaves.BYTES)
@@ -246,7 +291,8 @@ def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 0:
             raise InputError("outputs is an array without axes: give an array of them, or a list")
-        return outputs if outputs.dtype.kind in "biuf" else list(outputs)
+        numbers = type(outputs) is np.ndarray and outputs.dtype.kind in "biuf"
+        return outputs if numbers else list(outputs)
     outputs = list(outputs)
     types = set(map(type, outputs))
     for plain, scalar in ((float, np.float64), (bool, np.bool_), (int, np.int64)):
@@ -308,10 +354,11 @@ def _bases(
             for values, column in zip(seen, flat.T, strict=False):
                 values += [int(x) for x in np.sort(column)[:: max(1, len(column) // 1000)]]
     for reading in readings:
-        numbers = leaves.numbers_in(reading.text, written) if written else []
-        for at in (enumerate(reading.leaves[:width]), enumerate(numbers, width)):
-            for j, (kind, value) in at:
-                if kind == leaves.INTEGER:
-                    seen[j].append(value)
+        numbers = leaves.numbers_in(reading.text, written)
+        there = [*reading.leaves[:width], *[(leaves.PADDING, 0)] * (width - len(reading.leaves))]
+        there += [number[:2] for number in numbers]
+        for values, (kind, value) in zip(seen, there, strict=False):
+            if kind == leaves.INTEGER:
+                values.append(value)
     middles = [sorted(values)[len(values) // 2] if values else 0 for values in seen]
     return tuple(middle if abs(middle) > _EXACT else 0 for middle in middles)

@@ -19,11 +19,15 @@ Labels = NDArray[np.int64]
 
 # A value with at least this share of all entries is an atom, e.g. a code for "no answer".
 _ATOM_SHARE, _ATOMS = 0.01, 8
-# The number of leaves whose digits are examined; the examined bits of a number, 0 the lowest.
-_FINE_LEAVES, _BITS = 32, (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28)
+# The bits of a number, and the number of leaves whose bits are counted at a time.
+_BITS, _TOGETHER = 64, 64
 _RESIDUES = (3, 5, 10)
+# The most leaves whose values are features in every audit.
+_VALUES = 400
 # Screening of fine features: rows, false-discovery rate, most features kept, most categories.
 _SCREENED, _DISCOVERY, _KEPT, _CATEGORIES = 100_000, 0.1, 32, 64
+# The least number of rows that a bit must differ in.
+_RAREST_BIT = 5
 # Integers in a range below this are counted instead of sorted.
 _SMALL = 4096
 
@@ -147,22 +151,46 @@ def common_values(table: Table) -> Vector:
     return np.sort(values[often[np.argsort(-counts[often], kind="stable")[:_ATOMS]]])
 
 
-def smooth_features(columns: Columns) -> list[Feature]:
-    """Return the features used in every audit, without constant ones."""
+def smooth_features(columns: Columns, labels: Labels) -> list[Feature]:
+    """Return the features used in every audit, without constant ones.
+
+    Of more than 400 leaves, those that differ most between D and D' are used.
+    """
     width = columns.table.number.shape[1]
-    found = [Feature("value", j) for j in range(width)]
+    found = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
     found += [Feature(name) for name in ("count", "form", "skeleton", "length")]
     if width > 1:
-        found += [Feature("step", j) for j in range(width - 1)]
+        steps = [Feature("step", j) for j in range(width - 1)]
+        found += _most_different(columns, labels, steps)
         found += [Feature("atom", a) for a in range(len(columns.atoms))]
         found += [Feature(name) for name in ("equal", "least", "largest", "total")]
     return [feature for feature in found if _varies(columns.column(feature))]
 
 
+def _most_different(columns: Columns, labels: Labels, features: list[Feature]) -> list[Feature]:
+    """Return the features with the smallest p-values, of a t-test or a χ² test."""
+    from scipy.special import chdtrc, erfc
+
+    if len(features) <= _VALUES:
+        return features
+    tested = []
+    for feature in features:
+        column = columns.column(feature)
+        spread = float(column.std())
+        shift = float(column[labels == 1].mean() - column[labels == 0].mean())
+        share = float(labels.mean())
+        size = abs(shift) / spread * (len(labels) * share * (1 - share)) ** 0.5 if spread else 0.0
+        statistic, degrees = _contingency(column, labels)
+        counted = float(chdtrc(degrees, statistic)) if degrees else 1.0
+        tested.append((min(float(erfc(size / 2**0.5)), counted), -size, feature))
+    return [feature for *_, feature in sorted(tested)[:_VALUES]]
+
+
 def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
     """Return the fine features that differ between D and D', by a χ² test on some rows.
 
-    The false-discovery rate is 10 %, since a false discovery only adds some noise.
+    The false-discovery rate is 10 %, of bits and of all others, since a false discovery only adds
+    some noise.
     """
     from scipy.special import chdtrc
 
@@ -174,20 +202,41 @@ def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
         statistic, degrees = _contingency(some.column(feature), labels)
         if degrees:
             tested.append((float(chdtrc(degrees, statistic)), feature))
-    tested.sort()
-    passed = discoveries([p for p, _ in tested], _DISCOVERY).sum()
+    return _passed(tested) + _passed(list(_bits(some.table, labels)))
+
+
+def _passed(tested: list[tuple[float, Feature]]) -> list[Feature]:
+    """Return the features whose p-values pass, at most 32."""
+    tested = sorted(tested)
+    passed = discoveries([p for p, _ in tested], _DISCOVERY).sum() if tested else 0
     return [feature for _, feature in tested[: min(passed, _KEPT)]]
 
 
+def _bits(table: Table, labels: Labels) -> Iterator[tuple[float, Feature]]:
+    """Yield every bit that varies, with the p-value of its χ² test against the labels."""
+    from scipy.special import chdtrc
+
+    varying = np.flatnonzero((table.low != table.low[:1]).any(0))
+    present, rate, n = labels == 1, float(labels.mean()), len(labels)
+    for start in range(0, len(varying), _TOGETHER):
+        places = varying[start : start + _TOGETHER]
+        words = np.ascontiguousarray(table.low[:, places], "<u8").view(np.uint8)
+        bits = np.unpackbits(words, axis=1, bitorder="little")
+        both, there = bits.sum(0, dtype=np.int64), bits[present].sum(0, dtype=np.int64)
+        for i in np.flatnonzero((both >= _RAREST_BIT) & (both <= n - _RAREST_BIT)).tolist():
+            expected = both[i] * rate
+            statistic = (there[i] - expected) ** 2 / (expected * (1 - rate) * (1 - both[i] / n))
+            yield float(chdtrc(1, statistic)), Feature("bit", int(places[i // _BITS]), i % _BITS)
+
+
 def _fine_candidates(table: Table) -> Iterator[Feature]:
-    width = min(table.number.shape[1], _FINE_LEAVES)
+    width = table.number.shape[1]
     for j in range(width):
         yield Feature("kind", j)
         if (table.kind[:, j] == leaves.FLOAT).any():
             yield from (Feature(name, j) for name in ("sign", "whole", "zeros"))
         elif (table.kind[:, j] == leaves.INTEGER).any():
             yield from (Feature("residue", j, m) for m in _RESIDUES)
-        yield from (Feature("bit", j, b) for b in _BITS)
     if width > 1:
         yield from (Feature(name) for name in ("first", "last"))
         near = range(1, width if width <= 8 else 2)

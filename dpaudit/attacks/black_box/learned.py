@@ -7,22 +7,25 @@ it is certified on outputs that were not used to learn it; a better one certifie
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.choice import choose, fit_quick, joined, stacked
-from dpaudit.attacks.black_box.classifiers import Model, Sample, Vector
-from dpaudit.attacks.black_box.encoding import Encoding, Outputs
+from dpaudit.attacks.black_box.classifiers import Labels, Model, Sample, Vector
+from dpaudit.attacks.black_box.encoding import Encoding, Outputs, Table
 from dpaudit.attacks.black_box.features import common_values
+from dpaudit.attacks.black_box.rare import Rare
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 
 __all__ = ["LearnedScore", "Outputs"]
 
-_LEAST, _BLOCK = 10, 32_768
+# The fewest outputs of a data set, and the most rows and entries of a block.
+_LEAST, _BLOCK, _CELLS = 10, 32_768, 20_000_000
 # The fraction of the outputs that models are compared on.
 _VALIDATION = 0.3
 
@@ -36,12 +39,14 @@ class LearnedScore:
         model: the model of a row's log-odds.
         name: the name of the model.
         side: where the most informative scores are: at the top, at the bottom, or at both ends.
+        rare: rare events that are forecast to certify more than the score; None for none.
     """
 
     encoding: Encoding
     model: Model
     name: str
     side: Ends = "top"
+    rare: Rare | None = None
 
     @classmethod
     def fit(
@@ -57,10 +62,11 @@ class LearnedScore:
 
         The models are: additive logistic regressions with several penalties (with terms for each
         leaf, or with terms shared by all leaves); boosted trees; if outputs repeat, their
-        frequencies, shrunk towards the best of these; and rare events on top. All are fitted to
+        frequencies, shrunk towards the best of these. All are fitted to
         70 % of the outputs. The other 30 % forecast the certified ε of each model's best event. Of
         the models with nearly the largest forecast, the one with the least log-loss is chosen, with
         the largest penalty of its kind that is not clearly worse. It is refitted to all outputs.
+        Rare events are found beside it; see `rare`.
 
         Args:
             absent: outputs of data set D: an array `(n, ...)` of numbers, or n objects of any form.
@@ -92,7 +98,8 @@ class LearnedScore:
                 both = joined(train, held_out)
                 return cls(encoding, fit_quick(both), "additive")
             trials = len(train.labels) + len(held_out.labels) if trials is None else trials
-            return cls(encoding, *choose(train, held_out, seed, trials))
+            chosen = choose(train, held_out, seed, trials)
+            return cls(encoding, chosen.model, chosen.name, chosen.side, chosen.rare)
 
     def score(self, outputs: Outputs) -> Vector:
         """Return the log-odds of data set D' `(n,)`, finite and a function of each output alone.
@@ -105,14 +112,19 @@ class LearnedScore:
         """
         if (isinstance(outputs, np.ndarray) and outputs.ndim == 0) or not len(outputs):
             raise InputError("outputs are empty: give at least one output")
-        # Blocks fit in the processor's cache.
-        blocks = range(0, len(outputs), _BLOCK)
-        return np.concatenate(
-            [
-                self.model.log_odds(self.encoding.encode(outputs[start : start + _BLOCK]))
-                for start in blocks
-            ]
-        )
+        return np.concatenate([self.model.log_odds(table) for table in self._blocks(outputs)])
+
+    def guesses(self, outputs: Outputs) -> Labels | None:
+        """Return 1 (D') or −1 (D) for outputs in rare events, 0 for others; None without `rare`."""
+        if self.rare is None:
+            return None
+        return np.concatenate([self.rare.guesses(table) for table in self._blocks(outputs)])
+
+    def _blocks(self, outputs: Outputs) -> Iterator[Table]:
+        """Yield the encoded outputs in blocks that fit in the processor's cache."""
+        rows = max(1, min(_BLOCK, _CELLS // max(1, self.encoding.columns)))
+        for start in range(0, len(outputs), rows):
+            yield self.encoding.encode(outputs[start : start + rows])
 
 
 def _split(

@@ -86,7 +86,7 @@ def prospect(
         share = betaincinv(hits + 0.5, size - hits + 0.5, believed)
         if calibrated:
             share = np.maximum(share, likely / size)
-        value, at = _best(share, size * (trials / n), alpha)
+        value, at = best_bound(share, size * (trials / n), alpha)
         if value > best.epsilon * (_BOTH if side == "both" else 1.0):
             best = Prospect(value, side, float(size[at] / n))
     return best
@@ -128,8 +128,14 @@ def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
     return np.asarray(expit(at[0] - logit(labels.mean()) + slope * unit))
 
 
-def _best(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
-    """Return the largest bound of events with these shares of correct guesses, and its index."""
+def best_bound(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
+    """Return the largest bound of events with these shares of correct guesses, and its index.
+
+    Args:
+        share: the share of correct guesses in each event `(E,)`.
+        size: the number of outputs in each event, which may be fractional `(E,)`.
+        alpha: the level of the bound.
+    """
     from scipy.special import logit
 
     if not len(size):

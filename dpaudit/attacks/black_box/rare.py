@@ -1,14 +1,17 @@
-"""Rare events that distinguish two data sets and that a smooth model misses.
+"""Rare events that distinguish two data sets and that a score of all outputs misses.
 
 A leak in one output of a thousand has few examples, but its odds ratio may be unbounded. Candidates
-are rare values of a feature, its tails, and outputs that repeat exactly. They are found on one part
-of the training outputs, and their odds are estimated on another.
+are rare values of a feature, windows and tails of its values, and outputs that repeat exactly. They
+are found on one part of the training outputs, where a smooth model expects others; their odds are
+estimated, and the best set of them is chosen, on another. The certificate counts this set on
+outputs that neither part has used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +19,22 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.classifiers import Model, Sample, Vector, row_keys
 from dpaudit.attacks.black_box.encoding import Table
 from dpaudit.attacks.black_box.features import Columns, Feature
+from dpaudit.attacks.black_box.prospects import best_bound
 from dpaudit.bounds.multiplicity import discoveries
 
+Labels = NDArray[np.int64]
+
+# The fraction of the training outputs that finds events; the others estimate their odds.
+_FINDING = 2 / 3
 # The largest share of a rare event, and its smallest count among the outputs where it is found.
 _SHARE, _LEAST = 0.02, 3
-# The false-discovery rate of finding events, the most events kept, and the level of their odds.
-_DISCOVERY, _KEPT, _ALPHA = 0.3, 200, 0.1
+# The sizes of windows and tails.
+_SIZES = np.unique(np.geomspace(4, 4096, 31).astype(np.int64))
+# The false-discovery rate of finding events, the most events examined and kept, and the level of
+# their odds.
+_DISCOVERY, _EXAMINED, _KEPT, _ALPHA = 0.3, 500, 50, 0.1
+# The quantile of a share of correct guesses in a forecast, and the level of the forecast bound.
+_BELIEVED, _LEVEL = 0.1, 0.025
 
 
 @dataclass(frozen=True)
@@ -43,30 +56,46 @@ class Event:
 
 @dataclass(frozen=True)
 class Rare:
-    """Log-odds of rare events, and of a smooth model for other outputs.
+    """A guess at the data set of outputs in rare events, and no guess at others.
 
     Attributes:
         atoms: frequent values.
         events: the events, grouped by feature.
-        log_odds_of: the log-odds of each event, bounded towards 0 `(E,)`.
-        smooth: the model for other outputs.
-        limits: the range to which the log-odds of `smooth` are clipped.
+        odds: the log-odds of D' in each event, bounded towards 0 `(E,)`.
+        promise: the forecast of the bound that the guesses certify.
     """
 
     atoms: Vector
     events: tuple[Event, ...]
-    log_odds_of: Vector
-    smooth: Model
-    limits: tuple[float, float]
+    odds: Vector
+    promise: float = 0.0
 
-    def log_odds(self, table: Table) -> Vector:
-        """Return the log-odds of largest magnitude among each output's events and `smooth`."""
-        found = np.clip(self.smooth.log_odds(table), *self.limits)
-        for hit, odds in zip(
-            members(table, self.atoms, self.events), self.log_odds_of, strict=True
-        ):
-            found = np.where(hit & (np.abs(found) < abs(odds)), odds, found)
-        return found
+    def guesses(self, table: Table) -> Labels:
+        """Return 1 for D', −1 for D, and 0 for none, by the event of the largest odds `(n,)`."""
+        return np.sign(self._strongest(table)).astype(np.int64)
+
+    def _strongest(self, table: Table) -> Vector:
+        strongest = np.zeros(len(table))
+        for hit, odds in zip(members(table, self.atoms, self.events), self.odds, strict=True):
+            strongest = np.where(hit & (np.abs(strongest) < abs(odds)), odds, strongest)
+        return strongest
+
+    def best(self, sample: Sample, trials: int) -> Rare:
+        """Keep the events whose odds exceed the threshold with the largest forecast bound."""
+        from scipy.special import betaincinv
+
+        odds = self._strongest(sample.table)
+        order = np.argsort(-np.abs(odds), kind="stable")
+        strength, right = np.abs(odds)[order], (odds > 0)[order] == sample.labels[order]
+        ends = np.flatnonzero(np.append(strength[1:] != strength[:-1], True) & (strength > 0))
+        if not len(ends):
+            return Rare(self.atoms, (), np.empty(0))
+        size, hits = ends + 1.0, np.cumsum(right)[ends]
+        share = betaincinv(hits + 0.5, size - hits + 0.5, _BELIEVED)
+        promise, at = best_bound(share, size * (trials / len(odds)), _LEVEL)
+        kept = np.flatnonzero(np.abs(self.odds) >= strength[ends[at]])
+        events = tuple(self.events[i] for i in kept.tolist())
+        return Rare(self.atoms, events, self.odds[kept], promise)
 
 
 def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[NDArray[np.bool_]]:
@@ -83,105 +112,163 @@ def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[ND
         yield (column >= event.low) & (column <= event.high)
 
 
-def find_events(sample: Sample, features: Sequence[Feature]) -> tuple[Event, ...]:
-    """Return events that seem to be more frequent in one data set.
+def fit_rare(
+    sample: Sample, features: Sequence[Feature], smooth: Model, trials: int
+) -> Rare | None:
+    """Find rare events, and choose those whose guesses have the largest forecast bound.
+
+    Args:
+        sample: training outputs, in random order.
+        features: the features whose values, windows and tails are events.
+        smooth: a model that sees no rare events.
+        trials: the number of outputs that the certificate will use.
+
+    Returns:
+        The guesses; None if no event is found whose odds are confirmed.
+    """
+    cut = int(_FINDING * len(sample.labels))
+    finding, judging = (
+        Sample(sample.table.take(rows), sample.labels[rows], sample.atoms)
+        for rows in (slice(None, cut), slice(cut, None))
+    )
+    events = find_events(finding, features, smooth)
+    rare = Rare(sample.atoms, events, _odds_of(judging, events)).best(judging, trials)
+    return rare if rare.promise > 0 else None
+
+
+class _Candidates(NamedTuple):
+    """Events of one feature.
+
+    Attributes:
+        feature: the feature; None for the hash of the whole output.
+        low: lowest values, or hashes.
+        high: highest values.
+        size: numbers of outputs in the events.
+        present: numbers of these on D'.
+        expected: numbers on D' that the smooth model expects.
+    """
+
+    feature: Feature | None
+    low: NDArray[np.generic]
+    high: NDArray[np.generic]
+    size: Labels
+    present: Vector
+    expected: Vector
+
+    def event(self, i: int) -> Event:
+        if self.feature is None:
+            return Event(None, key=int(self.low[i]))
+        return Event(self.feature, float(self.low[i]), float(self.high[i]))
+
+
+def find_events(sample: Sample, features: Sequence[Feature], smooth: Model) -> tuple[Event, ...]:
+    """Return events that seem to be more frequent in one data set than a smooth model expects.
 
     Each is tested by a two-sided binomial test. The false-discovery rate can be as high as 30 %,
-    because the odds of events are estimated on other outputs.
+    because the odds of events are estimated on other outputs. Repeated values come before tails,
+    and these before windows; an event most of whose outputs are in earlier ones is left out.
     """
-    from scipy.special import bdtr, bdtrc
+    from scipy.special import expit
 
-    columns, labels = sample.columns, sample.labels
-    most, rate = int(_SHARE * len(labels)), float(labels.mean())
-    tested: list[tuple[float, int, Event]] = []
-
-    def test(event: Event, size: int, present: int) -> None:
-        more = float(bdtrc(present - 1, size, rate)) if present else 1.0
-        p_value = min(1.0, 2 * min(more, float(bdtr(present, size, rate))))
-        tested.append((p_value, len(tested), event))
-
-    for key, size, present in _atoms(row_keys(sample.table), labels, most):
-        test(Event(None, key=int(key)), size, present)
+    columns, most = sample.columns, int(_SHARE * len(sample.labels))
+    both = sample.labels.astype(np.float64), np.asarray(expit(smooth.log_odds(sample.table)))
+    repeated = [_atoms(None, row_keys(sample.table), both, most)]
+    values: list[_Candidates] = []
+    tails: list[_Candidates] = []
+    windows: list[_Candidates] = []
     for feature in features:
         column = columns.column(feature)
-        for value, size, present in _atoms(column, labels, most):
-            test(Event(feature, float(value), float(value)), size, present)
-        for low, high, size, present in _tails(column, labels, most):
-            test(Event(feature, low, high), size, present)
-    tested.sort(key=lambda entry: entry[:2])
-    passed = discoveries([p for p, *_ in tested], _DISCOVERY).sum()
-    kept = [event for *_, event in tested[: min(passed, _KEPT)]]
+        values.append(_atoms(feature, column, both, most))
+        tails.append(_windows(feature, column, both, most, tails=True))
+        windows.append(_windows(feature, column, both, most, tails=False))
+    families = (repeated, values, tails, windows)
+    events = [event for family in families for event in _discovered(family)]
+    covered = np.zeros(len(sample.labels), np.bool_)
+    kept: list[Event] = []
+    for event, hit in zip(events, members(sample.table, sample.atoms, events), strict=True):
+        if covered[hit].mean() <= 0.5 and len(kept) < _KEPT:
+            covered |= hit
+            kept.append(event)
     return tuple(sorted(kept, key=lambda event: (event.feature is not None, str(event))))
 
 
+def _discovered(family: Sequence[_Candidates]) -> list[Event]:
+    """Return the events of a family that pass, by increasing p-value."""
+    from scipy.special import bdtr, bdtrc
+
+    if not sum(len(part.size) for part in family):
+        return []
+    size, present, expected = (
+        np.concatenate([getattr(part, name) for part in family])
+        for name in ("size", "present", "expected")
+    )
+    rate = np.clip(expected / size, 1e-9, 1 - 1e-9)
+    more = np.where(present > 0, bdtrc(np.maximum(present - 1, 0), size, rate), 1.0)
+    p_values = np.minimum(1.0, 2 * np.minimum(more, bdtr(present, size, rate)))
+    count = min(int(discoveries(p_values, _DISCOVERY).sum()), _EXAMINED)
+    likely = np.argsort(p_values, kind="stable")[:count]
+    first = np.append(0, np.cumsum([len(part.size) for part in family]))
+    parts = np.searchsorted(first, likely, side="right") - 1
+    return [family[part].event(i - first[part]) for part, i in zip(parts, likely, strict=True)]
+
+
 def _atoms(
-    values: NDArray[np.generic], labels: NDArray[np.int64], most: int
-) -> Iterator[tuple[float, int, int]]:
-    """Yield rare but repeated values: the value, its count, and its count in D'."""
+    feature: Feature | None, values: NDArray[np.generic], both: tuple[Vector, Vector], most: int
+) -> _Candidates:
+    """Return rare but repeated values."""
     distinct, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     seldom = np.flatnonzero((counts >= _LEAST) & (counts <= most))
-    present = np.bincount(codes, labels, len(distinct))
-    for i in seldom.tolist():
-        yield distinct[i], int(counts[i]), int(present[i])
+    present, expected = (
+        np.bincount(codes, part, len(distinct))[seldom].astype(np.float64) for part in both
+    )
+    values = distinct[seldom]
+    return _Candidates(feature, values, values, counts[seldom], present, expected)
 
 
-def _tails(
-    column: Vector, labels: NDArray[np.int64], most: int
-) -> Iterator[tuple[float, float, int, int]]:
-    """Yield sets of the lowest and of the highest values, of doubling size.
+def _windows(
+    feature: Feature, column: Vector, both: tuple[Vector, Vector], most: int, *, tails: bool
+) -> _Candidates:
+    """Return tails, or windows of adjacent values, of growing size.
 
-    Each is given by its lowest and highest value, its count, and its count in D'.
+    Windows of one size overlap by half. Equal values stay together.
     """
     order = np.argsort(column, kind="stable")
-    for reverse in (False, True):
-        values = column[order[::-1]] if reverse else column[order]
-        hits = np.cumsum(labels[order[::-1]] if reverse else labels[order])
-        changes = np.append(np.flatnonzero(values[1:] != values[:-1]) + 1, len(values))
-        sizes = [
-            changes[min(np.searchsorted(changes, 4 * 2**k), len(changes) - 1)] for k in range(24)
-        ]
-        for size in sorted({int(size) for size in sizes if size <= most}):
-            edge = float(values[size - 1])
-            low, high = (edge, np.inf) if reverse else (-np.inf, edge)
-            yield low, high, size, int(hits[size - 1])
+    values = column[order]
+    lows, highs = [np.empty(0)], [np.empty(0)]
+    largest = min(most, len(values))
+    for size in _SIZES[largest >= _SIZES]:
+        if tails:
+            lows.append(np.array([-np.inf, values[-size]]))
+            highs.append(np.array([values[size - 1], np.inf]))
+            continue
+        starts = np.arange(0, len(values) - size, size // 2)
+        lows.append(values[starts])
+        highs.append(values[starts + size - 1])
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    first, last = np.searchsorted(values, low, "left"), np.searchsorted(values, high, "right")
+    few = (last - first <= most) & (low < high)
+    first, last = first[few], last[few]
+    present, expected = (
+        sums[last] - sums[first]
+        for sums in (np.append(0.0, np.cumsum(part[order])) for part in both)
+    )
+    return _Candidates(feature, low[few], high[few], last - first, present, expected)
 
 
-def judge(sample: Sample, events: Sequence[Event], smooth: Model) -> Rare:
-    """Bound the log-odds of each event on outputs that did not find it.
+def _odds_of(sample: Sample, events: Sequence[Event]) -> Vector:
+    """Return log-odds of D' in each event, bounded towards 0, on outputs that did not find it.
 
-    Events with bound 0 are dropped. The log-odds of the smooth model are clipped to the largest and
-    smallest log-odds that its highest- and lowest-scored outputs confirm.
+    For k of s outputs in D' and a share q overall they are the Clopper-Pearson limits of k/s at
+    10 %, as log-odds relative to q/(1 − q); 0 if the limits enclose q.
     """
+    from scipy.special import betaincinv, logit
+
     labels, rate = sample.labels, float(sample.labels.mean())
     hits = list(members(sample.table, sample.atoms, events))
     size, present = (
         np.array([int(x[hit].sum()) for hit in hits], np.int64)
         for x in (np.ones_like(labels), labels)
     )
-    odds = _odds(present, size, rate)
-    kept = np.flatnonzero(odds)
-    ordered = labels[np.argsort(-smooth.log_odds(sample.table), kind="stable")]
-    sizes = np.unique(np.geomspace(1, len(labels), 100).astype(np.int64))
-    top, bottom = (
-        _odds(np.cumsum(each)[sizes - 1], sizes, rate) for each in (ordered, ordered[::-1])
-    )
-    return Rare(
-        sample.atoms,
-        tuple(events[i] for i in kept.tolist()),
-        odds[kept],
-        smooth,
-        (float(bottom.min()), float(top.max())),
-    )
-
-
-def _odds(present: NDArray[np.int64], size: NDArray[np.int64], rate: float) -> Vector:
-    """Return log-odds of D', bounded towards 0, for k of s outputs in D' and a share q overall.
-
-    They are the Clopper-Pearson limits of k/s at 10 %, as log-odds relative to q/(1 − q); 0 if the
-    limits enclose q.
-    """
-    from scipy.special import betaincinv, logit
-
     k, rest = np.maximum(present, 1e-9), np.maximum(size - present, 1e-9)
     low = np.where(present > 0, betaincinv(k, rest + 1, _ALPHA), 0.0)
     high = np.where(present < size, betaincinv(k + 1, rest, 1 - _ALPHA), 1.0)

@@ -52,6 +52,7 @@ class BlackBoxAudit:
         control: the positive control: what the same game certified where a violation was planted;
             None if no claim was given, the mechanism itself was found to break it, or there are
             too few trials.
+        unread: what the learned score does not read in the outputs, in words.
         noiseless: whether each call on D gave the same output, and each on D' the same other one.
     """
 
@@ -65,6 +66,7 @@ class BlackBoxAudit:
     drift: str | None = None
     control: Control | None = None
     noiseless: bool = False
+    unread: tuple[str, ...] = ()
 
 
 def audit(
@@ -234,6 +236,7 @@ def audit_pairs(
             delta=delta,
             rng=generator(seed, "planted"),
             score=given,
+            unread=certificate.unread,
         )
     likelihood = None
     if log_ratio is not None:
@@ -251,6 +254,7 @@ def audit_pairs(
         drift=drift(certificate.trials, certificate.scores),
         control=control,
         noiseless=certificate.noiseless,
+        unread=certificate.unread,
     )
 
 

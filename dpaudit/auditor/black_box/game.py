@@ -10,7 +10,12 @@ from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials
 from dpaudit.auditor.black_box.order import check_calls
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.frequentist.labels import (
+    Guesses,
+    LabelTest,
+    guessed_epsilon,
+    label_epsilon,
+)
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -21,13 +26,23 @@ _TRAINING = 400_000
 
 @dataclass(frozen=True)
 class Certificate:
-    """The bound on one pair, its event, the score's name, and the trials that certified it."""
+    """The bound on one pair.
+
+    Attributes:
+        epsilon: the bound.
+        event: the event that certifies it.
+        score: the score's name.
+        trials: the trials that certified it.
+        scores: their scores.
+        unread: what the score does not read, in words; empty for a given score.
+    """
 
     epsilon: Estimate
     event: LabelTest
     score: str
     trials: Trials
     scores: outcomes.Scores
+    unread: tuple[str, ...] = ()
 
     @property
     def noiseless(self) -> bool:
@@ -78,6 +93,8 @@ class Game:
     def certify(self, train: Trials, test: Trials, alpha: float) -> Certificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
         expected: Ends = "top"
+        guesses: Guesses | None = None
+        unread: tuple[str, ...] = ()
         if self.score == "learned":
             learned = LearnedScore.fit(
                 train.of(False),
@@ -88,21 +105,32 @@ class Game:
             expected = learned.side
             score: Score = learned.score
             name = f"learned ({learned.name})"
+            guesses = learned.guesses(test.outputs)
+            unread = learned.encoding.unread
         else:
             score, name = self.score, getattr(self.score, "__name__", "given")
         scores = _scored(score, test.outputs)
         check_calls(test, scores)
+        # Rare events and the score share the level; the larger bound holds.
+        level = alpha if guesses is None else alpha / 2
         estimate, event = label_epsilon(
             scores[~test.present],
             scores[test.present],
             delta=self.delta,
-            alpha=alpha,
+            alpha=level,
+            confidence=1 - alpha,
             coin_flipped=True,
             expected=expected,
             log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
-        return Certificate(estimate, event, name, test, scores)
+        if guesses is not None:
+            rare, rare_event = guessed_epsilon(
+                guesses, test.present, delta=self.delta, alpha=level, confidence=1 - alpha
+            )
+            if rare.lower > estimate.lower:
+                estimate, event, name = rare, rare_event, "learned (rare events)"
+        return Certificate(estimate, event, name, test, scores, unread)
 
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:

@@ -1,8 +1,11 @@
-"""Carriers of planted violations: splits of the outputs, and places where a bit can be written."""
+"""Carriers of planted violations: splits of the outputs, and places where a bit can be written.
+
+The places are drawn at random among those of each kind: entries that are numbers, by their type;
+numbers and characters of texts; and bits of a number.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.encoding import packed
-from dpaudit.attacks.black_box.leaves import numbers_in
-from dpaudit.auditor.black_box.calls import Score, numeric
+from dpaudit.attacks.black_box import leaves
+from dpaudit.attacks.black_box.leaves import Leaf, last_digit, numbers_in
+from dpaudit.auditor.black_box.calls import Score
+from dpaudit.auditor.black_box.pool import Pool
 
 Bits = NDArray[np.bool_]
 
@@ -22,7 +26,10 @@ Bits = NDArray[np.bool_]
 _SHARE = 0.2
 # Each of the two most frequent outputs must occur at least this often.
 _OFTEN = 10
-_DIGIT = re.compile(r"\d(?=\D*$)")
+# The number of outputs that decide where a bit can be written.
+_SOME = 1000
+# The highest bit that is written, in numbers of this many bytes; of an integer of any size.
+_HIGHEST, _WHOLE = {2: 7, 4: 18, 8: 40}, 40
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Split:
     """
 
     name: str
-    inside: Callable[[Any], Bits]
+    inside: Callable[[Pool], Bits]
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,13 @@ class Written:
 
     Attributes:
         name: the place.
-        put: writes bits into outputs.
+        put: writes bits into as many outputs.
+        share: the share of the outputs that have the place.
     """
 
     name: str
-    put: Callable[[Any, Bits], Any]
+    put: Callable[[Pool, Bits], Any]
+    share: float
 
 
 @dataclass(frozen=True)
@@ -67,116 +76,95 @@ class Pair:
 Plant = Split | Written | Pair
 
 
-def splits(pool: Any, score: Score | None, rng: np.random.Generator) -> Iterator[Split | Pair]:
+def splits(pool: Pool, score: Score | None, rng: np.random.Generator) -> Iterator[Split | Pair]:
     """Yield the splits that the outputs allow.
 
     Args:
         pool: outputs on D.
         score: the given score; None if it is learned.
-        rng: chooses an entry if outputs have several and the score is learned.
+        rng: chooses the places, except that a given score reads one of the entries.
     """
-    keys = Counter(_key(output) for output in pool)
-    common = keys.most_common(2)
+    common = Counter(pool.keys).most_common(2)
     if len(common) == 2 and common[1][1] >= max(_OFTEN, len(pool) // 1000):
-        chosen = [next(x for x in pool if _key(x) == key) for key, _ in common]
+        chosen = [pool.content[pool.keys.index(key)] for key, _ in common]
         yield Pair("the commonest two outputs", (chosen[0], chosen[1]))
-    width = _width(pool)
-    entries = [j for j in range(width) if _median(_entry(pool, j)) is not None]
-    if entries:
-        chosen_entry = int(rng.choice(entries)) if score is None else _read(score, pool, entries)
-        cut = _median(_entry(pool, chosen_entry))
-        name = "the values" if width == 1 else f"the values of entry {chosen_entry}"
-        yield Split(name, partial(_entry_above, j=chosen_entry, cut=cut))
-    for name, feature in (("numbers in the text", _number_in), ("lengths", _length)):
-        cut = _median(_each(pool, feature))
-        if cut is not None:
-            yield Split(f"the {name}", partial(_each_above, feature=feature, cut=cut))
+    if score is None:
+        for kind in (leaves.BOOLEAN, leaves.INTEGER, leaves.FLOAT):
+            at = [j for j in range(pool.width) if pool.kind(j) == kind]
+            yield from _first(_entry_split(pool, int(j)) for j in rng.permutation(at))
+    else:
+        entries = [j for j in range(pool.width) if _entry_split(pool, j)]
+        if entries:
+            split = _entry_split(pool, _read(score, pool, entries))
+            yield from _first([split])
+    places: list[tuple[str, Callable[..., list[Any] | None], int]] = [
+        ("number {} in the text", _numbers, pool.numbers)
+    ]
+    if score is None:
+        places.append(("character {} of the text", _characters, pool.characters))
+    for name, feature, count in places:
+        yield from _first(
+            _split(pool, name.format(k + 1), partial(feature, k=int(k)))
+            for k in rng.permutation(count)
+        )
+    yield from _first([_split(pool, "the lengths", _lengths)])
 
 
-def writings(pool: Any) -> Iterator[tuple[Written, float]]:
-    """Yield the places where a bit can be written, and the share of the outputs that have each."""
-    for name, put, shows in (
-        ("the lowest bits", _put_low, _has_low),
-        ("the last digits", _put_digit, _has_digit),
-        ("the signs of zeros", _put_sign, _has_zero),
-        ("the types of numbers", _put_type, _has_whole),
-    ):
-        share = float(np.mean([shows(output) for output in _some(pool)]))
-        yield Written(name, partial(_written_to, put=put)), share
+def writings(pool: Pool, rng: np.random.Generator) -> Iterator[Written]:
+    """Yield a place of each kind where a bit can be written, drawn at random."""
+    entries = [(j, pool.kind(j)) for j in range(pool.width)]
+    for kind in (leaves.INTEGER, leaves.FLOAT):
+        yield from _first(
+            _bit(pool, j, rng) for j in rng.permutation([j for j, each in entries if each == kind])
+        )
+    yield from _first(_last_digit(pool, int(k)) for k in rng.permutation(pool.numbers))
+    floats = rng.permutation([j for j, kind in entries if kind == leaves.FLOAT])
+    yield from _first(_written(pool, "the signs of zeros", _sign, int(j)) for j in floats)
+    if pool.width == 1:
+        yield from _first([_written(pool, "the types of numbers", _type, 0)])
 
 
-def _entry_above(made: Any, j: int, cut: Any) -> Bits:
-    return _above(_entry(made, j), cut)
+def _first(plants: Any) -> Iterator[Any]:
+    """Yield the first plant that is possible."""
+    yield from [plant for plant in plants if plant is not None][:1]
 
 
-def _each_above(made: Any, feature: Callable[[Any], float | None], cut: float) -> Bits:
-    return _above(_each(made, feature), cut)
+def _split(
+    pool: Pool, name: str, feature: Callable[[Pool], list[Any] | NDArray[Any] | None]
+) -> Split | None:
+    """Return the split by the median of a feature of every output, if it has one."""
+    cut = _median(feature(pool))
+    if cut is None:
+        return None
+
+    def inside(drawn: Pool) -> Bits:
+        values = feature(drawn)
+        return _above(values, cut) if values is not None else np.zeros(len(drawn), np.bool_)
+
+    return Split(name, inside)
 
 
-def _written_to(made: Any, bits: Bits, put: Callable[[Any, bool], Any]) -> Any:
-    outputs = [put(output, bool(bit)) for output, bit in zip(made, bits, strict=True)]
-    return packed(outputs)
+def _entry_split(pool: Pool, j: int) -> Split | None:
+    name = "the values" if pool.width == 1 else f"the values of entry {j}"
+    return _split(pool, name, partial(Pool.entry, j=j))
 
 
-def _some(pool: Any) -> list[Any]:
-    """Return the first thousand outputs, or all if there are fewer."""
-    return [pool[i] for i in range(min(len(pool), 1000))]
+def _numbers(pool: Pool, k: int) -> list[Any] | None:
+    """Return number k of every text."""
+    found = [numbers_in(text, k + 1) for text in pool.texts]
+    return [each[k][1] for each in found] if all(len(each) > k for each in found) else None
 
 
-def taken(outputs: Any, places: NDArray[np.int64]) -> Any:
-    """Select the outputs at the given places."""
-    if isinstance(outputs, np.ndarray):
-        return outputs[places]
-    return [outputs[i] for i in places]
+def _characters(pool: Pool, k: int) -> list[Any] | None:
+    """Return the code of character k of every text, −1 if it is shorter."""
+    return [ord(text[k]) if len(text) > k else -1 for text in pool.texts]
 
 
-def _key(output: Any) -> object:
-    """Return a key that is equal for equal outputs of one type."""
-    if isinstance(output, np.ndarray):
-        return output.dtype.str, output.shape, output.tobytes()
-    return type(output), repr(output)
-
-
-def _width(pool: Any) -> int:
-    """Return the number of entries that every output has."""
-    if numeric(pool):
-        return int(np.prod(pool.shape[1:], dtype=int))
-    return min(len(_entries(output)) for output in pool)
-
-
-def _entries(output: Any) -> list[Any]:
-    if isinstance(output, np.ndarray):
-        return list(output.ravel())
-    if isinstance(output, dict):
-        return [entry for value in output.values() for entry in _entries(value)]
-    if isinstance(output, list | tuple):
-        return [entry for value in output for entry in _entries(value)]
-    return [output]
-
-
-def _entry(pool: Any, j: int) -> list[Any] | NDArray[Any] | None:
-    """Return entry j of every output; None if they are not all numbers."""
-    if numeric(pool):
-        return pool.reshape(len(pool), -1)[:, j]
-    found = [_entries(output)[j] for output in pool]
-    return found if all(isinstance(x, int | float | np.number | np.bool_) for x in found) else None
-
-
-def _each(pool: Any, feature: Callable[[Any], float | None]) -> list[Any] | None:
-    """Return a feature of every output; None for numeric arrays or if an output lacks it."""
-    found = [] if numeric(pool) else [feature(output) for output in pool]
-    return found if found and None not in found else None
-
-
-def _number_in(output: Any) -> float | None:
-    """Return the first number in a text; None if there is none."""
-    text = output.decode("latin-1") if isinstance(output, bytes) else output
-    found = numbers_in(text, 1) if isinstance(text, str) else []
-    return found[0][1] if found else None
-
-
-def _length(output: Any) -> float | None:
-    return float(len(output)) if hasattr(output, "__len__") else None
+def _lengths(pool: Pool) -> list[Any] | None:
+    """Return the length of every text or list; None for arrays of one shape."""
+    if pool.readings is None:
+        return None
+    return [len(each.text) if len(each.leaves) == 1 else len(each.leaves) for each in pool.readings]
 
 
 def _median(values: Any) -> Any:
@@ -184,7 +172,7 @@ def _median(values: Any) -> Any:
 
     Values are compared exactly, without conversion to float.
     """
-    if values is None:
+    if values is None or not len(values):
         return None
     ordered = sorted(values) if isinstance(values, list) else np.sort(values)
     middle = ordered[len(ordered) // 2]
@@ -200,99 +188,85 @@ def _above(values: Any, cut: Any) -> Bits:
     return np.array([value >= cut for value in values], np.bool_)
 
 
-def _read(score: Score, pool: Any, entries: list[int]) -> int:
+def _read(score: Score, pool: Pool, entries: list[int]) -> int:
     """Return the entry most correlated with a given score (Spearman)."""
     from scipy.stats import spearmanr
 
-    scores = np.asarray(score(pool), float)
+    scores = np.asarray(score(pool.outputs), float)
     if scores.std() == 0:
         return entries[0]
-    columns = {j: np.asarray(_entry(pool, j), float) for j in entries}
+    columns = {j: np.asarray(pool.entry(j), float) for j in entries}
     return max(columns, key=lambda j: abs(float(spearmanr(scores, columns[j]).statistic)))
 
 
-def _has_low(output: Any) -> bool:
-    """Whether the first number is a fraction or an integer of magnitude 2 or more."""
-    first = np.asarray(output).ravel()[:1] if numeric(np.asarray(output)) else np.empty(0)
-    if not len(first):
-        return False
-    if first.dtype.kind == "f":
-        return bool(first[0] != np.round(first[0]))
-    return first.dtype.kind in "iu" and abs(int(first[0])) >= 2
+def _bit(pool: Pool, j: int, rng: np.random.Generator) -> Written | None:
+    """Return a random bit of entry j."""
+    values = [pool.leaf(i, j)[1] for i in range(min(len(pool), _SOME))]
+    if isinstance(values[0], int):
+        length = int(np.median([abs(value).bit_length() for value in values]))
+        highest = min(max(length - 2, 0), _WHOLE)
+    else:
+        highest = _HIGHEST.get(np.asarray(values[0]).dtype.itemsize, 0)
+    bit = int(rng.integers(highest + 1))
+    place = "the values" if pool.width == 1 else f"entry {j}"
+    return _written(pool, f"bit {bit} of {place}", partial(_put_bit, place=bit), j)
 
 
-def _put_low(output: Any, bit: bool) -> Any:
-    """Set the lowest bit of the first number."""
-    if isinstance(output, np.ndarray):
-        copy = output.copy()
-        copy.flat[0] = _put_low(copy.flat[0], bit)
-        return copy
-    if isinstance(output, list | tuple):
-        return type(output)([_put_low(output[0], bit), *output[1:]])
-    if isinstance(output, int) and not isinstance(output, bool):
-        return output & ~1 | int(bit)
-    if isinstance(output, np.integer):
-        return type(output)(int(output) & ~1 | int(bit))
-    kind = {2: np.uint16, 4: np.uint32, 8: np.uint64}
-    value = np.asarray(output)
-    if value.dtype.kind != "f" or value.dtype.itemsize not in kind:
-        return output
-    whole = value.view(kind[value.dtype.itemsize])
-    made = (whole & ~whole.dtype.type(1) | whole.dtype.type(bit)).view(value.dtype)[()]
-    return float(made) if type(output) is float else made
+def _written(
+    pool: Pool, name: str, write: Callable[[Leaf, bool], Leaf | None], j: int
+) -> Written | None:
+    """Return a place in entry j if some outputs have it; `write` returns None for others."""
+    some = [write(pool.leaf(i, j), True) for i in range(min(len(pool), _SOME))]
+    share = sum(leaf is not None for leaf in some) / len(some)
+
+    def put(drawn: Pool, bits: Bits) -> Any:
+        return drawn.with_leaves(
+            j, [write(drawn.leaf(i, j), bool(bit)) for i, bit in enumerate(bits)]
+        )
+
+    return Written(name, put, share) if share else None
 
 
-def _has_digit(output: Any) -> bool:
-    return isinstance(output, str) and _DIGIT.search(output) is not None
+def _last_digit(pool: Pool, k: int) -> Written:
+    """Return the parity of the last digit of number k of every text."""
+
+    def put(drawn: Pool, bits: Bits) -> Any:
+        changed = []
+        for text, bit in zip(drawn.texts, bits, strict=False):
+            at = last_digit(text, k)
+            digit = str(int(text[at]) & ~1 | int(bit))
+            changed.append(text[:at] + digit + text[at + 1 :])
+        return drawn.with_texts(changed)
+
+    return Written(f"the last digit of number {k + 1} in the text", put, 1.0)
 
 
-def _put_digit(output: Any, bit: bool) -> Any:
-    """Make the last digit of a text odd or even."""
-    if not isinstance(output, str):
-        return output
-    return _DIGIT.sub(lambda match: str(int(match[0]) & ~1 | bit), output)
+def _put_bit(leaf: Leaf, bit: bool, place: int) -> Leaf | None:
+    """Set a bit of a fraction, or of an integer that has a higher one."""
+    kind, value = leaf
+    if kind == leaves.INTEGER and abs(value) >> (place + 1):
+        return kind, value & ~(1 << place) | int(bit) << place
+    array = np.asarray(value)
+    size = array.dtype.itemsize
+    if kind != leaves.FLOAT or size not in _HIGHEST or value == np.round(value):
+        return None
+    whole = array.view(f"u{size}")
+    mask = whole.dtype.type(1 << place)
+    return kind, (whole & ~mask | mask * whole.dtype.type(bit)).view(array.dtype)[()]
 
 
-def _has_zero(output: Any) -> bool:
-    return isinstance(output, float | np.floating) and float(output) == 0
-
-
-def _put_sign(output: Any, bit: bool) -> Any:
+def _sign(leaf: Leaf, bit: bool) -> Leaf | None:
     """Set the sign of a zero."""
-    return type(output)(-0.0 if bit else 0.0) if _has_zero(output) else output
+    kind, value = leaf
+    return (
+        (kind, type(value)(-0.0 if bit else 0.0)) if kind == leaves.FLOAT and value == 0 else None
+    )
 
 
-def _has_whole(output: Any) -> bool:
-    """Whether the output is a whole number."""
-    if isinstance(output, bool) or not isinstance(output, int | float | np.integer | np.floating):
-        return False
-    number: Any = output
-    return bool(abs(number) < 2**53 and int(number) == number)
-
-
-def _put_type(output: Any, bit: bool) -> Any:
+def _type(leaf: Leaf, bit: bool) -> Leaf | None:
     """Convert a whole number to int or float."""
-    return (int(output) if bit else float(output)) if _has_whole(output) else output
-
-
-def informative(pool: Any) -> tuple[Any, Any] | None:
-    """Return two outputs that occur nowhere else, with which to leak a coin; None if impossible.
-
-    Integers above the largest output, or unique outputs from the pool's end.
-    """
-    if isinstance(pool[0], int | np.integer) and not isinstance(pool[0], bool):
-        kind = type(pool[0])
-        largest = max(int(output) for output in pool) if all(map(_is_whole, pool)) else None
-        return None if largest is None else (kind(largest + 1), kind(largest + 2))
-    counts = Counter(map(_key, pool))
-    alone = [output for output in _last(pool) if counts[_key(output)] == 1]
-    return (alone[0], alone[1]) if len(alone) > 1 else None
-
-
-def _is_whole(output: Any) -> bool:
-    return isinstance(output, int | np.integer)
-
-
-def _last(pool: Any) -> list[Any]:
-    """Return the last 100 outputs of a pool, which no trial uses."""
-    return [pool[i] for i in range(len(pool) - 100, len(pool))]
+    kind, value = leaf
+    number = kind in (leaves.INTEGER, leaves.FLOAT) and abs(value) < 2**53 and int(value) == value
+    if not number:
+        return None
+    return (leaves.INTEGER, int(value)) if bit else (leaves.FLOAT, float(value))

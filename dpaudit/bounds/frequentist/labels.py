@@ -40,6 +40,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.revealing import Ends, Side, Tally, share_limit
@@ -47,6 +48,9 @@ from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
+
+# 1 for D', −1 for D, 0 for no guess.
+Guesses = NDArray[np.int64]
 
 # Shares of α for coin flips that need too many trials, and for more than r revealed labels.
 _FLIPS, _REVEALED = 1 / 50, 1 / 5
@@ -186,6 +190,47 @@ def most_certified(trials: int, *, delta: float, alpha: float) -> float:
     """
     every = LabelTest(0.0, 0.0, present_high=True, hits=trials, size=trials, trials=trials)
     return every.epsilon(delta, alpha)
+
+
+def guessed_epsilon(
+    guesses: Guesses,
+    present: NDArray[np.bool_],
+    *,
+    delta: float,
+    alpha: float,
+    confidence: float | None = None,
+) -> tuple[Estimate, LabelTest]:
+    """Return a certified lower bound on ε from guesses that were fixed before the trials.
+
+    Args:
+        guesses: 1 for D', −1 for D, 0 for no guess; a function of the outputs `(n,)`.
+        present: whether each trial's fair coin chose D' `(n,)`.
+        delta: the δ of the claim.
+        alpha: the level of the bound.
+        confidence: the confidence to state; default 1 − α.
+    """
+    high, low = guesses > 0, guesses < 0
+    hits = int(present[high].sum() + (~present[low]).sum())
+    shown, right = (high, present) if high.any() else (low, ~present)
+    rates = float(shown[~right].mean()), float(shown[right].mean())
+    test = LabelTest(
+        high=1.0 if high.any() else None,
+        low=-1.0 if low.any() else None,
+        present_high=True,
+        hits=hits,
+        size=int(high.sum() + low.sum()),
+        trials=len(guesses),
+        rates=rates if high.any() else rates[::-1],
+    )
+    estimate = outcomes.lower_bound(
+        test.epsilon(delta, alpha),
+        value=_logit(hits / max(test.size, 1)),
+        alpha=alpha,
+        confidence=confidence,
+        n=test.trials,
+        method="label test",
+    )
+    return estimate, test
 
 
 def label_test(

@@ -201,7 +201,11 @@ GOOD = np.arange(20.0)
         (np.array(1.0), GOOD, "absent are empty"),
         (GOOD[:9], GOOD, "absent has 9 outputs: give at least 10"),
         (GOOD, GOOD[:9], "present has 9 outputs"),
-        ([object()] * 20, [object()] * 20, "returned object, in which nothing can be read"),
+        (
+            [object()] * 20,
+            [object()] * 20,
+            "returned objects of type object, in which nothing can be read",
+        ),
     ],
 )
 def test_bad_outputs_are_refused(absent: Any, present: Any, problem: str) -> None:

@@ -5,12 +5,23 @@ Seeds are fixed, so that no assertion fails by chance; rates are given for a cha
 
 from __future__ import annotations
 
+import array as arrays
+import dataclasses
+import enum
+import threading
+from collections import deque
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
+from dpaudit.attacks.black_box import encoding, leaves
 from dpaudit.attacks.black_box.encoding import Encoding, packed
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.auditor.black_box.audit import audit
@@ -110,6 +121,103 @@ def test_forms_and_words_that_were_not_seen_are_one_category() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
     assert np.isfinite(score.score([loop])).all()
+
+
+@dataclasses.dataclass
+class Fields:
+    value: float = 1.5
+
+
+class Slots:
+    __slots__ = ("a",)
+
+    def __init__(self) -> None:
+        self.a = 7
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.a, self.lock = 7, threading.Lock()
+
+
+class Kind(enum.Enum):
+    ONE = 41
+
+
+LOOP: list[Any] = [1]
+LOOP += [LOOP, LOOP]
+# Objects, and numbers or words that are read in them.
+OBJECTS: list[tuple[Any, set[Any]]] = [
+    (sparse.csr_array(np.diag([5.5, 0.0])), {5.5, 2}),
+    (sparse.lil_array(np.diag([5.5, 0.0])), {5.5}),
+    (pd.DataFrame({"a": [1.5]}, index=[31]), {1.5, 31, "a"}),
+    (pd.Series([1.5], index=pd.Index([31], name="key"), name="n"), {1.5, 31, "key", "n"}),
+    (pd.Categorical([4], categories=[4, 9]), {4, 9}),
+    (pd.MultiIndex.from_tuples([(3, 8)], names=["p", "q"]), {3, 8, "p", "q"}),
+    (np.ma.array([5, 6], mask=[False, True]), {5, 0, 1}),
+    (np.array([(3, 2.5)], dtype=[("p", "i4"), ("q", "f8")]), {3, 2.5}),
+    (np.array([1 + 2.5j]), {1.0, 2.5}),
+    (np.array(["1970-01-03"], "M8[D]"), {2}),
+    (np.array([{"x": 5}, None], object), {5, "x", None}),
+    (Decimal("1.25"), {1.25, "1.25"}),
+    (Fraction(2, 7), {2, 7}),
+    (date(2024, 5, 6), {"2024-05-06"}),
+    (pd.NaT, {"NaT"}),
+    (deque([3], maxlen=9), {3, 9}),
+    (arrays.array("d", [1.5]), {1.5}),
+    (memoryview(b"ab"), {"ab"}),
+    (range(2, 9, 3), {2, 9, 3}),
+    (iter([4, 5]), {4, 5}),
+    (ValueError("no", 3), {"no", 3}),
+    (Kind.ONE, {41}),
+    (Fields(), {1.5}),
+    (Slots(), {7}),
+    (LOOP, {1}),
+]
+
+
+@pytest.mark.parametrize("index", range(len(OBJECTS)))
+def test_what_an_object_holds_is_read(index: int) -> None:
+    output, wanted = OBJECTS[index]
+    reading = leaves.read(output)
+    assert wanted <= {value for _, value in reading.leaves}
+    assert all(kind != leaves.OPAQUE for kind, _ in reading.leaves)
+    assert leaves.read(reading) is reading
+
+
+@pytest.mark.parametrize(
+    "output", [lambda: 1, object(), threading.Lock(), (x for x in [1]), Plain().lock]
+)
+def test_what_cannot_be_read_is_named(output: Any) -> None:
+    (leaf,) = leaves.read(output).leaves
+    assert leaf == (leaves.OPAQUE, f"objects of type {type(output).__name__}")
+    held = Plain()
+    opaque = [value for kind, value in leaves.read(held).leaves if kind == leaves.OPAQUE]
+    assert opaque == ["objects of type lock"]
+
+
+def test_limits_on_what_is_read_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_ENTRIES", 0)
+    wide = Encoding.fit([np.zeros((20, 401)), np.zeros((20, 401))])
+    assert wide.unread == ("entries after 400",)
+    texts = [" ".join(["1.5"] * 41)] * 40
+    assert Encoding.fit([texts]).unread == (
+        "numbers in texts after 40",
+        "characters of texts after 100",
+    )
+    assert Encoding.fit([[1.0, lambda: 1]] * 5).unread == ("objects of type function",)
+    monkeypatch.undo()
+    assert Encoding.fit([np.zeros((20, 401)), np.zeros((20, 401))]).unread == ()
+    assert Encoding.fit([texts]).unread == ()
+
+
+def test_digits_of_numbers_in_texts_are_read() -> None:
+    assert leaves.numbers_in("a -1.25e3 b 17", 9) == [
+        (leaves.FLOAT, -1250.0, 125),
+        (leaves.INTEGER, 17, 17),
+    ]
+    text = "a -1.25e3 b 17 3."
+    assert [text[leaves.last_digit(text, k)] for k in range(3)] == ["5", "7", "3"]
 
 
 def alternating(common: Any, seldom: Any, share: float = 0.01) -> Callable[[Rng], Any]:

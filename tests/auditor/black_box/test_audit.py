@@ -277,7 +277,9 @@ def returning(*values: Any) -> Callable[..., Any]:
 
 
 def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
-    with pytest.raises(InputError, match="returned object, in which nothing can be read"):
+    with pytest.raises(
+        InputError, match="returned objects of type object, in which nothing can be read"
+    ):
         audit(returning(object()), 0, 1, trials=200)
 
 
@@ -385,7 +387,7 @@ class Mute:
 
 
 def test_an_object_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(InputError, match="returned Mute"):
+    with pytest.raises(InputError, match="returned objects of type Mute"):
         audit(lambda data, rng: Mute(), 0, 1, trials=400)
 
 

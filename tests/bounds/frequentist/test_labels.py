@@ -18,6 +18,7 @@ from dpaudit.bounds.frequentist import labels
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import (
     LabelTest,
+    guessed_epsilon,
     label_epsilon,
     label_test,
     most_certified,
@@ -511,3 +512,23 @@ def test_one_trial_each() -> None:
         for delta in (0.0, 0.3):
             found, event = label_epsilon(np.zeros(1), np.ones(1), delta=delta, coin_flipped=flipped)
             assert (found.lower, event.trials) == (0, 2 if flipped else 1)
+
+
+def test_fixed_guesses_are_one_binomial_test() -> None:
+    """The Clopper-Pearson limit on 28 right guesses of 30, whatever the other trials are."""
+    present = np.arange(400) % 2 == 0
+    guesses = np.zeros(400, np.int64)
+    guesses[:30] = np.where(present[:30], 1, -1)
+    guesses[[0, 1]] *= -1
+    bound, event = guessed_epsilon(guesses, present, delta=0.0, alpha=0.05)
+    share = stats.beta.ppf(0.05, 28, 3)
+    assert bound.lower == pytest.approx(np.log(share / (1 - share)))
+    assert (event.hits, event.size, event.trials) == (28, 30, 400)
+    assert event.rates == pytest.approx((1 / 200, 14 / 200))
+    low, one = guessed_epsilon(np.minimum(guesses, 0), present, delta=0.0, alpha=0.05)
+    assert (one.high, one.low, one.hits, one.size) == (None, -1.0, 14, 15)
+    assert one.rates == pytest.approx((14 / 200, 1 / 200))
+    assert low.lower < bound.lower
+    nothing, _ = guessed_epsilon(np.zeros(400, np.int64), present, delta=0.0, alpha=0.05)
+    every, _ = guessed_epsilon(np.ones(400, np.int64), present, delta=0.0, alpha=0.05)
+    assert nothing.lower == every.lower == 0
