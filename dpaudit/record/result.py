@@ -397,7 +397,8 @@ class FindingRecord(_Record):
 
     Attributes:
         model: the model's label.
-        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen` or `noiseless`.
+        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `noiseless`,
+            `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
     """

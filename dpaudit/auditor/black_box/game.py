@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials
+from dpaudit.auditor.black_box.blocks import failed
+from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials, alike, numeric
 from dpaudit.auditor.black_box.order import check_calls
+from dpaudit.auditor.black_box.outcome import Raised
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
@@ -19,13 +24,21 @@ from dpaudit.core.estimate import Estimate
 _TRAINING = 400_000
 
 
+class Scorer(NamedTuple):
+    """A score, its name, and where its most informative values are."""
+
+    score: Score
+    name: str
+    side: Ends
+
+
 @dataclass(frozen=True)
 class Certificate:
-    """The bound on one pair, its event, the score's name, and the trials that certified it."""
+    """The bound on one pair, its event, the scorer, and the trials that certified it."""
 
     epsilon: Estimate
     event: LabelTest
-    score: str
+    scorer: Scorer
     trials: Trials
     scores: outcomes.Scores
 
@@ -68,29 +81,20 @@ class Game:
         alpha: float,
     ) -> Certificate:
         """Draw outputs on both data sets, and certify."""
-        train, test = (
-            self.calls.run(pair, f"{purpose}/{part}", count, MOST) if count else None
-            for part, count in zip(("train", "test"), self.sizes(trials), strict=True)
-        )
-        assert test is not None  # noqa: S101
-        return self.certify(train or test, test, alpha)
+        train, test = self.sizes(trials)
+        learning = self.calls.run(pair, f"{purpose}/train", train, MOST) if train else None
+        judged = self.calls.run(pair, f"{purpose}/test", test, MOST)
+        if all(isinstance(output, Raised) for output in judged.outputs):
+            raise failed(str(judged.outputs[0]))
+        return self.certify(learning or judged, judged, alpha)
 
     def certify(self, train: Trials, test: Trials, alpha: float) -> Certificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
-        expected: Ends = "top"
-        if self.score == "learned":
-            learned = LearnedScore.fit(
-                train.of(False),
-                train.of(True),
-                self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
-                trials=len(test),
-            )
-            expected = learned.side
-            score: Score = learned.score
-            name = f"learned ({learned.name})"
-        else:
-            score, name = self.score, getattr(self.score, "__name__", "given")
-        scores = _scored(score, test.outputs)
+        return self.judge(self._scorer(train, len(test)), test, alpha)
+
+    def judge(self, scorer: Scorer, test: Trials, alpha: float) -> Certificate:
+        """Certify on `test`, which the score must not have seen."""
+        scores = _scored(scorer.score, test.outputs)
         check_calls(test, scores)
         estimate, event = label_epsilon(
             scores[~test.present],
@@ -98,11 +102,53 @@ class Game:
             delta=self.delta,
             alpha=alpha,
             coin_flipped=True,
-            expected=expected,
+            expected=scorer.side,
             log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
-        return Certificate(estimate, event, name, test, scores)
+        return Certificate(estimate, event, scorer, test, scores)
+
+    def _scorer(self, train: Trials, trials: int) -> Scorer:
+        if self.score != "learned":
+            return Scorer(self.score, getattr(self.score, "__name__", "given"), "top")
+        learned = LearnedScore.fit(
+            train.of(False),
+            train.of(True),
+            self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
+            trials=trials,
+        )
+        return Scorer(learned.score, f"learned ({learned.name})", learned.side)
+
+
+def exceptions(trials: Trials) -> str | None:
+    """Describe how often calls raised an exception on either data set; None if none did."""
+    raised = np.array([isinstance(output, Raised) for output in trials.outputs], np.bool_)
+    if not raised.any():
+        return None
+    absent, present = (raised[trials.present == dataset].mean() for dataset in (False, True))
+    return (
+        f"the mechanism raised exceptions, which are outputs, in {present:.3%} of the calls on D' "
+        f"and in {absent:.3%} of those on D, the first of them {trials.outputs[raised.argmax()]}"
+    )
+
+
+def with_exceptions(score: Score) -> Score:
+    """Return a given score that puts outputs which are exceptions above all others."""
+
+    @wraps(score)
+    def scored(outputs: Any) -> Any:
+        if numeric(outputs):
+            return score(outputs)
+        raised = np.array([isinstance(output, Raised) for output in outputs], np.bool_)
+        if not raised.any():
+            return score(outputs)
+        answers = alike([output for output, no in zip(outputs, raised, strict=True) if not no])
+        found = _scored(score, answers) if len(answers) else np.zeros(0)
+        scores = np.full(len(raised), found.max(initial=0.0) + 1)
+        scores[~raised] = found
+        return scores
+
+    return scored
 
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:

@@ -17,7 +17,7 @@ from dpaudit.auditor.black_box import blocks
 from dpaudit.auditor.black_box.audit import audit, audit_pairs
 from dpaudit.auditor.black_box.blocks import Block, Caller, parallel
 from dpaudit.auditor.black_box.calls import Calls
-from dpaudit.auditor.black_box.isolated import Job, called
+from dpaudit.auditor.black_box.outcome import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
@@ -204,8 +204,8 @@ def test_an_error_in_a_process_is_one_sentence(executor: Executor, error: BaseEx
 def test_progress_counts_outputs(
     executor: Executor, fresh_process: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def here(mechanism: Any, jobs: Iterable[Job], at_once: int) -> Iterator[Any]:
-        return (called(mechanism, job) for job in jobs)  # a process takes a quarter of a second
+    def here(work: bytes, units: Iterable[list[Job]], at_once: int, **options: Any) -> Any:
+        return ([called(many, job) for job in unit] for unit in units)  # processes take time
 
     monkeypatch.setattr("dpaudit.auditor.black_box.calls.each_in_a_process", here)
 
