@@ -12,7 +12,7 @@ from dpaudit.auditor.black_box.calls import Calls, Mechanism, Score, Trials
 from dpaudit.auditor.black_box.game import Game, exceptions, with_exceptions
 from dpaudit.auditor.black_box.order import drift
 from dpaudit.auditor.black_box.planted import positive_control
-from dpaudit.auditor.black_box.repetition import repeated
+from dpaudit.auditor.black_box.repetition import repeated, unrepeated
 from dpaudit.auditor.black_box.result import BlackBoxAudit
 from dpaudit.auditor.black_box.search_pairs import most_informative
 from dpaudit.bounds import outcomes
@@ -229,9 +229,11 @@ def audit_calls(
     if first.epsilon.lower > 0:
         progress.stage("repetition in fresh processes")
     certificate, repetition = repeated(game, first, pair, "certificate/test", alpha, claim)
-    control = None
-    shown = max(first.epsilon.lower, certificate.epsilon.lower)
-    if claim is not None and detectable is not None and shown <= claim:
+    shown = first.epsilon.lower
+    control, doubtful = None, claim is not None and certificate.epsilon.lower <= claim < shown
+    if doubtful and detectable is not None:
+        control = unrepeated(shown, certificate.epsilon.lower, detectable)
+    elif claim is not None and detectable is not None and certificate.epsilon.lower <= claim:
 
         def certified(train: Trials, test: Trials) -> float:
             return game.certify(train, test, alpha).epsilon.lower
@@ -270,5 +272,5 @@ def audit_calls(
         noiseless=certificate.noiseless,
         repetition=repetition,
         raised=exceptions(first.trials),
-        doubtful=claim is not None and certificate.epsilon.lower <= claim < first.epsilon.lower,
+        doubtful=doubtful,
     )

@@ -166,6 +166,7 @@ class Calls:
         Raises:
             InputError: the mechanism or its data cannot be sent to a process.
         """
+        (self.executor or INLINE).progress.expect(count)
         plan = self._plan(purpose, count, count)
         caller = self._caller(pair, purpose)
         return self._trials(plan, self._alone(caller, plan.block, own_hash=own_hash))

@@ -24,6 +24,7 @@ from dpaudit.auditor.black_box.game import Certificate, Game
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
+from dpaudit.record.result import Control
 
 # The number of processes in which calls are made again, and the number of calls of each.
 _UNITS, _SIZE = 4, 4
@@ -85,6 +86,25 @@ def repeated(
             "that calls in one process show, as where noise or a state is kept between calls"
         )
     return alone, said
+
+
+def unrepeated(bound: float, certified: float, factor: float) -> Control:
+    """Return the control of a game that breaks a claim in one process and not in fresh ones.
+
+    It found no copy, so that no gate passes.
+
+    Args:
+        bound: what the calls of one process show.
+        certified: the bound that holds.
+        factor: the violation that a control looks for, as a multiple of the claim.
+    """
+    return Control(
+        mutant="what calls in one process show and fresh processes do not repeat",
+        factor=factor,
+        epsilon=bound,
+        certified=certified,
+        found=False,
+    )
 
 
 def _sufficient(bound: float, claim: float | None, alpha: float, delta: float) -> int:

@@ -120,7 +120,7 @@ def _imported(module: str, name: str) -> Any:
 
 # A process's own generator has been seeded from the stream of its call: see `ambient`.
 def _bits(kind: Any) -> np.random.BitGenerator:
-    return kind(np.random.randint(2**32, size=4, dtype=np.uint64))  # noqa: NPY002
+    return kind(np.random.randint(2**32, size=4, dtype=np.uint32))  # noqa: NPY002
 
 
 def _generator(kind: Any) -> np.random.Generator:
@@ -128,7 +128,7 @@ def _generator(kind: Any) -> np.random.Generator:
 
 
 def _random_state() -> np.random.RandomState:
-    return np.random.RandomState(np.random.randint(2**32, size=4, dtype=np.uint64))  # noqa: NPY002
+    return np.random.RandomState(np.random.randint(2**32, size=4, dtype=np.uint32))  # noqa: NPY002
 
 
 def _python_generator(kind: type[random.Random]) -> random.Random:
