@@ -20,7 +20,7 @@ Data = list[int]
 Mechanism = Callable[[Data, Rng], Any]
 
 random.seed(7)
-_OWN = np.random.default_rng()
+_OWN, _FIXED = np.random.default_rng(), np.random.default_rng(7)
 
 
 def laplace() -> float:
@@ -47,6 +47,11 @@ def defaulted(data: Data, rng: Rng, own: Rng = np.random.default_rng()) -> float
 def of_the_module(data: Data, rng: Rng) -> float:
     """Add noise of a generator of this module."""
     return round(sum(data) + _OWN.laplace(), 6)
+
+
+def of_a_fixed_seed(data: Data, rng: Rng) -> float:
+    """Add noise of a generator of this module whose seed is fixed."""
+    return round(sum(data) + _FIXED.laplace(), 6)
 
 
 def hashed(data: Data, rng: Rng) -> float:
@@ -171,6 +176,7 @@ SHARING: dict[str, tuple[Callable[[], Mechanism], float]] = {
     "random, seeded at import": (lambda: pythons, 1.0),
     "generator in a default argument": (lambda: defaulted, 1.0),
     "generator of a module": (lambda: of_the_module, 1.0),
+    "generator of a module, with a fixed seed": (lambda: of_a_fixed_seed, 1.0),
     "hash of the data": (lambda: hashed, 0.0),
     "address of the data": (lambda: by_id, 0.0),
     "lru_cache": (lambda: cached, 0.0),

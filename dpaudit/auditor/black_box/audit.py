@@ -269,7 +269,7 @@ def audit_calls(
         seed=seed,
         drift=drift(first.trials, first.scores),
         control=control,
-        noiseless=certificate.noiseless,
+        noiseless=first.noiseless and certificate.noiseless,
         repetition=repetition,
         raised=exceptions(first.trials),
         doubtful=doubtful,

@@ -9,8 +9,9 @@ repeated:
   of hashes. Equal outputs show that they depend on the data and the stream alone. Then the trials
   are independent, and their bound stands.
 - Where outputs differ, or are the same in every call on a data set, the event is counted again in
-  calls that share nothing: each in a process of its own, with fresh coins. The bound is that of
-  these calls alone; the others only chose the event.
+  calls that share nothing: each in a process of its own, with fresh coins. The bound is the smaller
+  one. That of these calls alone holds; but a generator with a fixed seed, which gives every process
+  the same noise, is no violation where one process makes all releases.
 - Where such calls cannot be made, no bound is certified. A process cannot be given the mechanism,
   or gets copies of values which may be the noise of a mechanism whose outputs are constant.
 """
@@ -77,7 +78,8 @@ def repeated(
                 break
     except InputError as error:
         return _withheld(certificate, str(error))
-    if alone.noiseless:
+    alone = replace(alone, epsilon=alone.epsilon.changed(lower=min(bound, alone.epsilon.lower)))
+    if certificate.noiseless and alone.noiseless:
         return alone, None
     said = f"{_MORE}, so the bound is that of {count} calls in fresh processes"
     if alone.epsilon.lower <= (claim or 0.0) < bound:

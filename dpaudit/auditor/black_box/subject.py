@@ -22,7 +22,7 @@ _NOISELESS = {
     "about": "noiseless",
     "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
     "seems to add no noise.",
-    "remedy": "Add noise to what it returns.",
+    "remedy": "Add noise to what it returns, from rng or from a generator without a fixed seed.",
 }
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5

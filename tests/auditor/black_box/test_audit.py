@@ -427,6 +427,20 @@ def test_an_exception_on_one_data_set_is_an_output(error: type[BaseException], s
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("score", ["learned", itself])
+def test_exceptions_on_both_data_sets_accuse_nobody(score: Any) -> None:
+    def raising(data: int, rng: Rng) -> float:
+        if rng.random() < 0.3:
+            raise ValueError(f"no answer to {rng.integers(3)}")
+        return laplace(data, rng)
+
+    found = audit(raising, 0, 1, trials=2000, confidence=SURE, score=score, claim=3.0, detectable=3)
+    assert found.epsilon.lower <= 1
+    assert found.control is not None
+    assert found.raised is not None
+
+
+@pytest.mark.long
 def test_the_message_of_an_exception_is_read_without_addresses() -> None:
     """The message tells the data set; an object's address differs between them by chance only."""
     places = {0: object(), 1: object()}

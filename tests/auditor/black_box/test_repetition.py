@@ -44,6 +44,16 @@ def test_what_calls_share_accuses_nobody(name: str) -> None:
 
 
 @pytest.mark.long
+def test_a_fixed_seed_is_no_violation_where_one_process_makes_all_releases() -> None:
+    """Every fresh process has the same noise; the calls of one process certify at most ε = 1."""
+    make, epsilon = SHARING["generator of a module, with a fixed seed"]
+    found = audit(make(), *PAIR, trials=1000, claim=1.0, score=values)
+    assert found.epsilon.lower <= epsilon
+    assert not found.doubtful
+    assert not found.noiseless
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["numpy's global generator", "hash of the data"])
 def test_fresh_processes_share_nothing(name: str) -> None:
     make, epsilon = SHARING[name]
@@ -99,14 +109,12 @@ def test_a_violation_by_noise_of_its_own_is_counted_in_fresh_processes() -> None
     def own(data: list[int], rng: Rng) -> float:
         return round(sum(data) + np.random.default_rng().laplace() / 8, 6)
 
-    found = audit(own, *PAIR, trials=1000, claim=1.0, score=values)
+    found = audit(own, *PAIR, trials=400, claim=1.0, score=values)
     assert found.epsilon.lower > 1
     assert not found.doubtful
     assert found.repetition is not None
     assert "so the bound is that of " in found.repetition
-    assert found.epsilon.n <= 400
-    with pytest.raises(AssertionError, match="is broken"):
-        assert_satisfies_dp(own, PAIR, 1.0, trials=1000, score=values, false_alarm=1e-3)
+    assert found.epsilon.n <= 100
 
 
 @pytest.mark.long
