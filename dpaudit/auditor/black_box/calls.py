@@ -8,15 +8,16 @@ most e^ε to 1. So, given all outputs, the coins are independent with such odds,
 the label test needs; a mechanism that ignores its data leaves them fair. The score may read all
 outputs at once, as their order carries no information about the coins.
 
-A coin does not help in two cases. First, a mechanism that answers from the data of *earlier* calls
-breaks the claim about those; its outputs then depend on other trials' coins, and the level is no
-longer exact: use fresh processes. Second, the outputs of one call may share something, such as an
-offset, so that the coin of one reveals those of the others. A batched mechanism is therefore asked
-for one output per call up to `MOST` calls, which needs no assumption. Beyond that, each block of
-trials makes two calls, one for each data set, in random order, for as many outputs as the coins
-ask for. This relies on the mechanism's promise that the outputs of a call are independent;
-`order.check_calls` refuses scores that are correlated within calls. With so many calls, a
-correlation that it overlooks raises the variance of a count by at most about 7 %.
+A coin does not help in two cases. First, an answer may depend on *earlier* calls: on their data, or
+on noise that it shares with them. Then the outputs reveal more of a coin than one answer does, and
+what they certify has to be repeated in fresh processes: see `repetition`. Second, the outputs of
+one call may share something, such as an offset, so that the coin of one reveals those of the
+others. A batched mechanism is therefore asked for one output per call up to `MOST` calls, which
+needs no assumption. Beyond that, each block of trials makes two calls, one for each data set, in
+random order, for as many outputs as the coins ask for. This relies on the mechanism's promise that
+the outputs of a call are independent; `order.check_calls` refuses scores that are correlated within
+calls. With so many calls, a correlation that it overlooks raises the variance of a count by at most
+about 7 %.
 """
 
 from __future__ import annotations
