@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_mechanisms import laplace, responses  # type: ignore[import-not-found]
 from scipy.stats import binom
 
 from dpaudit.auditor.black_box.audit import audit_pairs
@@ -20,16 +21,6 @@ from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 
 Rng = np.random.Generator
-
-
-def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum reveal the summands."""
-    return round(data + rng.laplace(), 6)
-
-
-def responses(data: int, rng: Rng, n: int) -> Any:
-    """Randomised response with odds e to 1: ε = 1."""
-    return np.where(rng.random(n) < math.e / (1 + math.e), data, 1 - data)
 
 
 def itself(outputs: Any) -> Any:

@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from plain_mechanisms import (  # type: ignore[import-not-found]
+    laplace,
+    many_laplace,
+    many_normal,
+    responses,
+)
 from scipy.stats import beta, binom
 
 import dpaudit
@@ -24,25 +30,6 @@ from dpaudit.core.errors import InputError, RunError
 SURE = 1 - 1e-6
 REPEATED = "dpaudit.auditor.black_box.audit.repeated"
 Rng = np.random.Generator
-
-
-def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum reveal its summands."""
-    return round(data + rng.laplace(), 9)
-
-
-def many_laplace(data: float, rng: Rng, n: int) -> Any:
-    return np.round(data + rng.laplace(size=n), 9)
-
-
-def many_normal(data: float, rng: Rng, n: int) -> Any:
-    """The same law for both data sets."""
-    return rng.normal(size=(n, 4))
-
-
-def responses(data: int, rng: Rng, n: int) -> Any:
-    """Randomised response with odds e to 1: ε = 1."""
-    return np.where(rng.random(n) < math.e / (1 + math.e), data, 1 - data)
 
 
 def itself(outputs: Any) -> Any:
@@ -432,7 +419,7 @@ def test_exceptions_on_both_data_sets_accuse_nobody(score: Any) -> None:
     def raising(data: int, rng: Rng) -> float:
         if rng.random() < 0.3:
             raise ValueError(f"no answer to {rng.integers(3)}")
-        return laplace(data, rng)
+        return round(data + rng.laplace(), 9)
 
     found = audit(raising, 0, 1, trials=2000, confidence=SURE, score=score, claim=3.0, detectable=3)
     assert found.epsilon.lower <= 1
