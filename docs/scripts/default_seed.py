@@ -120,12 +120,12 @@ CASES = [
             f"black box, fresh processes: {name}",
             SHARING[name][1],
             partial(_fresh_processes, name),
-            20,
+            100,
         )
         for name in _INHERITED
     ),
     *(
-        Case(f"black box: {name}", SHARING[name][1], partial(_sharing, name), 20)
+        Case(f"black box: {name}", SHARING[name][1], partial(_sharing, name), 100)
         for name in _SHARED
     ),
     *(Case(f"black box, batched: {name}", 0.0, partial(_batched, name), 150) for name in BATCHED),
