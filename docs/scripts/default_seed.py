@@ -21,7 +21,20 @@ from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_eps
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 
 from null_mechanisms import BATCHED, SCORES, SHAPED, STATEFUL, itself, noise
+from sharing_mechanisms import SHARING
 
+# What calls share that each have a process of their own, and that have one together.
+_INHERITED = ("numpy's global generator", "hash of the data")
+_SHARED = (
+    "lru_cache",
+    "noise drawn in __init__",
+    "noise drawn in __init__ of a module's object",
+    "noise kept for each data set",
+    "budget of each data set",
+    "first data set seen",
+    "hash of the data",
+    "address of the data",
+)
 # Odds of a right answer that few trials show.
 _RARE = 6.36
 
@@ -70,6 +83,15 @@ def _stateful(name: str) -> float:
     return audit(STATEFUL[name](), 0, 1, trials=1000, score=itself).epsilon.lower
 
 
+def _sharing(name: str) -> float:
+    return audit(SHARING[name][0](), [0, 1], [1, 1], trials=400, score=itself).epsilon.lower
+
+
+def _fresh_processes(name: str) -> float:
+    found = audit(SHARING[name][0](), [0, 1], [1, 1], trials=300, fresh_process=True, score=itself)
+    return found.epsilon.lower
+
+
 def _batched(name: str) -> float:
     return audit(BATCHED[name](), 0, 1, trials=1000, score=itself, batched=True).epsilon.lower
 
@@ -93,6 +115,19 @@ CASES = [
     Case("label test: randomised response, 1000 trials of either", _RARE, _answers, 1000),
     Case("black box: randomised response, 2000 calls", _RARE, _answers_of_calls, 150),
     *(Case(f"black box: {name}", 0.0, partial(_stateful, name), 150) for name in STATEFUL),
+    *(
+        Case(
+            f"black box, fresh processes: {name}",
+            SHARING[name][1],
+            partial(_fresh_processes, name),
+            100,
+        )
+        for name in _INHERITED
+    ),
+    *(
+        Case(f"black box: {name}", SHARING[name][1], partial(_sharing, name), 100)
+        for name in _SHARED
+    ),
     *(Case(f"black box, batched: {name}", 0.0, partial(_batched, name), 150) for name in BATCHED),
     *(Case(f"black box, learned: {name}", 0.0, partial(_shaped, name), 40) for name in SHAPED),
     *(Case(f"black box, score: {name}", 0.0, partial(_scored, name), 150) for name in SCORES),

@@ -115,7 +115,9 @@ def default_seed_text(pool: ProcessPoolExecutor) -> str:
 As above, of audits that are given no seed and draw one from the operating system's entropy, so that
 a repetition differs by chance. 1000 calls (400 where scores read their batch or are learned) of
 mechanisms that ignore their data, but keep a state between calls, share something among the outputs
-of a call, or are scored by the batch: `tests/support/null_mechanisms.py`.
+of a call, or are scored by the batch: `tests/support/null_mechanisms.py`. And 400 calls (300 where
+each has a process of its own) of mechanisms whose calls share noise or a state, of which one answer
+alone has the stated ε: `tests/support/sharing_mechanisms.py`.
 """
     return head + "\n" + table(["audit", "audits", "false, %"], rows)
 

@@ -72,9 +72,15 @@ def said(error: BaseException) -> str:
     """Describe an exception on one short line, even if its own `__str__` fails."""
     name = type(error).__name__
     try:
-        text = " ".join(str(error).split())
+        text = str(error)
     except KeyboardInterrupt:
         raise
     except BaseException:
         return name
-    return f"{name}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"
+    return f"{name}: {shortened(text)}"
+
+
+def shortened(text: str) -> str:
+    """Return a text on one short line."""
+    line = " ".join(text.split())
+    return f"{line[:_SHOWN]}{'…' if len(line) > _SHOWN else ''}"

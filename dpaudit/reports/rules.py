@@ -134,6 +134,20 @@ _FINDINGS: Mapping[str, Rule] = {
         5.0,
     ),
     "noiseless": NOISELESS,
+    "repetition": Rule(
+        "finding-repetition",
+        "Outputs depend on more than data and stream",
+        "Noise or a state of the mechanism may be shared by its calls, so only calls in fresh "
+        "processes count: draw all noise from rng, in each call.",
+        4.0,
+    ),
+    "exceptions": Rule(
+        "finding-exceptions",
+        "Calls raise exceptions",
+        "Whoever calls the mechanism sees its exceptions, so they are outputs that may tell data "
+        "sets apart.",
+        4.0,
+    ),
 }
 RULES = (
     BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, EXPIRED, UNUSED, WORSE, DRIFT,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from dpaudit.auditor.black_box.arguments import check_arguments, check_calls
 from dpaudit.auditor.black_box.audit import (
     BlackBoxAudit,
     Mechanism,
     Score,
-    audit_pairs,
-    check_arguments,
-    check_calls,
+    audit_calls,
 )
 from dpaudit.auditor.black_box.calls import Calls
 from dpaudit.bounds import outcomes
@@ -74,8 +73,10 @@ def assert_satisfies_dp(
         AssertionError: the claim is broken; the message states the event that shows it and its
             frequency on each data set.
         InputError: an argument is out of range, the data sets are equal, the trials are too few for
-            `detectable` or for any failure, a planted violation was not found, or a learned score
-            does not read all of the outputs.
+            `detectable` or for any failure, a planted violation was not found, a learned score does
+            not read all of the outputs, or calls of one process break the claim and calls in fresh
+            processes do not repeat that.
+        RunError: every call raises an exception.
     """
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
@@ -99,8 +100,8 @@ def assert_satisfies_dp(
             f"trials = {wanted} find a violation from ε = {least(wanted):.3g} on, not from "
             f"{detectable:g} times {epsilon:g}: use more trials"
         )
+    calls = Calls(mechanism, batched, seed, fresh_process, exact=score == "learned")
     if trials is None:
-        calls = Calls(mechanism, batched, seed, fresh_process)
         wanted = max(wanted, affordable(calls, pairs[0]))
     most = most_certified(certifying(wanted), delta=delta, alpha=false_alarm)
     if most <= epsilon:
@@ -108,21 +109,23 @@ def assert_satisfies_dp(
             f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
             "never fail: use more trials"
         )
-    found = audit_pairs(
-        mechanism,
+    found = audit_calls(
+        calls,
         pairs,
         delta=delta,
         confidence=confidence,
         trials=wanted,
         score=score,
-        batched=batched,
-        fresh_process=fresh_process,
-        claim=None if detectable is None else epsilon,
-        detectable=1.5 if detectable is None else detectable,
-        seed=seed,
+        claim=epsilon,
+        detectable=detectable,
     )
     if found.epsilon.lower > epsilon:
         raise AssertionError(_accusation(found, epsilon, false_alarm, wanted))
+    if found.doubtful:
+        raise InputError(
+            f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is broken cannot be decided: "
+            f"{found.repetition} (repeat with trials={wanted}, seed={found.seed})"
+        )
     if found.unread:
         raise InputError(
             f"this test does not read {', '.join(found.unread)} in the outputs: return them as "
@@ -155,5 +158,5 @@ def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float, trials
         f"{found.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
         f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {found.score} score; "
         f"repeat with trials={trials}, seed={found.seed})"
-        + (f". Beware: {found.drift}" if found.drift else "")
+        + "".join(f". Beware: {words}" for words in (found.raised, found.drift) if words)
     )

@@ -228,13 +228,13 @@ FOUND: dict[str, tuple[Mechanism, dict[str, Any]]] = {
     "a leak of one in 1000": (rare, MANY),
     "a leak of one in 500 by values that never repeat": (rare_range, MANY),
     "no noise in one of 500": (rare_exact, MANY),
+    "an iterator": (lambda data, rng: [noise(rng), (x for x in [data])], {}),
 }  # fmt: skip
 
 # What an audit cannot find: nothing varies, or it is not read, or the score ignores it.
 UNDECIDED: dict[str, tuple[Mechanism, dict[str, Any]]] = {
     "no noise, equal sums": (lambda data, rng: 7.0, {}),
     "a function": (lambda data, rng: [noise(rng), lambda: data], {}),
-    "an iterator": (lambda data, rng: [noise(rng), (x for x in [data])], {}),
     "an object without a state": (lambda data, rng: [noise(rng), object()], {}),
     "no noise, a score that is constant": (lambda data, rng: data, {"score": np.zeros_like}),
     "noise, a score that is constant": (

@@ -3,70 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
+from dpaudit.auditor.black_box.arguments import check_arguments, check_calls
 from dpaudit.auditor.black_box.calls import Calls, Mechanism, Score, Trials
-from dpaudit.auditor.black_box.game import Game
+from dpaudit.auditor.black_box.game import Game, exceptions, with_exceptions
 from dpaudit.auditor.black_box.order import drift
 from dpaudit.auditor.black_box.planted import positive_control
-from dpaudit.auditor.black_box.same import same_data
+from dpaudit.auditor.black_box.repetition import repeated, unrepeated
+from dpaudit.auditor.black_box.result import BlackBoxAudit
 from dpaudit.auditor.black_box.search_pairs import most_informative
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.progress import Progress
-from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
 # Most calls of a batched mechanism in one round of the search. Fewer than `MOST` suffice, as the
 # search certifies nothing.
 _SEARCH_CALLS = 256
-# The least number of trials, and of outputs in the search.
-_LEAST = 200
-
-
-@dataclass(frozen=True)
-class BlackBoxAudit:
-    """The result of an audit of a mechanism on one pair of data sets.
-
-    Attributes:
-        epsilon: certified lower bound on the mechanism's ε at `delta`.
-        delta: the δ at which it holds.
-        event: the event that certifies it, with its frequencies.
-        pair: the index of the audited pair among those given.
-        score: name of the score.
-        likelihood: the bound that holds if the given `log_ratio` is the true one; for information
-            only.
-        seed: the seed, with which the same audit can be repeated.
-        drift: a sentence if outputs change with the number of the call or depend on the previous
-            call's; None if neither was found.
-        control: the positive control: what the same game certified where a violation was planted;
-            None if no claim was given, the mechanism itself was found to break it, or there are
-            too few trials.
-        unread: what the learned score does not read in the outputs, in words.
-        noiseless: whether each call on D gave the same output, and each on D' the same other one.
-    """
-
-    epsilon: Estimate
-    delta: float
-    event: LabelTest
-    pair: int
-    score: str
-    likelihood: Estimate | None = None
-    seed: int = 0
-    drift: str | None = None
-    control: Control | None = None
-    noiseless: bool = False
-    unread: tuple[str, ...] = ()
 
 
 def audit(
@@ -88,15 +47,17 @@ def audit(
     """Certify a lower bound on a mechanism's ε from its outputs on two neighbouring data sets.
 
     A fair coin chooses the data set of each call, so that state kept between calls cannot reveal
-    it; see `dpaudit.auditor.black_box.calls`. A learned score is trained on half of the trials (at
-    most 400 000) and certified on the others; a given score is certified on all. The bound is valid
-    for any score; it is larger the closer the score is to the likelihood ratio of the two output
-    distributions.
+    it; see `dpaudit.auditor.black_box.calls`. What the calls certify is repeated in fresh
+    processes; see `dpaudit.auditor.black_box.repetition`. An exception is an output. A learned
+    score is trained on half of the trials (at most 400 000) and certified on the others; a given
+    score is certified on all. The bound is valid for any score; it is larger the closer the score
+    is to the likelihood ratio of the two output distributions.
 
     Args:
         mechanism: `mechanism(data, rng)` returns one output: a number, an array, a word, or a
             list. It must not depend on other calls' data and must not change `data`. The audit is
-            reproducible only if all randomness comes from `rng`.
+            reproducible only if all randomness comes from `rng`, or from the generators of the
+            process (`numpy.random`, `random`, torch), which are seeded for each call.
         d: a data set.
         d_prime: a neighbour of it.
         delta: the δ at which ε is bounded.
@@ -112,7 +73,7 @@ def audit(
         batched: whether the mechanism is `mechanism(data, rng, n)` and returns n independent
             outputs, an array with leading axis n. Up to 16 384 outputs, n is 1.
         fresh_process: run every call in its own process, so that no state in memory survives it;
-            costs about 0.01 s per call. The mechanism must be picklable.
+            costs about 0.02 s per call, and the import of the mechanism's modules.
         claim: the claimed ε. If it is not found to be broken, the same game is run on copies of
             the mechanism with planted violations, which measures the power of the audit. See
             `dpaudit.auditor.black_box.planted`.
@@ -124,6 +85,7 @@ def audit(
     Raises:
         InputError: too few trials, equal data sets, outputs or scores that are not numbers, batches
             with dependent outputs, or δ or the confidence out of range.
+        RunError: every call raises an exception.
     """
     return audit_pairs(
         mechanism,
@@ -183,6 +145,50 @@ def audit_pairs(
 
     Raises:
         InputError: no pair is given, or as in `audit`.
+        RunError: as in `audit`.
+    """
+    seed = settled(seed)
+    exact = score == "learned" and log_ratio is None
+    return audit_calls(
+        Calls(mechanism, batched, seed, fresh_process, exact, executor),
+        pairs,
+        delta=delta,
+        confidence=confidence,
+        trials=trials,
+        search=search,
+        score=score,
+        log_ratio=log_ratio,
+        claim=claim,
+        detectable=detectable,
+    )
+
+
+def audit_calls(
+    calls: Calls,
+    pairs: Sequence[tuple[Any, Any]],
+    *,
+    delta: float,
+    confidence: float,
+    trials: int,
+    search: int = 4_000,
+    score: Score | Literal["learned"] = "learned",
+    log_ratio: Score | None = None,
+    claim: float | None = None,
+    detectable: float | None = 1.5,
+) -> BlackBoxAudit:
+    """Run `audit_pairs` by a caller that may have made calls before; arguments and errors as there.
+
+    Args:
+        calls: the caller, which has taken its snapshot of the mechanism before the first call.
+        pairs: see `audit_pairs`.
+        delta: see `audit`.
+        confidence: see `audit`.
+        trials: see `audit`.
+        search: see `audit_pairs`.
+        score: see `audit`.
+        log_ratio: see `audit`.
+        claim: see `audit`.
+        detectable: see `audit`; None runs no game on copies.
     """
     alpha = 1 - confidence
     check_arguments(pairs, score, delta, alpha)
@@ -194,12 +200,13 @@ def audit_pairs(
         score = log_ratio
     if claim is not None:
         outcomes.check_epsilon(claim)
-        if not detectable > 1:
+        if detectable is not None and not detectable > 1:
             raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
-    seed = settled(seed)
-    exact, progress = score == "learned", executor.progress if executor else Progress()
-    calls = Calls(mechanism, batched, seed, fresh_process, exact, executor)
+    seed, executor = calls.seed, calls.executor
+    progress = executor.progress if executor else Progress()
     calls = calls.on_workers(pairs[0], trials)
+    if score != "learned":
+        score = with_exceptions(score)
     game = Game(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
@@ -213,9 +220,15 @@ def audit_pairs(
     best = most_informative(drawn, len(pairs), search, trials, seed % 2**32, given)
     pair = pairs[best]
     progress.stage("certificate")
-    certificate = game.run(pair, "certificate", trials, alpha)
-    control = None
-    if claim is not None and certificate.epsilon.lower <= claim:
+    first = game.run(pair, "certificate", trials, alpha)
+    if first.epsilon.lower > 0:
+        progress.stage("repetition in fresh processes")
+    certificate, repetition = repeated(game, first, pair, "certificate/test", alpha, claim)
+    shown = first.epsilon.lower
+    control, doubtful = None, claim is not None and certificate.epsilon.lower <= claim < shown
+    if doubtful and detectable is not None:
+        control = unrepeated(shown, certificate.epsilon.lower, detectable)
+    elif claim is not None and detectable is not None and certificate.epsilon.lower <= claim:
 
         def certified(train: Trials, test: Trials) -> float:
             return game.certify(train, test, alpha).epsilon.lower
@@ -225,18 +238,17 @@ def audit_pairs(
             return calls.of_one(pair[0], "control", count)
 
         progress.stage("positive control")
-        sizes = game.sizes(trials)
         control = positive_control(
             on_d,
             certified,
             claim=claim,
             factor=detectable,
-            sizes=sizes,
+            sizes=game.sizes(trials),
             alpha=alpha,
             delta=delta,
             rng=generator(seed, "planted"),
             score=given,
-            unread=certificate.unread,
+            unread=certificate.scorer.unread,
         )
     likelihood = None
     if log_ratio is not None:
@@ -248,54 +260,14 @@ def audit_pairs(
         delta=delta,
         event=certificate.event,
         pair=best,
-        score=certificate.score,
+        score=certificate.scorer.name,
         likelihood=likelihood,
         seed=seed,
-        drift=drift(certificate.trials, certificate.scores),
+        drift=drift(first.trials, first.scores),
         control=control,
-        noiseless=certificate.noiseless,
-        unread=certificate.unread,
+        noiseless=first.noiseless and certificate.noiseless,
+        repetition=repetition,
+        raised=exceptions(first.trials),
+        doubtful=doubtful,
+        unread=certificate.scorer.unread,
     )
-
-
-def check_calls(name: str, value: Any) -> None:
-    """Refuse a number of calls that is no whole number, or too small for any audit.
-
-    Raises:
-        InputError: it is.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
-        raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
-
-
-def check_arguments(
-    pairs: Sequence[tuple[Any, Any]],
-    score: Score | Literal["learned"],
-    delta: float,
-    alpha: float,
-) -> None:
-    """Refuse the arguments of `audit_pairs` that no audit can use, before the mechanism is called.
-
-    Args:
-        pairs: pairs of data sets.
-        score: a function, or "learned".
-        delta: the δ at which ε is bounded.
-        alpha: the level of the bound.
-
-    Raises:
-        InputError: an argument is out of range, or a pair is none or holds equal data sets.
-    """
-    outcomes.check_alpha(alpha)
-    outcomes.check_delta(delta)
-    if score != "learned" and not callable(score):
-        raise InputError(f"score = {score!r} is neither 'learned' nor a function")
-    if not len(pairs):
-        raise InputError("pairs are empty: give at least one pair of neighbouring data sets")
-    for index, pair in enumerate(pairs):
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InputError(f"pairs[{index}] is not a tuple (d, d_prime): make it one")
-        if same_data(*pair):
-            raise InputError(
-                f"pairs[{index}] holds the same data set twice, which no mechanism tells apart: "
-                "give two neighbouring data sets"
-            )

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.black_box.isolated import Job, called
+from dpaudit.auditor.black_box.ambient import ambient_restored
+from dpaudit.auditor.black_box.outcome import Job, called
 from dpaudit.auditor.black_box.same import same_data
-from dpaudit.core.errors import InputError, RunError, foreign
+from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import ONE_THREAD, Pool
@@ -57,14 +58,12 @@ class Block(NamedTuple):
     def parts(self) -> list[Block]:
         """Divide the calls into blocks of equal size."""
         size = -(-len(self.present) // _BLOCKS)
-        return [
-            Block(
-                self.first + start,
-                self.present[start : start + size],
-                self.sizes[start : start + size],
-            )
-            for start in range(0, len(self.present), size)
-        ]
+        return [self.at(start, size) for start in range(0, len(self.present), size)]
+
+    def at(self, start: int, size: int = 1) -> Block:
+        """Return the block of some of the calls."""
+        chosen = slice(start, start + size)
+        return Block(self.first + start, self.present[chosen], self.sizes[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +75,15 @@ class Caller:
         pair: the data sets D and D'.
         seed: seed of every call's stream.
         purpose: names the streams.
-        sent: whether this runs in another process, which can send no foreign exception back.
+        ambient: whether calls seed the generators of their process, see `ambient`; not where
+            several threads call.
     """
 
     mechanism: Any
     pair: tuple[Any, Any]
     seed: int
     purpose: str
-    sent: bool = False
+    ambient: bool = True
 
     def jobs(self, block: Block) -> list[Job]:
         """Return the arguments of a block's calls."""
@@ -103,8 +103,8 @@ class Caller:
             InputError: the mechanism changes its data set.
         """
         before = self._before
-        with foreign(failed) if self.sent else nullcontext():
-            made = [called(self.mechanism, job) for job in self.jobs(block)]
+        with ambient_restored() if self.ambient else nullcontext():
+            made = [called(self.mechanism, job, ambient=self.ambient) for job in self.jobs(block)]
         if before is not None and not same_data(before, self.pair):
             raise InputError(
                 "the mechanism changes its data set in place, so that one call sees what another "
@@ -123,7 +123,7 @@ class Caller:
 
 
 def failed(words: str, culprit: str = "the mechanism") -> RunError:
-    """Return the error of a mechanism that raises, or of its score.
+    """Return the error of a mechanism that raises in every call, or of its score.
 
     Args:
         words: the exception.
@@ -148,7 +148,8 @@ def parallel(executor: Executor, caller: Caller, *, batched: bool, calls: int) -
         `executor` if the outputs depend on data and stream alone, the mechanism and the data can be
         sent to its workers, and the calls take so long that workers are worth it.
     """
-    traced = replace(caller, mechanism=_traced(caller.mechanism))
+    # Noise of the process's own generators is not to repeat here: threads would share it.
+    traced = replace(caller, mechanism=_traced(caller.mechanism), ambient=False)
     block = Block(0, np.arange(_TWICE) % 2 == 1, np.ones(_TWICE if batched else 0, np.int64))
     first = traced(block)
     clock = time.perf_counter()
@@ -158,7 +159,7 @@ def parallel(executor: Executor, caller: Caller, *, batched: bool, calls: int) -
     if (
         workers != ONE_THREAD
         and seconds * calls >= _WORTH
-        and all(drew for _, drew in first)
+        and all(isinstance(made, tuple) and made[1] for made in first)
         and _equal(first, again)
         and (workers.backend == "threads" or _can_be_sent(caller))
     ):
@@ -171,7 +172,10 @@ def _traced(mechanism: Any) -> Any:
 
     def traced(data: Any, rng: np.random.Generator, *count: int) -> tuple[Any, bool]:
         before = rng.bit_generator.state
-        made = mechanism(data, rng, *count)
+        try:
+            made = mechanism(data, rng, *count)
+        except Exception as error:
+            made = repr(error)
         return made, rng.bit_generator.state != before
 
     return traced

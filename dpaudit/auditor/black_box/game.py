@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials
+from dpaudit.auditor.black_box.blocks import failed
+from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials, alike, numeric
 from dpaudit.auditor.black_box.order import check_calls
+from dpaudit.auditor.black_box.outcome import Raised
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import (
@@ -24,6 +30,24 @@ from dpaudit.core.estimate import Estimate
 _TRAINING = 400_000
 
 
+class Scorer(NamedTuple):
+    """What scores outputs.
+
+    Attributes:
+        score: the score.
+        name: its name.
+        side: where its most informative values are.
+        guesses: guesses by rare events, beside the score: 1 for D', −1 for D, 0 for none; or None.
+        unread: what the score does not read, in words; empty for a given score.
+    """
+
+    score: Score
+    name: str
+    side: Ends
+    guesses: Callable[[Any], Guesses | None] | None = None
+    unread: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Certificate:
     """The bound on one pair.
@@ -31,18 +55,16 @@ class Certificate:
     Attributes:
         epsilon: the bound.
         event: the event that certifies it.
-        score: the score's name.
+        scorer: what scores outputs.
         trials: the trials that certified it.
         scores: their scores.
-        unread: what the score does not read, in words; empty for a given score.
     """
 
     epsilon: Estimate
     event: LabelTest
-    score: str
+    scorer: Scorer
     trials: Trials
     scores: outcomes.Scores
-    unread: tuple[str, ...] = ()
 
     @property
     def noiseless(self) -> bool:
@@ -83,35 +105,23 @@ class Game:
         alpha: float,
     ) -> Certificate:
         """Draw outputs on both data sets, and certify."""
-        train, test = (
-            self.calls.run(pair, f"{purpose}/{part}", count, MOST) if count else None
-            for part, count in zip(("train", "test"), self.sizes(trials), strict=True)
-        )
-        assert test is not None  # noqa: S101
-        return self.certify(train or test, test, alpha)
+        train, test = self.sizes(trials)
+        learning = self.calls.run(pair, f"{purpose}/train", train, MOST) if train else None
+        judged = self.calls.run(pair, f"{purpose}/test", test, MOST)
+        if all(isinstance(output, Raised) for output in judged.outputs):
+            raise failed(str(judged.outputs[0]))
+        return self.certify(learning or judged, judged, alpha)
 
     def certify(self, train: Trials, test: Trials, alpha: float) -> Certificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
-        expected: Ends = "top"
-        guesses: Guesses | None = None
-        unread: tuple[str, ...] = ()
-        if self.score == "learned":
-            learned = LearnedScore.fit(
-                train.of(False),
-                train.of(True),
-                self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
-                trials=len(test),
-            )
-            expected = learned.side
-            score: Score = learned.score
-            name = f"learned ({learned.name})"
-            guesses = learned.guesses(test.outputs)
-            unread = learned.encoding.unread
-        else:
-            score, name = self.score, getattr(self.score, "__name__", "given")
-        scores = _scored(score, test.outputs)
+        return self.judge(self._scorer(train, len(test)), test, alpha)
+
+    def judge(self, scorer: Scorer, test: Trials, alpha: float) -> Certificate:
+        """Certify on `test`, which the score must not have seen."""
+        scores = _scored(scorer.score, test.outputs)
         check_calls(test, scores)
         # Rare events and the score share the level; the larger bound holds.
+        guesses = scorer.guesses(test.outputs) if scorer.guesses else None
         level = alpha if guesses is None else alpha / 2
         estimate, event = label_epsilon(
             scores[~test.present],
@@ -120,7 +130,7 @@ class Game:
             alpha=level,
             confidence=1 - alpha,
             coin_flipped=True,
-            expected=expected,
+            expected=scorer.side,
             log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
@@ -129,8 +139,57 @@ class Game:
                 guesses, test.present, delta=self.delta, alpha=level, confidence=1 - alpha
             )
             if rare.lower > estimate.lower:
-                estimate, event, name = rare, rare_event, "learned (rare events)"
-        return Certificate(estimate, event, name, test, scores, unread)
+                estimate, event = rare, rare_event
+                scorer = scorer._replace(name="learned (rare events)")
+        return Certificate(estimate, event, scorer, test, scores)
+
+    def _scorer(self, train: Trials, trials: int) -> Scorer:
+        if self.score != "learned":
+            return Scorer(self.score, getattr(self.score, "__name__", "given"), "top")
+        learned = LearnedScore.fit(
+            train.of(False),
+            train.of(True),
+            self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
+            trials=trials,
+        )
+        return Scorer(
+            learned.score,
+            f"learned ({learned.name})",
+            learned.side,
+            learned.guesses,
+            learned.encoding.unread,
+        )
+
+
+def exceptions(trials: Trials) -> str | None:
+    """Describe how often calls raised an exception on either data set; None if none did."""
+    raised = np.array([isinstance(output, Raised) for output in trials.outputs], np.bool_)
+    if not raised.any():
+        return None
+    absent, present = (raised[trials.present == dataset].mean() for dataset in (False, True))
+    return (
+        f"the mechanism raised exceptions, which are outputs, in {present:.3%} of the calls on D' "
+        f"and in {absent:.3%} of those on D, the first of them {trials.outputs[raised.argmax()]}"
+    )
+
+
+def with_exceptions(score: Score) -> Score:
+    """Return a given score that puts outputs which are exceptions above all others."""
+
+    @wraps(score)
+    def scored(outputs: Any) -> Any:
+        if numeric(outputs):
+            return score(outputs)
+        raised = np.array([isinstance(output, Raised) for output in outputs], np.bool_)
+        if not raised.any():
+            return score(outputs)
+        answers = alike([output for output, no in zip(outputs, raised, strict=True) if not no])
+        found = _scored(score, answers) if len(answers) else np.zeros(0)
+        scores = np.full(len(raised), found.max(initial=0.0) + 1)
+        scores[~raised] = found
+        return scores
+
+    return scored
 
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:

@@ -1,121 +1,209 @@
-"""Calls of a mechanism in fresh processes, so that no state outlives a call.
+"""Calls of a mechanism in fresh processes, so that no state in memory outlives a call.
 
-Every fresh process loads this module, so it imports little.
+A worker is a new Python with its own seed of hashes. It loads numpy, and forks a fresh process for
+each unit of calls, which loads the mechanism's modules. Every worker loads this module, so it
+imports little.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from threading import Event
-from typing import Any
+from contextlib import suppress
+from threading import Event, local
+from typing import Any, BinaryIO, cast
 
-import numpy as np
+import cloudpickle
 
-from dpaudit.core.errors import InputError, RunError, said
+from dpaudit.auditor.black_box.ambient import seed_ambient
+from dpaudit.auditor.black_box.outcome import Job, Raised, called
+from dpaudit.core.errors import InputError, said
 
-# The arguments of a call: the data set, the random stream, and a batched mechanism's number of
-# outputs.
-Job = tuple[Any, np.random.SeedSequence, int | None]
-
-
-def called(mechanism: Any, job: Job) -> Any:
-    """Call the mechanism for a job and return its result.
-
-    Raises:
-        RunError: the mechanism raised StopIteration, or an exception such as SystemExit that would
-            end this program.
-        Exception: any other exception of the mechanism.
-    """
-    data, stream, count = job
-    rng = np.random.default_rng(stream)
-    try:
-        return mechanism(data, rng) if count is None else mechanism(data, rng, count)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        if isinstance(error, Exception) and not isinstance(error, StopIteration):
-            raise
-        raise RunError(f"the mechanism raised {said(error)}, which is not an error") from error
+_SERVE = "from dpaudit.auditor.black_box.isolated import serve; serve()"
+_FORKS = hasattr(os, "fork")
+_SIZE = 8
 
 
-def each_in_a_process(mechanism: Any, jobs: Iterable[Job], at_once: int = 0) -> Iterator[Any]:
-    """Run every job in a fresh process, and yield the results in order.
+def each_in_a_process(
+    mechanism: bytes, units: Iterable[Sequence[Job]], at_once: int = 0, *, own_hash: bool = False
+) -> Iterator[list[Any]]:
+    """Run every unit of jobs in a fresh process, and yield their results in order.
 
     If the caller stops, so do the processes.
 
     Args:
-        mechanism: the mechanism.
-        jobs: the jobs.
+        mechanism: the pickled mechanism, see `snapshot`.
+        units: jobs that are run one after the other in one process.
         at_once: the number of processes at a time; 0 for one per core.
+        own_hash: whether every unit has a seed of hashes of its own, by the stream of its first
+            job; else units of one worker share one, which is faster.
 
     Raises:
-        InputError: the mechanism or a data set cannot be sent to a process, or a process ended
-            without an answer.
-        Exception: any exception of the mechanism.
+        InputError: the mechanism, a data set or an output cannot be sent.
     """
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["numpy", __name__])
+    running: set[_Worker] = set()
+    stopped, own = Event(), local()
 
-    running: set[Any] = set()
-    stopped = Event()
-
-    def run(job: Job) -> Any:
-        try:
-            work = pickle.dumps((mechanism, job))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputError(
-                f"the mechanism and its data cannot be sent to a fresh process ({error}): define "
-                "the mechanism at the top of a module, or leave out fresh_process"
-            ) from error
-        here, there = context.Pipe()
-        # mypy does not know that every start method's context has Process.
-        process = context.Process(target=_answer, args=(there, work))  # type: ignore[attr-defined]
-        process.start()
-        running.add(process)
+    def new(seed: int) -> _Worker:
+        worker = _Worker(mechanism, seed)
+        running.add(worker)
         if stopped.is_set():
-            process.kill()
-        there.close()
-        try:
-            fine, answer = here.recv()
-        except EOFError as error:
-            raise InputError(
-                "a fresh process ended without an answer: put the calling script's code under "
-                "'if __name__ == \"__main__\"', and check that the mechanism does not exit"
-            ) from error
-        finally:
-            here.close()
-            process.join()
-            running.discard(process)
-        if not fine:
-            raise answer
-        return answer
+            worker.kill()
+        return worker
+
+    def run(unit: Sequence[Job]) -> list[Any]:
+        if own_hash or not _FORKS:
+            worker = new(int(unit[0][1].generate_state(1)[0]))
+            try:
+                return worker.run(unit)
+            finally:
+                worker.kill()
+                running.discard(worker)
+        if not hasattr(own, "worker"):
+            own.worker = new(int.from_bytes(os.urandom(4), "little"))
+        return own.worker.run(unit)
 
     with ThreadPoolExecutor(at_once or os.cpu_count() or 1) as pool:
         try:
-            yield from pool.map(run, jobs)
+            yield from pool.map(run, units)
         finally:
             stopped.set()
-            for process in list(running):
-                process.kill()
+            for worker in list(running):
+                worker.kill()
 
 
-def _answer(there: Connection, work: bytes) -> None:
-    """Send the result of a job, or the exception that it raised."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what Ctrl-C ends
+class _Worker:
+    """A new Python that runs units of jobs."""
+
+    def __init__(self, mechanism: bytes, hash_seed: int) -> None:
+        """Start it, and send it the mechanism."""
+        # It finds the modules that this process finds.
+        path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
+        self._process = subprocess.Popen(  # noqa: S603  this Python, and code of ours
+            [sys.executable, "-P", "-c", _SERVE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(hash_seed)},
+            start_new_session=True,  # the parent process decides what Ctrl-C ends
+        )
+        with suppress(OSError):  # it has ended: each of its units will say so
+            _send(self._requests, mechanism)
+
+    @property
+    def _requests(self) -> BinaryIO:
+        assert self._process.stdin is not None  # noqa: S101
+        return cast("BinaryIO", self._process.stdin)
+
+    @property
+    def _answers(self) -> BinaryIO:
+        assert self._process.stdout is not None  # noqa: S101
+        return cast("BinaryIO", self._process.stdout)
+
+    def run(self, unit: Sequence[Job]) -> list[Any]:
+        """Return the results of a unit of jobs.
+
+        Raises:
+            InputError: something cannot be sent.
+        """
+        try:
+            jobs = cloudpickle.dumps(list(unit))
+        except Exception as error:
+            raise InputError(
+                f"the data cannot be sent to a fresh process ({said(error)}): use data that can be "
+                "pickled, or leave out fresh_process"
+            ) from error
+        try:
+            _send(self._requests, jobs)
+            answer = _received(self._answers)
+        except OSError:
+            answer = b""
+        if not answer:  # the process ended in the midst of a call, as its caller sees
+            return [Raised("the process ended without an answer", "")] * len(unit)
+        fine, outputs = pickle.loads(answer)  # noqa: S301  written by a process of ours
+        if not fine:
+            raise InputError(outputs)
+        return list(outputs)
+
+    def kill(self) -> None:
+        """End it, and the process that it has forked."""
+        if self._process.poll() is None:
+            if _FORKS:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        self._process.wait()
+        for stream in (self._requests, self._answers):
+            with suppress(OSError):
+                stream.close()
+
+
+def serve() -> None:
+    """Answer units of jobs from the standard input until it ends."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # The mechanism may read and print as it likes.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    mechanism = _received(requests)
+    while jobs := _received(requests):
+        _send(answers, _answer(mechanism, jobs))
+
+
+def _answer(mechanism: bytes, jobs: bytes) -> bytes:
+    """Run a unit in a fork of this process; nothing is returned if that ends early."""
+    if not _FORKS:
+        return _worked(mechanism, jobs)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        with os.fdopen(write, "wb") as answer:
+            answer.write(_worked(mechanism, jobs))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        made = answer.read()
+    os.waitpid(child, 0)
+    return made
+
+
+def _worked(mechanism: bytes, jobs: bytes) -> bytes:
+    """Run a unit, and return the pickled results, or the words on why there are none."""
     try:
-        mechanism, job = pickle.loads(work)  # noqa: S301  written by the parent process
-        said = True, called(mechanism, job)
+        unit: list[Job] = pickle.loads(jobs)  # noqa: S301  written by the parent process
+        # What is drawn while the mechanism's modules are loaded is of this process, too.
+        seed_ambient(unit[0][1])
+        function = pickle.loads(mechanism)  # noqa: S301
     except Exception as error:
-        said = False, error
+        return pickle.dumps(
+            (
+                False,
+                f"a fresh process cannot load the mechanism or its data ({said(error)}): define "
+                "them at the top of a module that can be imported, or leave out fresh_process",
+            )
+        )
+    outputs = [called(function, job) for job in unit]
     try:
-        there.send(said)
+        return cloudpickle.dumps((True, outputs))
     except Exception as error:
-        there.send((False, InputError(f"the mechanism's answer cannot be sent back: {error}")))
+        return pickle.dumps(
+            (
+                False,
+                f"the mechanism's answer cannot be sent back ({said(error)}): return plain data",
+            )
+        )
+
+
+def _send(stream: BinaryIO, content: bytes) -> None:
+    stream.write(len(content).to_bytes(_SIZE, "little"))
+    stream.write(content)
+    stream.flush()
+
+
+def _received(stream: BinaryIO) -> bytes:
+    """Read what was sent; nothing at the end of the stream."""
+    return stream.read(int.from_bytes(stream.read(_SIZE), "little"))

@@ -28,9 +28,10 @@ def _same(d: Any, d_prime: Any) -> bool:  # noqa: PLR0911  one kind of data each
     if isinstance(d, list | tuple):
         return len(d) == len(d_prime) and all(map(_same, d, d_prime))
     if isinstance(d, np.ndarray):
-        return d.dtype == d_prime.dtype and bool(np.array_equal(d, d_prime))
+        nan = d.dtype.kind in "fc"
+        return d.dtype == d_prime.dtype and bool(np.array_equal(d, d_prime, equal_nan=nan))
     if hasattr(d, "equals"):  # frames and series
         return bool(d.equals(d_prime))
     if hasattr(d, "nnz"):  # sparse arrays
         return bool(d.shape == d_prime.shape and (d != d_prime).nnz == 0)
-    return bool(d == d_prime)
+    return bool(d == d_prime) or bool(d != d and d_prime != d_prime)  # noqa: PLR0124  NaN

@@ -22,7 +22,7 @@ _NOISELESS = {
     "about": "noiseless",
     "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
     "seems to add no noise.",
-    "remedy": "Add noise to what it returns.",
+    "remedy": "Add noise to what it returns, from rng or from a generator without a fixed seed.",
 }
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
@@ -190,9 +190,27 @@ class OutputGame(Measure[Mechanism]):
             summary=most if len(pairs) > 1 else "the pair given",
             drift=found.drift,
         )
-        if found.noiseless:
-            yield records.FindingRecord(model=table.label, **_NOISELESS)
+        for finding in _findings(found):
+            yield records.FindingRecord(model=table.label, **finding)
         yield _measurement(table, found, planted)
+
+
+def _findings(found: BlackBoxAudit) -> Iterator[dict[str, str]]:
+    """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
+    if found.noiseless:
+        yield _NOISELESS
+    if found.repetition:
+        yield {
+            "about": "repetition",
+            "text": f"{found.repetition}.",
+            "remedy": "Draw all noise from rng, in each call.",
+        }
+    if found.raised:
+        yield {
+            "about": "exceptions",
+            "text": f"{found.raised}.",
+            "remedy": "Let it answer whatever the data are.",
+        }
 
 
 def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[float, float]:

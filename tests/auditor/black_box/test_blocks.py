@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_mechanisms import laplace, many_laplace, words  # type: ignore[import-not-found]
 
 from dpaudit.auditor.black_box import blocks
 from dpaudit.auditor.black_box.audit import audit, audit_pairs
 from dpaudit.auditor.black_box.blocks import Block, Caller, parallel
 from dpaudit.auditor.black_box.calls import Calls
-from dpaudit.auditor.black_box.isolated import Job, called
+from dpaudit.auditor.black_box.outcome import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
@@ -26,18 +27,6 @@ from dpaudit.execution.workers import ONE_THREAD, Workers, started
 
 Rng = np.random.Generator
 MAIN = os.getpid()
-
-
-def laplace(data: float, rng: Rng) -> float:
-    return round(data + rng.laplace(), 6)
-
-
-def many(data: float, rng: Rng, n: int) -> Any:
-    return np.round(data + rng.laplace(size=n), 6)
-
-
-def words(data: int, rng: Rng) -> str:
-    return f"{data if rng.random() < 0.7 else 1 - data} items"
 
 
 @pytest.fixture
@@ -58,7 +47,9 @@ def chosen(executor: Executor, mechanism: Any, *, batched: bool = False) -> bool
 
 @pytest.mark.long
 @pytest.mark.parametrize("executor", ["threads", "processes"], indirect=True)
-@pytest.mark.parametrize(("mechanism", "batched"), [(laplace, False), (many, True), (words, False)])
+@pytest.mark.parametrize(
+    ("mechanism", "batched"), [(laplace, False), (many_laplace, True), (words, False)]
+)
 def test_the_audit_is_the_same_on_any_workers(
     executor: Executor, mechanism: Any, batched: bool
 ) -> None:
@@ -140,8 +131,11 @@ def test_a_state_or_noise_of_its_own_stays_in_one_sequence(
 
 @pytest.mark.parametrize("make", [fixed, counting])
 def test_a_sequence_is_the_same_for_any_number_of_workers(
-    executor: Executor, make: Callable[[], Any]
+    executor: Executor, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without the repetition in fresh processes, which needs no sequence."""
+    repeated = "dpaudit.auditor.black_box.audit.repeated"
+    monkeypatch.setattr(repeated, lambda game, certificate, *rest: (certificate, None))
     alone = audit_pairs(make(), [(0, 1)], trials=400, seed=1, executor=Executor())
     assert audit_pairs(make(), [(0, 1)], trials=400, seed=1, executor=executor) == alone
 
@@ -204,8 +198,10 @@ def test_an_error_in_a_process_is_one_sentence(executor: Executor, error: BaseEx
 def test_progress_counts_outputs(
     executor: Executor, fresh_process: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def here(mechanism: Any, jobs: Iterable[Job], at_once: int) -> Iterator[Any]:
-        return (called(mechanism, job) for job in jobs)  # a process takes a quarter of a second
+    def here(work: bytes, units: Iterable[list[Job]], at_once: int, **options: Any) -> Any:
+        return (
+            [called(many_laplace, job) for job in unit] for unit in units
+        )  # processes take time
 
     monkeypatch.setattr("dpaudit.auditor.black_box.calls.each_in_a_process", here)
 
@@ -221,7 +217,7 @@ def test_progress_counts_outputs(
 
     told = Told()
     audit_pairs(
-        many,
+        many_laplace,
         [(0.0, 1.0)] if fresh_process else [(0.0, 1.0), (0.0, 2.0)],
         trials=200,
         search=200,

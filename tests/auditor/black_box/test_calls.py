@@ -5,6 +5,7 @@ All of them ignore their data. Every rate has the false-failure probability 1e-6
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,7 @@ from scipy.stats import binom
 from dpaudit.auditor.black_box import game
 from dpaudit.auditor.black_box.audit import audit
 from dpaudit.auditor.black_box.calls import Calls
+from dpaudit.auditor.black_box.outcome import Raised
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 
@@ -174,13 +176,22 @@ def test_fresh_processes_keep_no_state() -> None:
     assert (alone.outputs == Calls(noise, False, 1).run((0, 1), "test", 8).outputs).all()
 
 
-def test_errors_of_fresh_processes_are_clear() -> None:
-    with pytest.raises(ZeroDivisionError, match="no answer today"):
-        Calls(failing, False, 1, fresh_process=True).run((0, 1), "test", 3)
-    with pytest.raises(InputError, match="ended without an answer"):
-        Calls(leaving, False, 1, fresh_process=True).run((0, 1), "test", 3)
-    with pytest.raises(InputError, match="define the mechanism at the top of a module"):
-        Calls(lambda data, rng: 0, False, 1, fresh_process=True).run((0, 1), "test", 3)
+def test_what_ends_a_fresh_process_is_an_output() -> None:
+    made = Calls(failing, False, 1, fresh_process=True).run((0, 1), "test", 3)
+    assert made.outputs == [Raised("ZeroDivisionError", "no answer today")] * 3
+    made = Calls(leaving, False, 1, fresh_process=True).run((0, 1), "test", 3)
+    assert made.outputs == [Raised("the process ended without an answer", "")] * 3
+
+
+def test_a_mechanism_that_cannot_be_sent_is_refused() -> None:
+    lock = threading.Lock()
+
+    def locked(data: int, rng: np.random.Generator) -> float:
+        with lock:
+            return rng.random()
+
+    with pytest.raises(InputError, match="define it at the top of a module, without locks"):
+        Calls(locked, False, 1, fresh_process=True).run((0, 1), "test", 3)
 
 
 def test_a_mechanism_that_changes_its_data_is_refused() -> None:

@@ -538,6 +538,7 @@ def test_a_broken_claim_needs_no_control(project: Project) -> None:
     assert project.measurement().control is None
 
 
+@pytest.mark.long
 def test_a_mechanism_without_noise_is_called_so(project: Project) -> None:
     (project.folder / f"{project.module}.py").write_text(
         MODULE + "\ndef exact(data, rng):\n    return [2 * data[0], data[-1]]\n"
@@ -576,3 +577,35 @@ def test_a_process_for_every_call_keeps_no_state(project: Project) -> None:
     result = record.load(project.out)
     assert result.pairs[0].drift is None
     assert result.models[0].params["isolate"] == "process"
+
+
+@pytest.mark.long
+def test_what_is_not_repeated_is_told_and_passes_no_gate(project: Project) -> None:
+    """Noise that is cached for each data set. False-failure rate 1e-6."""
+    (project.folder / f"{project.module}.py").write_text(
+        MODULE + "\nimport functools\n@functools.cache\ndef noise(data):\n"
+        "    return round(np.random.default_rng().laplace(), 6)\n\n"
+        "def once(data, rng):\n    return noise(tuple(data))\n"
+    )
+    project.write(target="'own:once'", score="'own:itself'", tail=GATE + "3")
+    options = ("-s", "audit.trials=400", "-s", "audit.confidence=0.999999")
+    result = project.run("--allow-code", *options)
+    assert result.exit_code == 4, result.output
+    said = " ".join(result.stdout.split())
+    assert "in fresh processes do not repeat the ε >=" in said
+    assert "misses what calls in one process show and fresh processes do not repeat" in said
+    assert project.measurement().estimate.lower == 0
+
+
+@pytest.mark.long
+def test_exceptions_are_told(project: Project) -> None:
+    (project.folder / f"{project.module}.py").write_text(
+        MODULE + "\ndef raising(data, rng):\n    if data[1] and rng.random() < 0.5:\n"
+        "        raise ValueError('no answer')\n    return rng.normal()\n"
+    )
+    project.write(target="'own:raising'")
+    result = project.run("--allow-code")
+    assert result.exit_code == 1, result.output
+    said = " ".join(result.stdout.split())
+    assert "the mechanism raised exceptions, which are outputs, in" in said
+    assert "the first of them ValueError: no answer" in said

@@ -1,0 +1,52 @@
+"""The result of a black-box audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpaudit.bounds.frequentist.labels import LabelTest
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import Control
+
+
+@dataclass(frozen=True)
+class BlackBoxAudit:
+    """The result of an audit of a mechanism on one pair of data sets.
+
+    Attributes:
+        epsilon: certified lower bound on the mechanism's ε at `delta`.
+        delta: the δ at which it holds.
+        event: the event that certifies it, with its frequencies.
+        pair: the index of the audited pair among those given.
+        score: name of the score.
+        likelihood: the bound that holds if the given `log_ratio` is the true one; for information
+            only.
+        seed: the seed, with which the same audit can be repeated.
+        drift: a sentence if outputs change with the number of the call or depend on the previous
+            call's; None if neither was found.
+        control: the positive control: what the same game certified where a violation was planted;
+            None if no claim was given, the mechanism itself was found to break it, or there are
+            too few trials.
+        noiseless: whether each call on D gave the same output, and each on D' the same other one.
+        repetition: a sentence if the calls of one process alone certify nothing, as their outputs
+            depend on more than the data and `rng`; says what fresh processes repeat. Else None.
+        raised: a sentence if calls raised exceptions, which are outputs; else None.
+        doubtful: whether the calls of one process break the claim, and fresh processes do not
+            repeat that: neither is it broken, nor does the audit speak for it.
+        unread: what the learned score does not read in the outputs, in words.
+    """
+
+    epsilon: Estimate
+    delta: float
+    event: LabelTest
+    pair: int
+    score: str
+    likelihood: Estimate | None = None
+    seed: int = 0
+    drift: str | None = None
+    control: Control | None = None
+    noiseless: bool = False
+    repetition: str | None = None
+    raised: str | None = None
+    doubtful: bool = False
+    unread: tuple[str, ...] = ()
