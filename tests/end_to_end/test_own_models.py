@@ -85,7 +85,7 @@ def test_a_model_that_tells_its_data_is_found_out(folder: Path, name: str) -> No
     assert found.exit_code == 0, found.output
     made = record(folder / "out")["measurements"]
     auc = [m for m in made if m["metric"] == "attack.auc" and m["attack"] == "strongest"]
-    assert [m["estimate"]["value"] for m in auc] == [1]
+    assert [m["estimate"]["value"] > 0.99 for m in auc] == [True]
 
 
 def test_a_command_that_shows_no_lists_has_no_observer_of_lists(folder: Path) -> None:

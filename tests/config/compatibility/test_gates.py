@@ -51,7 +51,8 @@ def test_a_threshold_that_decides_nothing_is_refused(
 
 @pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.gateable])
 def test_every_gate_has_thresholds_at_which_it_can_pass_and_fail(name: MetricName) -> None:
-    low, high = METRICS[name].range()
+    metric = METRICS[name]
+    low, high = metric.range(basis=metric.bases[0] if metric.bases else None)
     refused = [{"max": high + 1}, {"max": low - 1}, {"min": low}, {"min": low - 1}]
     refused += [{"max": math.inf}, {"max": math.nan}, {"min": -math.inf}, {"min": math.nan}]
     for threshold in refused if high < math.inf else refused[1:]:
@@ -62,6 +63,13 @@ def test_every_gate_has_thresholds_at_which_it_can_pass_and_fail(name: MetricNam
     assert gate(name, max=low).max == low
     if name != "epsilon":
         assert gate(name, min=inside).min == inside
+
+
+def test_a_gain_may_be_negative_and_an_error_may_not() -> None:
+    where = {"basis": "leak"}
+    assert gate("reconstruction.rmse", min=-0.5, where=where).min == -0.5
+    with pytest.raises(ValidationError, match=r"-0\.5 can never fail"):
+        gate("reconstruction.rmse", min=-0.5)
 
 
 def test_no_error_is_larger_than_the_scale_is_wide() -> None:
