@@ -150,6 +150,10 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
     table = Membership(units=["interaction", "user"], users=300, rates=[0.001, 0.01])
     assert table.rates_of("interaction") == [0.001, 0.01]
     assert table.rates_of("user") == [0.01]
+    assert table.left_out("interaction") == []
+    (said,) = table.left_out("user")
+    assert said.startswith("TPR at 0.1 % FPR needs")
+    assert Membership(units=["interaction"], interactions=300).left_out("interaction") == []
 
 
 @pytest.mark.parametrize(
