@@ -43,6 +43,13 @@ def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpaudit.defenses.federated.training.grid", lambda scale: scale * 2.0**-20)
 
 
+@pytest.fixture
+def unrepeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits that repeat nothing in fresh processes, whose start takes longer than many audits."""
+    name = "dpaudit.auditor.black_box.audit.repeated"
+    monkeypatch.setattr(name, lambda game, certificate, *_: (certificate, None))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def repeatable_seeds(request: pytest.FixtureRequest) -> Iterator[None]:
     """Draw the seeds of a module's audits alike in every run, so that none fails now and then."""

@@ -108,13 +108,12 @@ def test_the_informative_pair_of_a_list_is_named() -> None:
 
 
 @pytest.mark.long
-def test_the_false_alarm_is_the_level_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("unrepeated")
+def test_the_false_alarm_is_the_level_of_the_test() -> None:
     """200 tests of an exact claim, at a false alarm of 0.1. False-failure rate 1e-6.
 
-    A claim that is a quarter too small is detected. Calls are not repeated in fresh processes.
+    A claim that is a quarter too small is detected.
     """
-    repeated = "dpaudit.auditor.black_box.audit.repeated"
-    monkeypatch.setattr(repeated, lambda game, certificate, *rest: (certificate, None))
 
     def alarms(epsilon: float) -> int:
         count = 0

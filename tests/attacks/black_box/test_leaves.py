@@ -249,12 +249,14 @@ def accused(forms: dict[str, Callable[[Rng], Any]], audits: int) -> int:
 
 # The level of each audit is 5 %; that so many of them err has a chance below 1e-4.
 @pytest.mark.long
+@pytest.mark.usefixtures("unrepeated")
 def test_mechanisms_that_ignore_their_data_are_not_accused() -> None:
     assert accused(FORMS, 10) <= 20
     assert accused(RARE, 30) <= 19
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("unrepeated")
 def test_a_word_in_an_array_makes_no_words_of_its_neighbours() -> None:
     """numpy converts numbers beside a word to strings; scores must not change by this."""
 

@@ -28,7 +28,6 @@ from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import InputError, RunError
 
 SURE = 1 - 1e-6
-REPEATED = "dpaudit.auditor.black_box.audit.repeated"
 Rng = np.random.Generator
 
 
@@ -57,6 +56,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_kind_of_output_is_read(kind: str) -> None:
@@ -70,6 +70,7 @@ def test_every_kind_of_output_is_read(kind: str) -> None:
     assert same.epsilon.lower == 0
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_laplace_in_single_and_in_batched_calls() -> None:
     """ε = 1: the bound at confidence 1 − 1e-6 is below it, and not far below."""
@@ -90,6 +91,7 @@ def test_laplace_in_single_and_in_batched_calls() -> None:
     assert dpaudit.audit_pairs is audit_pairs
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_delta_is_what_the_bound_is_at() -> None:
     """Laplace noise, ε = 1: at δ it is (ε', δ)-DP with ε' = 1 + 2 ln(1 − δ)."""
@@ -131,15 +133,13 @@ def test_randomised_response_is_exact() -> None:
     assert sorted(event.rates) == pytest.approx([1 - right, right], abs=0.03)
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
-def test_certificates_exceed_the_truth_no_more_often_than_stated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_certificates_exceed_the_truth_no_more_often_than_stated() -> None:
     """300 audits of randomised response at 90 %. False-failure rate 1e-6.
 
-    An ε that is a quarter too large would be noticed. Calls are not repeated in fresh processes.
+    An ε that is a quarter too large would be noticed.
     """
-    monkeypatch.setattr(REPEATED, lambda game, certificate, *rest: (certificate, None))
     bounds = np.array(
         [
             audit(
@@ -152,6 +152,7 @@ def test_certificates_exceed_the_truth_no_more_often_than_stated(
     assert (bounds > 1).sum() <= limit < (bounds * 4 / 3 > 1).sum()
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     """24 audits of one law at 80 %: false-failure rate 1e-6.
@@ -170,6 +171,7 @@ def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     assert fresh <= limit < seen
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_a_seed_decides_everything() -> None:
     def found(seed: int, batched: bool) -> BlackBoxAudit:
@@ -185,6 +187,7 @@ def test_a_seed_decides_everything() -> None:
     assert (np.random.get_state()[1] == state).all()  # type: ignore[index]  # noqa: NPY002
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.parametrize("batched", [False, True])
 def test_more_trials_extend_the_same_sequence(batched: bool) -> None:
     def drawn(trials: int, seed: int) -> list[Any]:
@@ -213,6 +216,7 @@ def test_more_trials_extend_the_same_sequence(batched: bool) -> None:
     assert not set(few) & set(drawn(300, 2)[0])
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_the_telling_pair_is_found_among_useless_ones() -> None:
     pairs = [(0.0, 1e-9)] * 9

@@ -129,13 +129,11 @@ def test_a_state_or_noise_of_its_own_stays_in_one_sequence(
     assert not chosen(executor, lambda data, rng: data)  # draws nothing
 
 
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.parametrize("make", [fixed, counting])
 def test_a_sequence_is_the_same_for_any_number_of_workers(
-    executor: Executor, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    executor: Executor, make: Callable[[], Any]
 ) -> None:
-    """Without the repetition in fresh processes, which needs no sequence."""
-    repeated = "dpaudit.auditor.black_box.audit.repeated"
-    monkeypatch.setattr(repeated, lambda game, certificate, *rest: (certificate, None))
     alone = audit_pairs(make(), [(0, 1)], trials=400, seed=1, executor=Executor())
     assert audit_pairs(make(), [(0, 1)], trials=400, seed=1, executor=executor) == alone
 

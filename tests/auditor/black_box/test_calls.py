@@ -37,6 +37,7 @@ MANY = int(binom.isf(1e-6, AUDITS, 0.05))
 
 @pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.long
+@pytest.mark.usefixtures("unrepeated")
 def test_a_state_between_calls_accuses_nobody(name: str) -> None:
     """Audit with the default seed, with a given and with a learned score."""
     false = sum(
@@ -51,6 +52,7 @@ def test_a_state_between_calls_accuses_nobody(name: str) -> None:
 
 @pytest.mark.parametrize("name", BATCHED)
 @pytest.mark.long
+@pytest.mark.usefixtures("unrepeated")
 def test_what_the_outputs_of_a_call_share_accuses_nobody(name: str) -> None:
     false = sum(
         audit(BATCHED[name](), 0, 1, trials=1000, score=itself, batched=True).epsilon.lower > 0
