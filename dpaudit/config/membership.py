@@ -263,7 +263,7 @@ class Membership(_Table):
         return [rate for rate in self.rates if _shows(rate, self.targets(unit))]
 
     def left_out(self, unit: Unit) -> list[str]:
-        """Return a sentence on each stated rate that the absent targets of a training cannot show."""
+        """Return a sentence on each stated rate that absent targets of a training cannot show."""
         if "rates" not in self.model_fields_set:
             return []
         return [

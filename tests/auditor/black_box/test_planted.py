@@ -123,6 +123,7 @@ def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("unrepeated")
 @pytest.mark.parametrize("name", FOUND)
 def test_broken_mechanisms_are_found(name: str) -> None:
     """Each audit certifies more than the claim, and so no gate passes; seeds are fixed."""

@@ -159,3 +159,19 @@ def test_a_reused_buffer_is_copied() -> None:
     found = dpaudit.audit(reusing, *PAIR, trials=400, score=values, seed=1)
     assert found.epsilon.lower > 3
     assert found.repetition is None
+
+
+class Release:
+    """An output whose type compares identities."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+def released(data: int, rng: np.random.Generator) -> Release:
+    return Release(data + round(float(rng.laplace(scale=0.1)), 6))
+
+
+@pytest.mark.long
+def test_outputs_that_compare_identities_are_repeated_by_their_states() -> None:
+    assert audit(released, 0, 1, trials=400, seed=1).repetition is None
