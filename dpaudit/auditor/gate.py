@@ -131,15 +131,19 @@ def _beside(
 
 
 def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
-    """Leave out numbers that stand by themselves beside a joint one of the same model and ε.
+    """Leave out numbers that stand by themselves beside a joint one of the same game.
 
     So a divergence is judged after the last round alone, and by the one estimate that may gate.
     """
-    joint = {(each.model, each.epsilon) for each in picked if each.estimate.kind == "frequentist"}
+
+    def game(found: Measurement) -> tuple[object, ...]:
+        return found.model, found.epsilon, found.attack, found.pair
+
+    joint = {game(found) for found in picked if found.estimate.kind == "frequentist"}
     return [
-        each
-        for each in picked
-        if each.estimate.kind == "frequentist" or (each.model, each.epsilon) not in joint
+        found
+        for found in picked
+        if found.estimate.kind == "frequentist" or game(found) not in joint
     ]
 
 
@@ -236,17 +240,17 @@ def _compare(
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
-    wrong = gate.metric == "attack.auc" and gate.min is None and 1 - high > limit
+    wrong = gate.metric == "attack.auc" and gate.min is None and 1 - low > limit
     if kept and not wrong:
         return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
     remedy = f"more {_sample(found, members)} narrow it"
     if gate.min is None and high == math.inf:
         remedy = "there is no upper end, as nothing clips what is noised, so max cannot pass"
     reason = f"{interval} straddles {limit:g}: {remedy}"
-    if wrong:
+    if kept:
         reason = (
-            f"{interval}: the attack is wrong more often than right, and the reverse attack has an "
-            f"AUC above {limit:g}: correct the direction of its scores"
+            f"{interval}: the reverse attack may have an AUC above {limit:g}: correct the "
+            "direction of the scores if the attack is wrong more often than right"
         )
     return "inconclusive", reason
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import processes_option
+from dpaudit.cli.options import NumberRange, processes_option
 from dpaudit.cli.stopping import keeps_tasks
 from dpaudit.cli.writing import conclude
 from dpaudit.core.errors import ConfigError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=click.IntRange(100, 100_000_000),
     help="Trials on each data set for every game.  [default: each game's own]",
 )
-@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
+@click.option("--confidence", type=NumberRange(0.5, 1, max_open=True), default=0.95)
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpaudit.cli.options import NumberRange
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
 
@@ -50,14 +51,14 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--rate",
     "rates",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=NumberRange(0, 1, min_open=True, max_open=True),
     multiple=True,
     help="A false-positive rate at which to measure the true-positive rate.  [default: 0.001, "
     "0.01]",
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 1, max_open=True),
+    type=NumberRange(0.5, 1, max_open=True),
     default=0.95,
     show_default=True,
     help="Confidence of each interval.",

@@ -12,6 +12,17 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class NumberRange(click.FloatRange):
+    """A range of numbers that NaN, which compares with nothing, does not pass."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number, or fail."""
+        number = super().convert(value, param, ctx)
+        if number != number:  # noqa: PLR0124  NaN
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
+
+
 class _WorkersType(click.ParamType[Any]):
     name = "workers"
 

@@ -32,6 +32,8 @@ _BINARY = {
     b"BZh": "is packed by bzip2: unpack it",
     b"\xfd7zXZ": "is packed by xz: unpack it",
     b"\x28\xb5\x2f\xfd": "is packed by zstd: unpack it",
+    b"%%MatrixMarket": "is a MatrixMarket file: read it by scipy.io.mmread, and write a row "
+    "for each entry, or pass the matrix to dpaudit.audit_recommender",
     b"[": "holds JSON: write one record a line (jq -c '.[]' does so)",
 }
 

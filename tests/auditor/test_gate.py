@@ -434,7 +434,12 @@ def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
 
 @pytest.mark.parametrize(
     ("lower", "upper", "outcome"),
-    [(0.01, 0.03, "inconclusive"), (0.3, 0.45, "pass"), (0.45, 0.55, "pass"), (0.7, 0.8, "fail")],
+    [
+        (0.01, 0.03, "inconclusive"),
+        (0.3, 0.45, "inconclusive"),
+        (0.45, 0.55, "pass"),
+        (0.7, 0.8, "fail"),
+    ],
 )
 def test_an_attack_that_is_always_wrong_is_no_pass(
     lower: float, upper: float, outcome: str
@@ -442,7 +447,9 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
     area = found(lower, upper, metric="attack.auc", attack=STRONGEST)
     judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
     assert judged.outcome == outcome
-    assert ("reverse attack has an AUC above 0.6" in judged.reason) == (outcome == "inconclusive")
+    assert ("reverse attack may have an AUC above 0.6" in judged.reason) == (
+        outcome == "inconclusive"
+    )
 
 
 def test_single_attacks_are_not_judged() -> None:

@@ -78,6 +78,13 @@ def test_a_rate_that_cannot_be_measured_says_what_it_needs(files: Path) -> None:
     assert record["lacking"] == {"0.001": said}
 
 
+@pytest.mark.parametrize("option", ["--rate", "--confidence"])
+def test_nan_is_in_no_range(files: Path, option: str) -> None:
+    found = call(files, option, "nan")
+    assert found.exit_code == 2
+    assert "nan is no number" in found.output
+
+
 def test_wrong_input_is_one_sentence(files: Path) -> None:
     found = call(files, "--features-in", str(files / "a.csv"))
     assert found.exit_code == 2

@@ -174,7 +174,7 @@ class Calls:
         return self._trials(plan, self._alone(caller, plan.block, own_hash=own_hash))
 
     def repeats(
-        self, trials: Trials, pair: tuple[Any, Any], purpose: str, units: int, size: int
+        self, trials: Trials, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool
     ) -> bool:
         """Whether some calls of `run` give the same outputs again in fresh processes.
 
@@ -182,18 +182,18 @@ class Calls:
             trials: the outputs.
             pair: the data sets D and D'.
             purpose: names the streams.
-            units: the number of processes.
-            size: the number of calls of each, which are chosen from the later half.
+            count: the number of calls, which are chosen from the later half; each has a process of
+                its own.
+            own_hash: whether each has a seed of hashes of its own too.
 
         Raises:
             InputError: the mechanism or its data cannot be sent to a process.
         """
         block, caller = self._plan(purpose, len(trials), MOST).block, self._caller(pair, purpose)
         last = len(block.present) - 1
-        numbers = np.linspace(last // 2, last, units * size).astype(int).tolist()
-        jobs = [job for number in numbers for job in caller.jobs(block.at(number))]
-        parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-        answers = [made for unit in self._processes(parts, own_hash=True) for made in unit]
+        numbers = np.linspace(last // 2, last, count).astype(int).tolist()
+        parts = [[job] for number in numbers for job in caller.jobs(block.at(number))]
+        answers = [made for unit in self._processes(parts, own_hash=own_hash) for made in unit]
         places = [np.flatnonzero(trials.calls == number) for number in numbers]
         return all(
             _same_outputs(trials.outputs, here, self._outputs(made, len(here)))

@@ -64,7 +64,7 @@ def each_in_a_process(
             finally:
                 worker.kill()
                 running.discard(worker)
-        if not hasattr(own, "worker"):
+        if not hasattr(own, "worker") or own.worker.ended:
             own.worker = new(int.from_bytes(os.urandom(4), "little"))
         return own.worker.run(unit)
 
@@ -103,6 +103,11 @@ class _Worker:
     def _answers(self) -> BinaryIO:
         assert self._process.stdout is not None  # noqa: S101
         return cast("BinaryIO", self._process.stdout)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process has ended, as one does that lacks memory."""
+        return self._process.poll() is not None
 
     def run(self, unit: Sequence[Job]) -> list[Any]:
         """Return the results of a unit of jobs.

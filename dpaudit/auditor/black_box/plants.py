@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def writings(pool: Pool, rng: np.random.Generator) -> Iterator[Written]:
 
 def _first(plants: Any) -> Iterator[Any]:
     """Yield the first plant that is possible."""
-    yield from [plant for plant in plants if plant is not None][:1]
+    yield from islice((plant for plant in plants if plant is not None), 1)
 
 
 def _split(

@@ -116,7 +116,7 @@ class MembershipInferences(Measure[MemberModel]):
             present = self.design.present(self.table.trainings, unit)
             unanswered, marks = block[:, :cut, -2], block[:, :, -1]
             trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
-            for each in left_open(unanswered, marks, present, observer):
+            for each in left_open(unanswered, marks, present, observer, "scores" in seen):
                 yield records.FindingRecord(model=model.label, **each._asdict())
             if observer not in model.observers:
                 continue

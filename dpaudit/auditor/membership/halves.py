@@ -142,8 +142,7 @@ class Judged:
         """The scores if the answers that are missing told every coin; None if none is missing."""
         if self.unanswered is None or not self.unanswered.any():
             return None
-        # A user most of whose answers are missing has none.
-        lacking = self.unanswered > 0.5
+        lacking = self.unanswered > 0
         ends = np.where(self.present, self.scores.max() + 1, self.scores.min() - 1)
         return Curve(np.where(lacking, ends, self.scores), self.present)
 

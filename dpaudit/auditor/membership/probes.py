@@ -72,7 +72,7 @@ def keeps_seen(trials: Trials) -> bool:
 
 
 def left_open(
-    unanswered: Numbers, marks: Numbers, present: Mask, observer: Observer
+    unanswered: Numbers, marks: Numbers, present: Mask, observer: Observer, scored: bool
 ) -> Iterator[Noticed]:
     """Say what an observer gets no answer to, and whether two trainings show the same.
 
@@ -81,16 +81,20 @@ def left_open(
         marks: what each training shows, by `answers.beside` `(T, n)`.
         present: the coins `(T, m)`.
         observer: who observes the model.
+        scored: whether the model's scores are compared too. Then its lists are not: lists of the
+            most popular items stay the same after an honest training on other data.
     """
-    pair = repeated(marks, present, observer)
+    listed = observer in ("own-list", "others-lists")
+    pair = None if listed and scored else repeated(marks, present, observer)
     if pair:
         yield Noticed(
             "repeated",
             f"Trainings {pair[0]} and {pair[1]} of {len(marks)} have different data and show "
             f"observer {observer!r} the same.",
             "Let fit train on the data that it is given and load nothing from before; until then "
-            "no gate on this model passes.",
+            f"no gate on this {'observer' if listed else 'model'} passes.",
             undecided=True,
+            observer=observer if listed else None,
         )
     share = float(unanswered.mean())
     if share > 0:

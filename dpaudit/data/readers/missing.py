@@ -9,6 +9,7 @@ from collections.abc import Collection
 MARKERS = frozenset(
     {
         *("", "nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "<na>", "nat", "none"),
+        *("n.a.", "(none)", "<none>", "(blank)", "[deleted]", "—", "\\\\n"),
         *("na", "n/a", "#n/a", "#n/a n/a", "#na", "#null!", "#value!", "#ref!", "#name?", "#num!"),
         *("#div/0!", "null", "(null)", "<null>", "[null]", "nil", "undefined", "\\n"),
         *("inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"),

@@ -90,6 +90,11 @@ def _as_utf8(path: Path, parts: Iterator[bytes], encoding: str) -> Iterator[byte
                 f"0x{error.object[error.start]:02x} is not {encoding}: correct data.encoding, or "
                 "save the file as UTF-8"
             ) from None
+        except UnicodeError as error:  # there is no mark of the order of bytes
+            raise DataError(
+                f"{place(path)} is not {encoding} ({error}): correct data.encoding, or save the "
+                "file as UTF-8"
+            ) from None
         line += text.count("\n")
         yield text.encode("utf-8", "backslashreplace")
 
