@@ -480,17 +480,18 @@ def test_a_seed_is_drawn_printed_and_recorded(project: Project) -> None:
 
 @pytest.mark.long
 def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
-    assert project.run("--allow-code", "-q", "--seed", "entropy").exit_code == 0
+    # An exact claim is broken by chance in one run of twenty.
+    secret = ["--allow-code", "-q", "-s", "audit.fail_on_broken=false", "--seed"]
+    assert project.run(*secret, "entropy").exit_code == 0
     assert config_seed(project) == "entropy"
     for name in ("record.json", "report.html", "report.md"):
         assert "entropy" in (project.out / name).read_text(encoding="utf-8")
     first = project.measurement()
-    assert project.run("--allow-code", "-q", "--seed", "entropy").exit_code == 0
+    assert project.run(*secret, "entropy").exit_code == 0
     assert project.measurement() != first
-    kept = "--seed", "entropy", "-s", "keep_seed=true"
-    assert project.run("--allow-code", "-q", *kept).exit_code == 0
+    assert project.run(*secret, "entropy", "-s", "keep_seed=true").exit_code == 0
     seed, first = config_seed(project), project.measurement()
-    assert project.run("--allow-code", "-q", "--seed", seed).exit_code == 0
+    assert project.run(*secret, seed).exit_code == 0
     assert project.measurement() == first
 
 

@@ -204,7 +204,7 @@ JUDGED: dict[str, dict[str, Any]] = {
     },
     "a gate": {"gate": [GATE]},
     "another threshold": {"gate": [{**GATE, "max": 0.8}]},
-    "a gate on utility": {"gate": [{"metric": "utility.ndcg", "min": 0.0}]},
+    "a gate on utility": {"gate": [{"metric": "utility.ndcg", "min": 0.01}]},
     "confidence": {"audit": {"confidence": 0.9, "fail_on_broken": False}},
     "a report": {"card": {"owner": "nobody"}},
     "an observer": {"membership": {**TABLE, "observers": ["scores", "own-list", "others-lists"]}},
