@@ -52,7 +52,7 @@ AUDITS = {
             {"name": "two-sample"},
         ],
         transcript={"trials": 2, "rounds": [10]},
-        gate=[{"metric": "attack.auc", "max": 1}],
+        gate=[{"metric": "attack.auc", "max": 0.999}],
     ),
     "privsr": audit("privsr", SOCIAL, attack={"name": "reconstruction"}),
     "privsr, submissions": audit(
