@@ -46,8 +46,8 @@ def covers(claim: Stated, unit: str, observer: str) -> bool:
 
     Args:
         claim: the claim.
-        unit: what is present or absent.
+        unit: what is present or absent; of a unit that is not known nothing is covered.
         observer: who observes it.
     """
-    present = _PRESENCE[unit] in covered_adjacencies(claim)
+    present = _PRESENCE.get(unit) in covered_adjacencies(claim)
     return present and observer in covered_observers(claim)

@@ -12,8 +12,10 @@ from dpaudit.data.source_parts import RatingScale
 
 Values = NDArray[np.float64]
 
-# The usual steps of scales, the most steps of one, and the largest rating.
-_STEPS, _MOST_STEPS, _LARGEST = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000, 1000
+# The usual steps of scales, and the most steps of one.
+_STEPS, _MOST_STEPS = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000
+# The largest rating, and the least difference of the lowest and the highest.
+_LARGEST, _LEAST = 1000, 1e-3
 
 
 def usual_scale(values: Values) -> RatingScale | None:
@@ -23,12 +25,12 @@ def usual_scale(values: Values) -> RatingScale | None:
         values: at least two ratings, distinct and sorted.
 
     Returns:
-        the scale, from the lowest rating to the highest by the largest usual step that leads to all
+        The scale, from the lowest rating to the highest by the largest usual step that leads to all
         of them; else by a power of ten, from a step below to a step above. None for ratings above
-        1000.
+        1000, and for ratings that hardly differ.
     """
     low, high = float(values[0]), float(values[-1])
-    if max(-low, high) > _LARGEST:
+    if max(-low, high) > _LARGEST or high - low < _LEAST:
         return None
     for step in _STEPS:
         steps = (values - low) / step
