@@ -81,6 +81,8 @@ def received(output: Any) -> Any:  # noqa: PLR0911  one kind of output each
         return bytes(output)
     try:
         return copy.deepcopy(output)
+    except RecursionError:  # it is nested too deep, so all its parts are
+        return output
     except Exception:  # some part cannot be copied: copy the others
         if type(output) is dict:
             return {key: received(value) for key, value in output.items()}

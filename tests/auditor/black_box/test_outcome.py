@@ -73,3 +73,10 @@ def test_an_interrupt_is_no_output() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         called(interrupted, (3, STREAM, None))
+
+
+def test_outputs_that_are_nested_too_deep_are_left_as_they_are() -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert received(deep) is deep
