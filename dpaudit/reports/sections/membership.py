@@ -20,7 +20,7 @@ _Game = tuple[str, float, str, str]
 
 def audited(result: AuditResult) -> bool:
     """Return whether the record is of a membership audit."""
-    return any(found.unit for found in result.measurements)
+    return isinstance(result.config.get("membership"), dict)
 
 
 def targets(result: AuditResult) -> str:
