@@ -160,7 +160,7 @@ def _lacking(
         picked = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == place
         if not picked or place in there:
             continue
-        open_ = next((each for each in findings if each.covers(gate.metric, *place)), None)
+        open_ = next((each for each in findings if each.lacks(gate.metric, *place)), None)
         if open_:
             yield place, _said_by(open_)
         elif members and gate.metric.startswith("utility."):

@@ -113,7 +113,7 @@ def _sides(result: AuditResult) -> Iterator[str]:
         at: dict[str, dict[float, set[str]]] = {}
         for point in result.points:
             place = (metric, point.model, point.epsilon)
-            if not any(each.covers(*place) for each in result.findings):
+            if not any(each.lacks(*place) for each in result.findings):
                 at.setdefault(point.model, {})[point.epsilon] = set()
         for found in result.measurements:
             if found.metric == metric and found.epsilon in at.get(found.model, {}):

@@ -421,8 +421,11 @@ class FindingRecord(_Record):
     epsilon: Number | None = None
     metrics: tuple[MetricName, ...] = ()
 
-    def covers(self, metric: MetricName, model: str, epsilon: float) -> bool:
-        """Return whether it leaves a metric open at a point of the sweep, measured or not."""
+    def lacks(self, metric: MetricName, model: str, epsilon: float) -> bool:
+        """Return whether a point of the sweep may lack a metric, as trainings have no model."""
+        return self.about == "diverged" and self._covers(metric, model, epsilon)
+
+    def _covers(self, metric: MetricName, model: str, epsilon: float) -> bool:
         named = not self.metrics or metric in self.metrics
         here = self.model == model and self.epsilon in (None, epsilon)
         return self.undecided and named and here
@@ -431,7 +434,7 @@ class FindingRecord(_Record):
         """Return whether it leaves a measurement of its model undecided."""
         everyone = self.observer is None or METRICS[found.metric].derived
         here = everyone or found.observer in (None, self.observer)
-        return here and self.covers(found.metric, found.model, found.epsilon)
+        return here and self._covers(found.metric, found.model, found.epsilon)
 
 
 class Family(_Record):

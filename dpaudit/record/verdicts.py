@@ -172,7 +172,7 @@ def _verdict(
     games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
     strongest = games[0] if games else None
     if claim is None or strongest is None:
-        unknown = any(each.covers("epsilon", point.model, point.epsilon) for each in findings)
+        unknown = any(each.lacks("epsilon", point.model, point.epsilon) for each in findings)
         return VerdictRecord(
             id=name,
             model=point.model,

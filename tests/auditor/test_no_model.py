@@ -106,11 +106,11 @@ def test_a_finding_says_how_many_trainings_ended_without_a_model() -> None:
     assert not list(diverged(0, 10, "utility", "m", 1.0))
     [found] = diverged(3, 10, "utility", "m", 1.0, ["utility.rmse"])
     assert found.text.startswith("At ε = 1 it diverged in 3 of 10 trainings for utility: ")
-    assert found.covers("utility.rmse", "m", 1.0)
+    assert found.lacks("utility.rmse", "m", 1.0)
     for other in (("utility.mae", "m", 1.0), ("utility.rmse", "m", 2.0)):
-        assert not found.covers(*other)
+        assert not found.lacks(*other)
     [found] = diverged(1, 2, "membership", "m", math.inf)
-    assert found.covers("leak", "m", math.inf)
+    assert found.lacks("leak", "m", math.inf)
     assert found.text.startswith("It diverged in 1 of 2 ")
 
 
