@@ -258,7 +258,10 @@ def _compare(
         return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
     remedy = f"more {_sample(found, members)} narrow it"
     if gate.min is None and high == math.inf:
-        remedy = "there is no upper end, as nothing clips what is noised, so max cannot pass"
+        remedy = (
+            "there is no upper end, as nothing clips what is noised, or a training diverged, so "
+            "max cannot pass"
+        )
     reason = f"{interval} straddles {limit:g}: {remedy}"
     if kept:
         reason = (

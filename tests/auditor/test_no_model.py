@@ -22,11 +22,12 @@ from dpaudit.auditor.no_model import diverged, joined, outcomes
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
-from dpaudit.core.errors import NoModelError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError, RunError
 from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.execution.workers import Workers
+from dpaudit.membership import RecommenderAudit
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
@@ -319,6 +320,9 @@ def test_a_membership_game_with_hardly_any_model_decides_nothing(share: float) -
     assert [gate.outcome for gate in none.gates] == ["inconclusive"] * 4
     assert all("trainings for membership" in gate.reason for gate in none.gates)
     check(none, "of 8 trainings for membership")
+    if share == 1:
+        with pytest.raises(ConfigError, match="diverged in 8 of 8 trainings"):
+            RecommenderAudit(none).estimate("attack.auc")
 
 
 @pytest.mark.long
