@@ -68,9 +68,11 @@ class RecommenderAudit:
             key = (found.metric, found.observer, found.unit, found.attack)
             if key == (metric, observer, unit, STRONGEST) and at in (None, found.at):
                 return found.estimate
+        remedy = "ask for it in observers, units or rates"
+        diverged = (each.text for each in self.record.findings if each.about == "diverged")
         raise ConfigError(
-            f"{metric} of observer {observer!r} and unit {unit!r} was not measured: ask for it in "
-            "observers, units or rates"
+            f"{metric} of observer {observer!r} and unit {unit!r} was not measured: "
+            f"{next(diverged, remedy)}"
         )
 
     def save(self, path: str | Path) -> None:

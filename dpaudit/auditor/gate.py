@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.auditor.games.controls import Bar, shows
@@ -58,9 +58,10 @@ def judge(
     - `max = "claim"` judges what the claim of a point is about. What else is picked there is left
       out, and the reason says so; where nothing else is picked it is inconclusive.
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
-      joint only if a gate of the run's config judges it. So is a picked point of a membership audit
-      without the utility, which is not defined in some training.
-    - A number that a finding leaves open does not pass, and the finding is the reason.
+      joint only if a gate of the run's config judges it.
+    - A number that a finding leaves open does not pass, and the finding is the reason. So is a
+      picked point that has no such number because of a finding, as trainings diverged, or because
+      a utility of a membership audit is not defined in some training.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -73,7 +74,7 @@ def judge(
     ]
     picked = _joint(picked)
     members = any(found.unit for found in measurements)
-    lacking = _without_utility(gate, points, measurements) if members else []
+    lacking = dict(_lacking(gate, points, measurements, findings, members=members))
     if not picked and not lacking:
         known = any(found.metric == gate.metric for found in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
@@ -81,18 +82,15 @@ def judge(
     beside = _beside(gate, picked, at)
     picked = [found for found in picked if found not in beside]
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
-    for point in lacking:
-        reason = (
-            f"{point.model}, ε = {point.epsilon:g}: {gate.metric} is undefined in some training: "
-            "correct what the model predicts, or pick other models in where"
-        )
-        decided[point.model, point.epsilon, None] = [("inconclusive", reason)]
+    for (model, epsilon), reason in lacking.items():
+        said = f"{model}, ε = {epsilon:g}: {reason}"
+        decided[model, epsilon, None] = [("inconclusive", said)]
     for found in picked:
         point = at[found.model, found.epsilon]
         outcome, reason = _compare(gate, found, point, members=members)
         open_ = next((each for each in findings if each.opens(found)), None)
         if open_ and outcome != "fail":
-            outcome, reason = "inconclusive", f"{open_.text} {open_.remedy}".removesuffix(".")
+            outcome, reason = "inconclusive", _said_by(open_)
         verdict = (outcome, f"{found.place}: {reason}")
         game = found.pair if found.unit else None
         decided.setdefault((found.model, found.epsilon, game), []).append(verdict)
@@ -147,19 +145,34 @@ def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
     ]
 
 
-def _without_utility(
-    gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
-) -> list[PointRecord]:
-    """Return the points of a membership audit that a gate on utility picks, but that lack it."""
-    if not gate.metric.startswith("utility."):
-        return []
+def _lacking(
+    gate: Gate,
+    points: Sequence[PointRecord],
+    measurements: Sequence[Measurement],
+    findings: Sequence[FindingRecord],
+    *,
+    members: bool,
+) -> Iterator[tuple[tuple[str, float], str]]:
+    """Yield the points that a gate picks and that lack its metric, with the reason."""
     there = {(each.model, each.epsilon) for each in measurements if each.metric == gate.metric}
-    return [
-        point
-        for point in points
-        if (point.model, point.epsilon) not in there
-        and gate.picks({"metric": gate.metric, "model": point.model, "epsilon": point.epsilon})
-    ]
+    for model, epsilon in ((point.model, point.epsilon) for point in points):
+        place = model, epsilon
+        picked = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == place
+        if not picked or place in there:
+            continue
+        open_ = next((each for each in findings if each.lacks(gate.metric, *place)), None)
+        if open_:
+            yield place, _said_by(open_)
+        elif members and gate.metric.startswith("utility."):
+            yield (
+                place,
+                f"{gate.metric} is undefined in some training: correct what the model predicts, or "
+                "pick other models in where",
+            )
+
+
+def _said_by(finding: FindingRecord) -> str:
+    return f"{finding.text} {finding.remedy}".removesuffix(".")
 
 
 def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
@@ -245,7 +258,10 @@ def _compare(
         return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
     remedy = f"more {_sample(found, members)} narrow it"
     if gate.min is None and high == math.inf:
-        remedy = "there is no upper end, as nothing clips what is noised, so max cannot pass"
+        remedy = (
+            "there is no upper end, as nothing clips what is noised, or a training diverged, so "
+            "max cannot pass"
+        )
     reason = f"{interval} straddles {limit:g}: {remedy}"
     if kept:
         reason = (

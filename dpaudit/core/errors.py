@@ -45,7 +45,7 @@ class RunError(DpauditError):
 class NoModelError(RunError):
     """A training that ends without a model: it diverged, or each of its draws was rejected.
 
-    In a game this is an outcome like any other. Elsewhere it ends the audit.
+    Whether it does may depend on the data, so to an audit it is an outcome like any other.
     """
 
 

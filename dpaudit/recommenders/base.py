@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, RunError, foreign, said
+from dpaudit.core.errors import ConfigError, NoModelError, RunError, foreign, said
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
@@ -335,9 +335,15 @@ def trained(name: str) -> Iterator[None]:
 
     Raises:
         ConfigError: the library lacks a module that it imports only now.
+        NoModelError: it says that the training diverged, as LightFM does.
         RunError: it raises anything else.
     """
-    with foreign(lambda said: RunError(f"{name} failed to train ({said})")), _importing(name):
+
+    def failed(said: str) -> RunError:
+        kind = NoModelError if "diverged" in said else RunError
+        return kind(f"{name} failed to train ({said})")
+
+    with foreign(failed), _importing(name):
         yield
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
 
 
@@ -20,11 +20,12 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
         shape: number of users and of items.
 
     Raises:
+        NoModelError: no score, or not every factor, is a finite number.
         RunError: a shape, type or number is wrong; names it and the remedy.
     """
     scores = checked_scores(answer.scores, len(query.users))
     if len(scores) and np.isnan(scores).all():
-        raise RunError(
+        raise NoModelError(
             f"all {len(scores)} scores are NaN: the training diverged, or it knows no user or item"
         )
     listed = answer.lists
@@ -45,6 +46,7 @@ def checked_scores(found: object, count: int) -> NDArray[np.float32]:
     none either.
 
     Raises:
+        NoModelError: scores are infinite and none is finite.
         RunError: the shape or type is wrong, or a score is infinite.
     """
     if isinstance(found, np.ma.MaskedArray):
@@ -55,7 +57,8 @@ def checked_scores(found: object, count: int) -> NDArray[np.float32]:
     scores[given == -np.inf] = np.nan
     if np.isinf(scores).any():
         pair = int(np.flatnonzero(np.isinf(scores))[0])
-        raise RunError(
+        kind = RunError if np.isfinite(scores).any() else NoModelError
+        raise kind(
             f"scores[{pair}] = {scores[pair]} is no finite number: return a number, or NaN for a "
             "user or item that the model does not know"
         )
@@ -88,7 +91,7 @@ def _rows(found: object, name: str, count: int) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         single = rows.astype(np.float32)
     if not np.isfinite(single).all():
-        raise RunError(f"factors of {name} hold NaN or infinity: the training diverged")
+        raise NoModelError(f"factors of {name} hold NaN or infinity: the training diverged")
     return single
 
 

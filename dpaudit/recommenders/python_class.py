@@ -113,7 +113,7 @@ class _Own(Trainable):
             ):
                 yield
         except RunError as error:
-            raise RunError(f"{where}: {error}") from error.__cause__
+            raise type(error)(f"{where}: {error}") from error.__cause__
 
 
 @parameters(frozen=True, config=STRICT)

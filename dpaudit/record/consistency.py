@@ -61,7 +61,7 @@ def _waivers(result: AuditResult) -> Iterator[str]:
 
 
 def _verdicts(result: AuditResult) -> Iterator[str]:
-    expected = verdicts(result.models, result.points, result.measurements)
+    expected = verdicts(result.models, result.points, result.measurements, result.findings)
     if result.verdicts != expected:
         yield "its verdicts are not those of its measurements"
 
@@ -105,13 +105,18 @@ def _measurements(result: AuditResult) -> Iterator[str]:
 
 
 def _sides(result: AuditResult) -> Iterator[str]:
-    """Yield models whose points do not all have the same attacks or the same games."""
+    """Yield models whose points do not all have the same attacks or the same games.
+
+    Points that lack them because of a finding, as trainings diverged, do not count.
+    """
     for metric, name in _EVERYWHERE.items():
         at: dict[str, dict[float, set[str]]] = {}
         for point in result.points:
-            at.setdefault(point.model, {})[point.epsilon] = set()
+            place = (metric, point.model, point.epsilon)
+            if not any(each.lacks(*place) for each in result.findings):
+                at.setdefault(point.model, {})[point.epsilon] = set()
         for found in result.measurements:
-            if found.metric == metric:
+            if found.metric == metric and found.epsilon in at.get(found.model, {}):
                 at[found.model][found.epsilon].add(getattr(found, name))
         for model, by_epsilon in at.items():
             if len({frozenset(names) for names in by_epsilon.values()}) > 1:

@@ -402,12 +402,14 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `noiseless`, `repetition` or `exceptions`.
+            `rate`, `repeated`, `missing`, `diverged`, `noiseless`, `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
             claim of it counts as tested.
         observer: the only observer for whom it leaves that open, if there is one.
+        epsilon: the only ε of the sweep, likewise.
+        metrics: the only metrics that it leaves open; none for all.
     """
 
     model: str
@@ -416,12 +418,23 @@ class FindingRecord(_Record):
     remedy: str
     undecided: bool = False
     observer: str | None = None
+    epsilon: Number | None = None
+    metrics: tuple[MetricName, ...] = ()
+
+    def lacks(self, metric: MetricName, model: str, epsilon: float) -> bool:
+        """Return whether a point of the sweep may lack a metric, as trainings have no model."""
+        return self.about == "diverged" and self._covers(metric, model, epsilon)
+
+    def _covers(self, metric: MetricName, model: str, epsilon: float) -> bool:
+        named = not self.metrics or metric in self.metrics
+        here = self.model == model and self.epsilon in (None, epsilon)
+        return self.undecided and named and here
 
     def opens(self, found: Measurement) -> bool:
         """Return whether it leaves a measurement of its model undecided."""
         everyone = self.observer is None or METRICS[found.metric].derived
         here = everyone or found.observer in (None, self.observer)
-        return self.undecided and self.model == found.model and here
+        return here and self._covers(found.metric, found.model, found.epsilon)
 
 
 class Family(_Record):

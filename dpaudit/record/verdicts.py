@@ -37,7 +37,7 @@ def verdicts(
     - `not broken`: none does, some such game finds a mutant that breaks the claim, and none gives
       reason to doubt the claim (by the law of its noise, or by its guesses). Membership games, each
       on another target or observer, do not stand for each other: every one has to find a mutant.
-    - `not tested`: otherwise, and if a finding leaves open what some such game measures.
+    - `not tested`: otherwise, and if a finding leaves open what some such game measures or would.
 
     All lower bounds of a run hold together, so the largest may be taken.
 
@@ -172,12 +172,13 @@ def _verdict(
     games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
     strongest = games[0] if games else None
     if claim is None or strongest is None:
+        unknown = any(each.lacks("epsilon", point.model, point.epsilon) for each in findings)
         return VerdictRecord(
             id=name,
             model=point.model,
             epsilon=point.epsilon,
             verdict="not tested",
-            reason="no claim" if claim is None else "no game",
+            reason="no claim" if claim is None else "finding" if unknown else "no game",
             noiseless=noiseless,
             claimed=claim and claim.epsilon,
             certified=strongest and strongest.estimate.lower,

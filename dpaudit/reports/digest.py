@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dpaudit.core.estimate import Estimate
@@ -101,6 +102,11 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
             )
         )
     return by_model
+
+
+def attacks(here: Sequence[Row]) -> list[str]:
+    """Return the labels of the attacks whose accuracy was measured at any ε."""
+    return list(dict.fromkeys(label for row in here for label in row.accuracy))
 
 
 def _of(found: list[Measurement], metric: str) -> list[Measurement]:

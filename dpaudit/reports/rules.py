@@ -133,6 +133,13 @@ _FINDINGS: Mapping[str, Rule] = {
         "about it would be false.",
         5.0,
     ),
+    "diverged": Rule(
+        "finding-diverged",
+        "A training ends without a model",
+        "Whether it does may tell what it was trained on, and what is measured on models has no "
+        "value there: take smaller steps or less noise.",
+        5.0,
+    ),
     "noiseless": NOISELESS,
     "repetition": Rule(
         "finding-repetition",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError, RunError
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders import base
@@ -154,6 +154,14 @@ def test_a_constructor_that_refuses_a_setting_names_the_model_and_the_remedy() -
     with pytest.raises(ConfigError, match=r"lib \(als\) refuses.*wings.*: correct params.settings"):
         built("lib (als)", complex, wings=1)
     assert built("lib", dict, factory=1, name=2) == {"factory": 1, "name": 2}
+
+
+def test_a_library_that_says_that_it_diverged_gives_no_model() -> None:
+    with pytest.raises(NoModelError, match="lib failed to train"), trained("lib"):
+        raise ValueError("Not all parameters are finite, your model may have diverged")
+    with pytest.raises(RunError) as raised, trained("lib"):
+        raise ValueError("no such loss")
+    assert raised.type is RunError
 
 
 def test_interrupts_are_no_failed_trainings() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
 from dpaudit.recommenders.checks import checked
 
@@ -71,6 +71,20 @@ def test_masked_scores_and_minus_infinity_are_missing(scores: Any) -> None:
 def test_masked_items_of_a_list_are_padding() -> None:
     lists = np.ma.masked_array([[4, 0], [1, 2]], [[False, False], [False, True]])
     assert check(lists=lists).lists.tolist() == [[4, 0], [1, -1]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scores": np.full(3, np.nan)},
+        {"scores": np.array([np.inf, np.nan, -np.inf])},
+        {"factors": factors(np.full((5, 2), np.nan))},
+        {"factors": factors(np.full((5, 2), 1e39))},
+    ],
+)
+def test_a_training_without_a_finite_number_has_no_model(changes: dict[str, Any]) -> None:
+    with pytest.raises(NoModelError):
+        check(**changes)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
-from dpaudit.core.errors import NoModelError
+from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.core.observation import Observer, PreparedPair
 from dpaudit.core.streams import Streams
 from dpaudit.execution.executor import INLINE, Executor
@@ -123,34 +123,6 @@ class Game(Generic[P]):
         return outcomes(read, streams, np.ones((1, 1), np.int8))
 
 
-def outcomes(
-    work: Callable[[Streams], NDArray[Any]], streams: Streams, without: NDArray[Any]
-) -> NDArray[Any]:
-    """Return what `work` returns for some trials, one entry each.
-
-    Args:
-        work: trains a model for each trial, and returns an array whose numbers for a trial do not
-            depend on the other trials.
-        streams: the trials.
-        without: the array for one trial whose training ends without a model; it may have fewer
-            columns, and the missing ones are 0.
-    """
-    try:
-        return work(streams)
-    except NoModelError:
-        if len(streams) == 1:
-            return without
-    return _joined([outcomes(work, trial, without) for trial in streams.blocks(1)])
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays along the trials; rows with fewer columns end with zeros."""
-    if parts[0].ndim == 1:
-        return np.concatenate(parts)
-    width = max(part.shape[1] for part in parts)
-    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
-
-
 def _fitted(
     attack: LearnedDistinguisher, absent: NDArray[Any], present: NDArray[Any]
 ) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
@@ -186,4 +158,4 @@ def in_blocks(reads: Sequence[Read], size: int, executor: Executor) -> list[NDAr
         Task(read, block, len(block)) for read, streams in reads for block in streams.blocks(size)
     )
     ends = np.cumsum([0, *counts])
-    return [_joined(found[start:end]) for start, end in pairwise(ends)]
+    return [joined(found[start:end]) for start, end in pairwise(ends)]

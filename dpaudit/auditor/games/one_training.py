@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.games.game import CERTAIN
-from dpaudit.core.errors import DataError, NoModelError
+from dpaudit.auditor.no_model import attempted
+from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams, generator
@@ -100,10 +101,10 @@ def run_coins_game(
         values = np.where(tossed, scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
         parts = views(PreparedPair(low, high), trained, trial)
-        try:
-            return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
-        except NoModelError:
-            return np.zeros(len(rows))
+        return attempted(
+            lambda: np.concatenate([_apart(attack, *part, len(rows)) for part in parts]),
+            np.zeros(len(rows)),
+        )
 
     parts = zip(coins, streams.blocks(1), strict=True)
     found = executor.map("coins", scores, parts, lambda part: len(part[1]))

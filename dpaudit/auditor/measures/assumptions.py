@@ -8,12 +8,15 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from dpaudit.auditor.measures.base import Measure, MetricKey
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey
+from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.config.schema import Config
 from dpaudit.core.assumption import Assumption
-from dpaudit.record.result import Measurement, measured
+from dpaudit.record.result import measured
 
+# What stands for the assumptions of a training without a model.
+_NONE = ""
 # The assumptions of a model, as text that keeps every bit.
 _ASSUMPTIONS = TypeAdapter(list[Assumption], config=ConfigDict(ser_json_inf_nan="strings"))
 
@@ -33,12 +36,8 @@ class Assumptions(Measure[TrainedModel]):
                 for metric in model.assumes:
                     yield MetricKey(metric, model.label, epsilon, joint=False)
 
-    def run(self, model: TrainedModel) -> Iterator[Measurement]:
-        """Train the model at each ε and count violated assumptions.
-
-        Raises:
-            RunError: a training whose denominators are counted diverged.
-        """
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Train the model at each ε and count violated assumptions."""
         published = [each for each in model.defenses if each.variant == "published"]
         if published and model.model.assumes:
             stage = f"{model.label}: assumptions"
@@ -47,21 +46,24 @@ class Assumptions(Measure[TrainedModel]):
 
     def _counted(
         self, stage: str, model: TrainedModel, published: Sequence[Any]
-    ) -> Iterator[Measurement]:
+    ) -> Iterator[Found]:
         ratings, seed = self.ratings, self.context.seed
 
         def count(place: int) -> str:
-            found = published[place].assumptions(ratings, seed)
-            return _ASSUMPTIONS.dump_json(list(found)).decode()
+            found = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
+            return _NONE if found is None else _ASSUMPTIONS.dump_json(found).decode()
 
         executor = self.context.tasks(stage, model.model, of=published)
         texts = executor.map("assumptions", count, range(len(published)), lambda _: 0)
         for defense, text in zip(published, texts, strict=True):
+            where = model.label, defense.epsilon
+            if text == _NONE:
+                yield from diverged(1, 1, "assumptions", *where, model.model.assumes)
+                continue
             for found in _ASSUMPTIONS.validate_json(text):
                 yield measured(
                     found.metric,
-                    model.label,
-                    defense.epsilon,
+                    *where,
                     found.estimate,
                     step=found.step,
                     detail=found.part,

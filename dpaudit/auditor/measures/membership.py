@@ -28,7 +28,8 @@ from dpaudit.auditor.membership.probes import (
     probes,
     rates_left_out,
 )
-from dpaudit.auditor.membership.training import Training, Utility, kept, unpacked
+from dpaudit.auditor.membership.training import Training, Utility, all_unpacked, kept
+from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.auditor.trained.means import joint_mean, own_mean
 from dpaudit.config import schema as configs
@@ -108,21 +109,30 @@ class MembershipInferences(Measure[MemberModel]):
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
         for each in (*noticed(again, vanished), *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **each._asdict())
-        parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
+        rows = [row for block in found for row in block]
+        lost = sum(bool(np.isnan(row[0])) for row in rows)
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
+        yield from diverged(lost, len(rows), "membership", **where)
+        parts = all_unpacked(rows, len(blocks) + 1)
+        if not parts:
+            return
         for place, (unit, observer) in enumerate(blocks):
             block = np.stack([part[place] for part in parts])
             features, cut = block[:, :, :-BESIDE], self.design.count(unit)
             present = self.design.present(self.table.trainings, unit)
             unanswered, marks = block[:, :cut, -2], block[:, :, -1]
-            trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
+            # Whether there is a model may tell every coin.
+            trials = Trials(
+                features[:, :cut], features[:, cut:], present, np.nan_to_num(unanswered, nan=1.0)
+            )
             for each in left_open(unanswered, marks, present, observer, "scores" in seen):
                 yield records.FindingRecord(model=model.label, **each._asdict())
             if observer not in model.observers:
                 continue
-            view = UNFILTERED if observer == "own-list" and keeps_seen(trials) else None
+            ended = trials.of(trials.ended)
+            view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             yield from self._inferred(trials, unit, observer, view, point.claim, where)
-            if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):
+            if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         yield from self._useful(np.array([part[-1][0] for part in parts]), where)
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measures.base import Measure, MetricKey, judged_bases, points
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, judged_bases, points
+from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import (
     KINDS,
@@ -56,17 +57,13 @@ class Reading(Measure[TrainedModel]):
                         yield key(metric, basis=basis)
                     yield key(metric, joint=False)
 
-    def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
-        """Run all attacks on the model at every ε.
-
-        Raises:
-            RunError: a training diverged.
-        """
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Run all attacks on the model at every ε."""
         if self.attacks:
             stage = f"{model.label}: submissions"
             yield from self.context.unit(stage, partial(self._errors, stage, model))
 
-    def _errors(self, stage: str, model: TrainedModel) -> Iterator[records.Measurement]:
+    def _errors(self, stage: str, model: TrainedModel) -> Iterator[Found]:
         config, seed = self.context.config, self.context.seed
         executor = self.context.tasks(stage, model.model, *config.attack)
         tasks = (
@@ -82,8 +79,11 @@ class Reading(Measure[TrainedModel]):
             len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
         )
         for defense, here in zip(model.defenses, found, strict=True):
-            for number, attack in enumerate(self.attacks):
-                yield from self._measured(model.label, defense.epsilon, attack, here[:, :, number])
+            where = model.label, defense.epsilon
+            lost = int((~np.isfinite(here)).any((2, 3, 4)).sum())
+            yield from diverged(lost, here[..., 0, 0, 0].size, "submissions", *where, _METRICS)
+            for number, attack in enumerate(() if lost else self.attacks):
+                yield from self._measured(*where, attack, here[:, :, number])
 
     def _measured(
         self, label: str, epsilon: float, attack: str, errors: Numbers
@@ -140,7 +140,14 @@ class _Read:
     seed: int
 
     def __call__(self, trial: Streams) -> Numbers:
-        """Run every attack on one training and return the errors `(attacks, 3, kinds)`."""
+        """Run every attack on one training and return the errors `(attacks, 3, kinds)`.
+
+        They are NaN if the training ends without a model.
+        """
+        nothing = np.full((len(self.attacks), 3, len(KINDS)), np.nan)
+        return attempted(partial(self._read, trial), nothing)
+
+    def _read(self, trial: Streams) -> Numbers:
         train = self.train
         order = self._order()
         most = max(attack.users for attack in self.attacks.values())

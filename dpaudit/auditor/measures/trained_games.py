@@ -26,6 +26,7 @@ from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, points
 from dpaudit.auditor.measures.leak import judges_advantage, leaks, plan_of_games
+from dpaudit.auditor.no_model import attempted
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels, fitting
 from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.auditor.trained.observers import sees_steps
@@ -34,7 +35,6 @@ from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
-from dpaudit.core.errors import NoModelError
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
@@ -200,15 +200,16 @@ class TrainedGames(Measure[TrainedModel]):
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
             self.context.progress.expect(2 * TRAININGS)
-            try:
-                law = steps_law(
+            law = attempted(
+                partial(
+                    steps_law,
                     running,
                     delta=delta,
                     seed=self.context.seed,
                     executor=executor(defense),
-                )
-            except NoModelError:
-                law = None
+                ),
+                None,
+            )
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
             )

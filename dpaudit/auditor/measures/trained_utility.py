@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.measures.base import (
+    Found,
     Measure,
     MetricKey,
     gated,
@@ -17,6 +18,7 @@ from dpaudit.auditor.measures.base import (
     metric_of,
     points,
 )
+from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, over_trials, run_all
 from dpaudit.auditor.trained.means import joint_mean
@@ -69,12 +71,12 @@ class TrainedUtility(Measure[TrainedModel]):
             if own and model != against and (epsilon in own or len(own) == 1):
                 yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
 
-    def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
+    def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
         stage = f"{model.label}: folds"
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(self, stage: str, model: TrainedModel) -> Iterator[records.Measurement]:
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[Found]:
         """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
@@ -94,14 +96,33 @@ class TrainedUtility(Measure[TrainedModel]):
         found = iter(run_all(tested(), self.train.trials, executor))
         most = self._most(scores)
         for defense in defenses:
-            # Axes: trial, fold, number.
-            rows = np.stack([next(found) for _ in self.folds], axis=1)
-            seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
+            released = [next(found) for _ in self.folds]
+            others = [next(found) for _ in range(recovery.count)]
             where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
+            yield from self._diverged(released, "utility", kinds, where)
+            if self.recovering:
+                every = (*released, *others)
+                yield from self._diverged(every, "reconstruction", scores.kinds, where)
+            if _without_model(released):
+                continue
+            # Axes: trial, fold, number.
+            rows = np.stack(released, axis=1)
+            seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
             self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
             yield from self._useful(rows, seen, most, where)
-            for each in recovery.found(rows[:, :, len(kinds) :], found):
-                yield from self._recovered(each, where)
+            if self.recovering and not _without_model(others):
+                for each in recovery.found(rows[:, :, len(kinds) :], iter(others)):
+                    yield from self._recovered(each, where)
+
+    def _diverged(
+        self, found: Sequence[Numbers], group: str, kinds: Sequence[str], where: dict[str, Any]
+    ) -> Iterator[records.FindingRecord]:
+        """Say how many trainings ended without a model, which leaves a group of metrics open."""
+        metrics = [metric_of(group, kind) for kind in kinds]
+        if group == "reconstruction":
+            metrics.append("attack.accuracy")
+        trainings = sum(map(len, found))
+        yield from diverged(_without_model(found), trainings, group, **where, metrics=metrics)
 
     def _recovered(self, each: Recovered, where: dict[str, Any]) -> Iterator[records.Measurement]:
         """Yield a score of an attack, jointly over trainings if a gate judges it."""
@@ -177,3 +198,8 @@ class TrainedUtility(Measure[TrainedModel]):
 
     def _over_folds(self, values: Numbers) -> Estimate:
         return over_folds(values.tolist(), self.context.family.confidence)
+
+
+def _without_model(found: Sequence[Numbers]) -> int:
+    """Count the trainings whose numbers `(W, k)` are not finite, as they end without a model."""
+    return sum(int((~np.isfinite(rows).all(1)).sum()) for rows in found)

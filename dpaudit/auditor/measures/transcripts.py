@@ -21,7 +21,8 @@ from dpaudit.auditor.federated.scores import (
     is_whole,
 )
 from dpaudit.auditor.federated.transcripts import run_transcript
-from dpaudit.auditor.measures.base import Measure, MetricKey, gated, points
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, points
+from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.config import schema as configs
@@ -37,7 +38,9 @@ from dpaudit.record.metrics import METRICS, MetricName
 # The error is measured at about this many checkpoints.
 _CURVE = 40
 _ERROR: MetricName = "transcript.rmse"
-# The findings of a training and its largest possible divergence, as text that keeps every bit.
+# The findings of a training and its largest possible divergence, as text that keeps every bit; and
+# what stands for those of a training without a model.
+_NONE: tuple[list[Finding], float] = ([], 0.0)
 _FINDINGS = TypeAdapter(tuple[list[Finding], float], config=ConfigDict(ser_json_inf_nan="strings"))
 # The confidence of intervals that hold by themselves and gate nothing. It is not that of the run,
 # so that a run with another one trains nothing again.
@@ -77,12 +80,11 @@ class Transcripts(Measure[TrainedModel]):
             for metric in _SEEN if model in private else _SEEN[:1]:
                 yield MetricKey(metric, model, epsilon, joint=False)
 
-    def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
+    def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model at every ε, and run the attacks at the chosen rounds.
 
         Raises:
             ConfigError: the data do not fit the model, or a chosen round is beyond its last.
-            RunError: a training diverged.
         """
         if self.wanted is not None:
             stage = f"{model.label}: transcripts"
@@ -91,7 +93,7 @@ class Transcripts(Measure[TrainedModel]):
 
     def _measured(
         self, stage: str, model: TrainedModel, wanted: configs.Transcript
-    ) -> Iterator[records.Measurement]:
+    ) -> Iterator[Found]:
         context = self.context
         streams = Streams.first(context.seed, "transcript", wanted.trials)
         tasks = (
@@ -106,10 +108,15 @@ class Transcripts(Measure[TrainedModel]):
             trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
+            where = model.label, defense.epsilon
+            lost = trials.count(_NONE)
+            yield from diverged(lost, len(trials), "transcripts", *where, ("attack.auc", *_SEEN))
+            if lost:
+                continue
             most = max(largest for _, largest in trials)
             findings = [seen for seen, _ in trials]
             for finding in self._together(findings, defense.rounds, most):
-                yield _measured(model.label, defense.epsilon, finding)
+                yield _measured(*where, finding)
 
     def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
         measured = [[each for each in trial if each.metric != _ERROR] for trial in trials]
@@ -150,6 +157,9 @@ class _Training:
 
     def __call__(self, trial: Streams) -> str:
         """Run one training, and return the findings at its checkpoints, and more, as JSON."""
+        return _FINDINGS.dump_json(attempted(partial(self._seen, trial), _NONE)).decode()
+
+    def _seen(self, trial: Streams) -> tuple[list[Finding], float]:
         defense, wanted = self.defense, self.wanted
         prepared = self._prepared
         transcript = defense.transcript(
@@ -177,7 +187,7 @@ class _Training:
             found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:
                 found += truth.findings(checkpoint, last=step == last)
-        return _FINDINGS.dump_json((found, transcript.most)).decode()
+        return found, transcript.most
 
     @cached_property
     def _prepared(self) -> Any:

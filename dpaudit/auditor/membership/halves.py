@@ -21,13 +21,16 @@ from dpaudit.record.result import Family
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
+# The fewest trainings with a model that an attack learns from.
+_FITTED = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Trials:
     """The features and coins of some trainings.
 
     Attributes:
-        features: features of the targets `(T, m, F)`.
+        features: features of the targets `(T, m, F)`; NaN in trainings that end without a model.
         population: features of the population `(T, p, F)`; p may be 0.
         present: whether each target is in the data of each training `(T, m)`.
         unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
@@ -48,6 +51,11 @@ class Trials:
         return type(self)(
             self.features[which], self.population[which], self.present[which], lacking
         )
+
+    @property
+    def ended(self) -> Rows:
+        """The trainings that end with a model `(n,)`."""
+        return np.flatnonzero(~np.isnan(self.features).any((1, 2)))
 
     def halves(self, seed: int, purpose: str) -> tuple[Self, Self]:
         """Divide the trainings at random in two halves; the first has one more of an odd number.
@@ -87,6 +95,9 @@ class Trials:
     def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
         """Return an attack's score of each target in each training `(T, m)`.
 
+        Without a model all targets score alike, in the middle of the others. The attacker has no
+        use for such trainings of their own; with fewer than two others, all scores are 0.
+
         Args:
             attack: the attack.
             reference: the attacker's own trainings, none of which is among these.
@@ -94,14 +105,19 @@ class Trials:
         Raises:
             RunError: a score is missing, or no finite number.
         """
-        toward = direction(reference.features, reference.present)
-        found = attack.score(self._signals(toward), reference._signals(toward), reference.present)
-        if found.shape != self.present.shape or not np.isfinite(found).all():
+        seen, known = self.of(self.ended), reference.of(reference.ended)
+        if not len(seen) or len(known) < _FITTED:
+            return np.zeros(self.present.shape)
+        toward = direction(known.features, known.present)
+        found = attack.score(seen._signals(toward), known._signals(toward), known.present)
+        if found.shape != seen.present.shape or not np.isfinite(found).all():
             raise RunError(
                 f"attack {attack.name!r} does not score every target in every training by a finite "
                 "number: correct its method score"
             )
-        return found
+        scores = np.full(self.present.shape, np.median(found))
+        scores[self.ended] = found
+        return scores
 
     def _signals(self, toward: Numbers) -> Signals:
         fit, population = (

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpaudit.auditor.membership.answers import repeated
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
+from dpaudit.auditor.no_model import attempted
 from dpaudit.config.membership import Membership
 from dpaudit.core.membership import Observer
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
+from dpaudit.recommenders.base import Answer
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -76,27 +80,31 @@ def left_open(
 ) -> Iterator[Noticed]:
     """Say what an observer gets no answer to, and whether two trainings show the same.
 
+    Trainings that end without a model are left out.
+
     Args:
         unanswered: the share of what is asked of each target that has no answer `(T, m)`.
-        marks: what each training shows, by `answers.beside` `(T, n)`.
+        marks: what each training shows, by `answers.beside` `(T, n)`; NaN without a model.
         present: the coins `(T, m)`.
         observer: who observes the model.
         scored: whether the model's scores are compared too. Then its lists are not: lists of the
             most popular items stay the same after an honest training on other data.
     """
     listed = observer in ("own-list", "others-lists")
-    pair = None if listed and scored else repeated(marks, present, observer)
+    ended = np.flatnonzero(~np.isnan(marks).any(1))
+    pair = None if listed and scored else repeated(marks[ended], present[ended], observer)
     if pair:
+        first, second = ended[list(pair)]
         yield Noticed(
             "repeated",
-            f"Trainings {pair[0]} and {pair[1]} of {len(marks)} have different data and show "
+            f"Trainings {first} and {second} of {len(marks)} have different data and show "
             f"observer {observer!r} the same.",
             "Let fit train on the data that it is given and load nothing from before; until then "
             f"no gate on this {'observer' if listed else 'model'} passes.",
             undecided=True,
             observer=observer if listed else None,
         )
-    share = float(unanswered.mean())
+    share = float(unanswered[ended].mean())
     if share > 0:
         decided = share <= _MOST_MISSING
         yield Noticed(
@@ -163,11 +171,18 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
         )
 
 
+def _shown(training: Training, data: csr_array, seed: int) -> Answer | None:
+    """Train on data, and return what the model shows; None if the training ends without one."""
+    return attempted(partial(training.answer, data, seed), None)
+
+
 def _again(training: Training) -> Packed:
     """Return whether two trainings agree, and whether all scores are equal."""
     design, seed = training.design, training.design.training_seed(0)
     # With another between: what a model keeps of its last data shows the coins of two trainings.
-    first, _, second = (training.answer(design.data(index), seed) for index in (0, 1, 0))
+    first, _, second = (_shown(training, design.data(index), seed) for index in (0, 1, 0))
+    if first is None or second is None:
+        return np.array([float(first is second), 0.0])
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
@@ -184,8 +199,8 @@ def _without(training: Training) -> Packed:
     user = asked.users[np.argmin(of_user[asked.users])]
     item = asked.items[np.argmin(of_item[asked.items])]
     kept = design.known & (data.user != user) & (data.item != item)
-    shown = training.answer(interactions_of(data, kept), design.training_seed(0))
-    if not len(shown.scores):
+    shown = _shown(training, interactions_of(data, kept), design.training_seed(0))
+    if shown is None or not len(shown.scores):
         return np.zeros(2)
     lost = np.isnan(shown.scores)
     return np.array(

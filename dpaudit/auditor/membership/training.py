@@ -15,6 +15,7 @@ from dpaudit.attacks.membership import interactions, users
 from dpaudit.attacks.membership.known import Numbers, Shown
 from dpaudit.auditor.membership.answers import beside
 from dpaudit.auditor.membership.design import Design
+from dpaudit.auditor.no_model import outcomes
 from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
@@ -105,7 +106,13 @@ class Training:
         return found
 
     def together(self, part: tuple[int, ...]) -> Packed:
-        """Return what a call with each index returns `(n, L)`."""
+        """Return what a call with each index returns `(n, L)`.
+
+        A training that ends without a model has a row of NaN; without any model, L is 1.
+        """
+        return outcomes(self._trained, part, np.full((1, 1), np.nan))
+
+    def _trained(self, part: tuple[int, ...]) -> Packed:
         design, query = self.design, self._query
         kept = np.stack([design.kept(index) for index in part])
         seeds = [design.training_seed(index) for index in part]
@@ -141,6 +148,7 @@ class Training:
         """Train on data, and return what the model shows, checked.
 
         Raises:
+            NoModelError: it diverges.
             RunError: the training fails, or what it shows cannot be used.
         """
         query = self._query
@@ -210,6 +218,16 @@ def packed(blocks: Sequence[Numbers]) -> Packed:
     """Return matrices as one vector that `unpacked` reads: their shapes, then their numbers."""
     shapes = np.array([block.shape for block in blocks], np.float64).reshape(-1)
     return np.concatenate((shapes, *(block.reshape(-1) for block in blocks)))
+
+
+def all_unpacked(rows: Sequence[Packed], count: int) -> list[list[Numbers]]:
+    """Return the `count` matrices of each training; NaN without a model, and none without any."""
+    made = [None if np.isnan(row[0]) else unpacked(row, count) for row in rows]
+    some = next((each for each in made if each), None)
+    if some is None:
+        return []
+    nothing = [np.full_like(block, np.nan) for block in some]
+    return [each or nothing for each in made]
 
 
 def unpacked(found: Packed, count: int) -> list[Numbers]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
+from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.bounds.frequentist.clusters import student_mean
-from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
@@ -135,8 +135,6 @@ class Training:
         ratings: the training ratings.
         probes: the functions that are applied to its models.
         streams: the trials.
-        diverged: the error assigned to a training that diverges; if None, divergence raises
-            RunError.
     """
 
     words: str
@@ -144,7 +142,6 @@ class Training:
     ratings: Ratings
     probes: Sequence[Probe]
     streams: Streams
-    diverged: float | None = None
     _prepared: Any = None
     _lock: Any = field(default_factory=Lock)
 
@@ -154,17 +151,15 @@ class Training:
         return (Task(self, part, len(part), name) for part in lane_blocks(self.streams))
 
     def __call__(self, part: Streams) -> Numbers:
-        """Train a piece and return the probes' numbers `(W, k)`."""
+        """Train a piece and return the probes' numbers `(W, k)`, NaN without a model."""
         with self._lock:  # the first piece prepares the data for all pieces
             if self._prepared is None:
                 self._prepared = self.defense.prepare(self.ratings)
-        try:
-            models = self.defense.train(self._prepared, part)
-            return np.concatenate([probe(models) for probe in self.probes], axis=1)
-        except RunError:
-            if self.diverged is None:
-                raise
-            return np.full((len(part), 1), self.diverged)
+        return outcomes(self._probed, part, np.full((1, 1), np.nan))
+
+    def _probed(self, part: Streams) -> Numbers:
+        models = self.defense.train(self._prepared, part)
+        return np.concatenate([probe(models) for probe in self.probes], axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is sent to another process, which prepares the data itself."""
@@ -178,7 +173,7 @@ def run_all(trainings: Iterable[Training], trials: int, executor: Executor) -> l
     """Run trainings, created lazily, and return each one's probes `(W, k)`."""
     parts = executor.run(task for training in trainings for task in training.tasks())
     each = -(-trials // LANES)
-    return [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
+    return [joined(parts[k : k + each]) for k in range(0, len(parts), each)]
 
 
 def over_trials(rows: Numbers) -> Numbers:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditor.trained.errors import Training, over_trials, run_all
+from dpaudit.auditor.trained.errors import Numbers, Training, over_trials, run_all
 from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
-from dpaudit.core.errors import DataError, RunError
+from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.execution.executor import Executor
@@ -76,12 +76,11 @@ class Grids:
     def chosen(self, model: configs.Model, executor: Executor) -> list[Any]:
         """Return the defense at each ε, with the settings of smallest error.
 
+        Settings with which a training ends without a model are chosen only if all are such.
+
         Args:
             model: a model of the config.
             executor: runs the trainings; the result does not depend on it.
-
-        Raises:
-            RunError: every combination diverges.
         """
         if not model.grid:
             return model.defenses("model")
@@ -94,26 +93,19 @@ class Grids:
             for epsilon, defenses in zip(model.epsilon, offered, strict=True):
                 executor.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
-                    # A combination that diverges gets an infinite error, so it is not chosen.
                     probes = [scores.tested(self._validation)]
-                    yield Training(
-                        "grid", defense, self._validation.train, probes, streams, math.inf
-                    )
+                    yield Training("grid", defense, self._validation.train, probes, streams)
 
-        errors = iter(map(over_trials, run_all(searched(), train.trials, executor)))
+        rows = iter(run_all(searched(), train.trials, executor))
         found = []
-        for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-            tried = [(_worth(scores, next(errors)), defense) for defense in defenses]
-            error, best = min(tried, key=lambda pair: pair[0])
-            if error == math.inf:
-                raise RunError(
-                    f"{model.label}: every combination of model.grid diverges at ε = {epsilon:g}: "
-                    "offer smaller steps"
-                )
-            found.append(best)
+        for defenses in offered:
+            tried = [(_worth(scores, next(rows)), defense) for defense in defenses]
+            found.append(min(tried, key=lambda pair: pair[0])[1])
         return found
 
 
-def _worth(scores: Scores, read: Any) -> float:
-    """Return the value that the grid search minimises; infinite if the training diverged."""
-    return float(read[0]) if math.isinf(read[0]) else scores.sign * float(read[0])
+def _worth(scores: Scores, rows: Numbers) -> tuple[int, float]:
+    """Return what the search minimises: trainings without a model, then the score of the others."""
+    ended = np.isfinite(rows).all(1)
+    score = scores.sign * float(over_trials(rows[ended])[0]) if ended.any() else 0.0
+    return int((~ended).sum()), score

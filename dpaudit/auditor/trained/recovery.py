@@ -73,6 +73,11 @@ class Recovery:
     attackers: Mapping[str, Any]
     seed: int
 
+    @property
+    def count(self) -> int:
+        """The number of `trainings` of a defense."""
+        return 3 * len(self.folds) if self.attackers else 0
+
     def of_released(self, fold: Fold) -> list[Probe]:
         """Return the probes of the released model: numbers per attack."""
         return self._probes(fold, [fold.train.kept_private])

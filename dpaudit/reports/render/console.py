@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpaudit.core import rounding
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import digest, words
@@ -153,6 +154,8 @@ def _show_columns(columns: Sequence[Column], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if not any(cells for _, cells in columns):
+        return
     # Long names of columns take several lines, unless all fits on one.
     full = sum(_width(name, cells, len(name)) + _GAP for name, cells in columns)
     header = max((len(name) for name, _ in columns), default=0)
@@ -212,30 +215,25 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[Column]:
         yield "claimed", [words.epsilon(p.claim.epsilon) if p.claim else "none" for p in points]
     if any(row.games for row in here):
         yield "certified ε", [_certified(row) for row in here]
-    for label in here[0].accuracy if here else ():
-        yield (
-            f"accuracy: {label}",
-            [words.interval(row.accuracy[label], _DIGITS) for row in here],
-        )
+    for label in digest.attacks(here):
+        yield f"accuracy: {label}", [_interval(row.accuracy.get(label)) for row in here]
     if any(row.overlap for row in here):
-        yield (
-            f"overlap@{model.top_k}",
-            [words.interval(row.overlap, _DIGITS) if row.overlap else NONE for row in here],
-        )
+        yield f"overlap@{model.top_k}", [_interval(row.overlap) for row in here]
     for name in ("precision", "recall"):
         if any(name in row.hits for row in here):
-            yield name, [words.interval(row.hits[name], _DIGITS) for row in here]
+            yield name, [_interval(row.hits.get(name)) for row in here]
     known = [game for row in here for game in row.games.values() if game.theory]
     if known:
         noised = any(digest.noised(game) for game in known)
         yield "noise's ε" if noised else "list's ε", [_theory(row) for row in here]
     if any(row.rmse for row in here):
-        yield (
-            "rmse",
-            [words.interval(row.rmse, _DIGITS) if row.rmse else NONE for row in here],
-        )
+        yield "rmse", [_interval(row.rmse) for row in here]
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [words.number(point.sensitivity) for point in points]
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return words.interval(estimate, _DIGITS) if estimate else NONE
 
 
 def _certified(row: Row) -> str:

@@ -20,7 +20,9 @@ _Game = tuple[str, float, str, str]
 
 def audited(result: AuditResult) -> bool:
     """Return whether the record is of a membership audit."""
-    return any(found.unit for found in result.measurements)
+    # If no training ends with a model, nothing is measured.
+    asked = isinstance(result.config.get("membership"), dict)
+    return asked or any(found.unit for found in result.measurements)
 
 
 def targets(result: AuditResult) -> str:

@@ -9,6 +9,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, noised, rows
+from dpaudit.reports.digest import attacks as attacks_of
 from dpaudit.reports.sections import assumptions, chains, membership, recovery, sybil, transcripts
 from dpaudit.reports.table import NONE, Table
 
@@ -67,8 +68,8 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
             law = "noise" if any(noised(game) for game in found) else "list"
             yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
         yield f"power ({pair})", [row.power(pair) or NONE for row in here]
-    for label in here[0].accuracy if here else ():
-        yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
+    for label in attacks_of(here):
+        yield f"accuracy: {label}", [_interval(row.accuracy.get(label)) for row in here]
     yield from assumptions.columns(here)
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),

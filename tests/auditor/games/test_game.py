@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.game import NO_MODEL, Game, Scores, outcomes
+from dpaudit.auditor.games.game import NO_MODEL, Game, Scores
 from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.core.errors import NoModelError, RunError
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import NoisedSteps, Predictions, StepsPair, TargetUser
@@ -100,23 +100,3 @@ def test_a_published_form_that_diverges_with_a_busy_user_shows_them() -> None:
     assert (scores.present == NO_MODEL).mean() > 0.9
     assert (scores.absent == NO_MODEL).mean() < 0.1
     assert label_epsilon(scores.absent, scores.present, seed=1)[0].lower > 2
-
-
-def test_the_other_trials_of_a_block_keep_their_numbers() -> None:
-    def work(streams: Streams) -> NDArray[np.float64]:
-        if 5 in streams.trials:
-            raise NoModelError("it diverged")
-        return np.column_stack([streams.trials, streams.trials**2]).astype(np.float64)
-
-    found = outcomes(work, Streams.first(1, "test", 8), np.full((1, 1), -1.0))
-    expected = np.column_stack([np.arange(8), np.arange(8) ** 2])
-    expected[5] = -1, 0
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_other_errors_end_the_game() -> None:
-    def work(streams: Streams) -> NDArray[np.float64]:
-        raise RunError("a defect")
-
-    with pytest.raises(RunError, match="a defect"):
-        outcomes(work, Streams.first(1, "test", 8), np.zeros((1, 1)))

@@ -57,7 +57,7 @@ def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float
     context = Context(config, Family.of(0.95, 1), Executor())
     subject: Any = SimpleNamespace(learned=learned, context=context)
     model: Any = SimpleNamespace(label="m", defenses=defenses, model=config.model[0])
-    found = list(Assumptions(subject).run(model))
+    found = [each for each in Assumptions(subject).run(model) if isinstance(each, Measurement)]
     assert {each.metric for each in found} <= {"assumption.norm"}
     return {(each.epsilon, each.detail or ""): each.estimate.value for each in found}
 

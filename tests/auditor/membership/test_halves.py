@@ -58,6 +58,26 @@ def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int
 CALIBRATING, JUDGED = halves_of(16)
 
 
+@pytest.mark.parametrize("name", ATTACKS)
+def test_trainings_without_a_model_score_alike_and_change_no_other_score(name: str) -> None:
+    seen, reference = trials(1), trials(2)
+    whole = seen.scores(ATTACKS[name], reference)
+    kept, known = np.array([0, 2, 3, 5, 9]), np.arange(1, 16, 2)
+    for made, there in ((seen, kept), (reference, known)):
+        lost = np.setdiff1d(np.arange(16), there)
+        made.features[lost] = made.population[lost] = np.nan
+    found = seen.scores(ATTACKS[name], trials(2))
+    np.testing.assert_array_equal(found[kept], whole[kept])
+    assert len(np.unique(np.delete(found, kept, axis=0))) == 1
+    # The attacker leaves out what has no model.
+    found = seen.scores(ATTACKS[name], reference)
+    expected = seen.of(kept).scores(ATTACKS[name], reference.of(known))
+    np.testing.assert_array_equal(found[kept], expected)
+    reference.features[1:] = np.nan
+    assert not seen.scores(ATTACKS[name], reference).any()
+    assert np.isfinite(judged(seen, ATTACKS[name], RATES, FAMILY, 0.0, SEED).scores).all()
+
+
 @dataclass(frozen=True)
 class Recording(MembershipInference):
     """Returns a given score, and keeps what it was given."""
