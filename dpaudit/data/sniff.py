@@ -46,11 +46,13 @@ class Stated:
         columns: the columns.
         encoding: the encoding of its text.
         missing_ids: what to do with a row without a user or an item, as in `DataSource`.
+        extent: the lowest and the highest rating; rows with others are left out.
     """
 
     columns: Columns | None = None
     encoding: str | None = None
     missing_ids: MissingIds = "error"
+    extent: tuple[float, float] | None = None
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -84,6 +86,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
 
     Raises:
         UnknownColumnsError: several columns could be the user or the item, or none is known to be.
+        UnknownScaleError: some values may be no ratings.
         DataError: the file cannot be read, or a rating is missing.
     """
     stated = stated or Stated()
@@ -207,7 +210,12 @@ def _found(
     rated = Meaning()
     if kind is not None:
         bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
-        rated = meaning_of(path, bare, kind)
+        rated = meaning_of(path, bare, kind, stated.extent)
+    elif stated.extent is not None:
+        raise DataError(
+            f"{place(path)}: no column is known to hold the ratings that --scale states: name it, "
+            f"such as --columns user={meanings['user']},item={meanings['item']},rating=NAME"
+        )
     if rated.column is not None:
         columns["rating"] = rated.column
     said = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]
