@@ -123,16 +123,23 @@ def source_of(path: Path) -> DataSource:
     return sniff(path).source
 
 
-def columns_of(where: str, names: Sequence[str]) -> dict[str, Column]:
-    """Return which of the named columns hold the user, the item and perhaps the rating.
+def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str]:
+    """Return which of the named columns hold the user, the item and perhaps ratings or counts.
+
+    The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
 
     Raises:
         UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
     found = meanings_of(where, names)
     columns = {"user": found["user"], "item": found["item"]}
-    rating = found.get("rating", found.get("value"))
-    return columns if rating is None else {**columns, "rating": rating}
+    kind = _kind(found)
+    return (columns | {"rating": found[kind]}, kind) if kind else (columns, "")
+
+
+def _kind(columns: Mapping[str, Column]) -> str:
+    """Return the meaning of the column of ratings or counts; empty if there is none."""
+    return next((what for what in ("rating", "value", "count") if what in columns), "")
 
 
 def _parquet(path: Path, stated: Stated) -> Sniffed:
@@ -206,9 +213,9 @@ def _found(
         meanings = meanings_of(place(path), [str(name) for name in names])
     layout = {**layout, "path": str(path), **stated.keys}
     columns = {what: meanings[what] for what in ("user", "item")}
-    kind = next((what for what in ("rating", "value", "count") if what in meanings), None)
+    kind = _kind(meanings)
     rated = Meaning()
-    if kind is not None:
+    if kind:
         bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
         rated = meaning_of(path, bare, kind, stated.extent)
     elif stated.extent is not None:

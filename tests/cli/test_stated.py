@@ -82,9 +82,8 @@ def test_values_that_may_mark_not_rated_need_a_range(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, config = tmp_path / "r.csv", tmp_path / "dpaudit.toml"
-    lines = [
-        f"{user},{item},{-1 if item % 9 == 0 else 1 + (user + item) % 10}" for user, item in ROWS
-    ]
+    stars = [(user + item) % 10 + 1 if item % 9 else -1 for user, item in ROWS]
+    lines = [f"{user},{item},{star}" for (user, item), star in zip(ROWS, stars, strict=True)]
     path.write_text("user_id,anime_id,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
     unrated = stars.count(-1)
     found = call("init", config, "--data", path)

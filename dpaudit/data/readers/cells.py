@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.missing import missing_among
+from dpaudit.core.numbers import plain_number
+from dpaudit.data.readers.missing import is_missing, missing_among
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
@@ -25,6 +26,7 @@ Fault = tuple[int, str, str]
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +131,20 @@ def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, lis
         markers: whether markers of missing values, such as `NaN`, are ids like others.
     """
     codes, distinct = factorize(table, what)
-    names = [table.name(value) for value in distinct]
+    names = _whole([table.name(value) for value in distinct])
     absent = {""} if markers else missing_among(names)
     known = [name for name in dict.fromkeys(names) if name not in absent]
     return _numbered(codes, names, known), known
+
+
+def _whole(names: list[str]) -> list[str]:
+    """Return ids without `.0` if all are whole numbers; programs write it once one is missing."""
+    if not any(name.endswith(".0") for name in names):
+        return names
+    known = [name for name in names if name and not is_missing(name)]
+    if not all(_WHOLE.fullmatch(name) for name in known):
+        return names
+    return [name.removesuffix(".0") for name in names]
 
 
 def ids(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
@@ -193,10 +205,10 @@ def identifier(value: object) -> str:
 
 
 def number(value: Any) -> float:
-    """Convert a cell to a number; NaN if it is not a number."""
+    """Convert a cell to a number; NaN if it is not a number, or beyond double precision."""
     try:
-        return np.nan if "_" in str(value) else float(value)
-    except (TypeError, ValueError):
+        return plain_number(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return np.nan
 
 

@@ -35,7 +35,7 @@ _KEEP = (
     "to 'keep' where a marker is an id"
 )
 # Ratings are stored in single precision, in which larger values are infinite.
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ def _fault(value: object, found: float, scale: RatingScale | None) -> str | None
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
-    if not abs(found) <= _LARGEST:
+    if not abs(found) <= LARGEST:
         return f"the rating {shown} is not a finite number: correct it"
     if scale is None:
         return None
