@@ -88,7 +88,10 @@ def _columns(text: str) -> Columns:
     stated = {what.strip(): column.strip() for what, _, column in parts}
     try:
         return Columns.model_validate(
-            {what: int(column) if column.isdecimal() else column for what, column in stated.items()}
+            {
+                what: int(column) if column.isascii() and column.isdecimal() else column
+                for what, column in stated.items()
+            }
         )
     except ValidationError:
         raise ConfigError(
