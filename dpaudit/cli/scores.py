@@ -34,7 +34,10 @@ def read_scores(path: Path) -> Scores:
 
     if path.suffix == ".npy":
         return outcomes.scores(_array(path), str(path))
-    rows = [(line, row) for line, row in _rows(path, "\n") if row[0]]
+    rows = list(_rows(path, "\n"))
+    # A blank row between others is a missing score.
+    filled = [place for place, (_, row) in enumerate(rows) if row[0]]
+    rows = rows[filled[0] : filled[-1] + 1] if filled else []
     if rows and _is_name(rows[0][1][0]):
         rows = rows[1:]
     if not rows:

@@ -27,7 +27,20 @@ _WORDS = {"\t": "tab", " ": "space", "blanks": "blanks"}
 _RECORDS = 500
 # Without a header, more columns than this are a matrix.
 _MOST = 12
+# What a file begins with, and what to do with it; those of the first table hold NUL bytes too.
 _BINARY = {
+    b"ARROW1": "is a Feather (Arrow) file: save it as Parquet",
+    b"FEA1": "is a Feather file: save it as Parquet",
+    b"ORC": "is an ORC file: save it as Parquet",
+    b"Obj\x01": "is an Avro file: save it as Parquet",
+    b"\x93NUMPY": "is a npy file: save it as csv, with a column each for users and items",
+    b"\x80": "is a pickle, which can run code and is not read: save its table as csv or Parquet",
+    b"\x89HDF": "is an HDF5 file: save its table as csv or Parquet",
+    b"MATLAB": "is a MATLAB file: write [data] with format = 'matlab' and the positions of columns",
+    b"SQLite format 3": "is a database of SQLite: export its table as csv",
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet: save it as csv",
+}
+_OTHER = {
     b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save it as csv",
     b"BZh": "is packed by bzip2: unpack it",
     b"\xfd7zXZ": "is packed by xz: unpack it",
@@ -100,7 +113,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
         raise unreadable(path, error) from error
     if head.startswith(b"PAR1"):
         return _parquet(path, stated)
-    for start, said in _BINARY.items():
+    for start, said in (_OTHER | _BINARY if b"\0" in head else _OTHER).items():
         if head.lstrip().startswith(start):
             raise DataError(f"{place(path)} {said}")
     if b"\0" in head:

@@ -27,7 +27,7 @@ class UnknownScaleError(DataError):
     """
 
     def __init__(self, label: str, likely: NDArray[np.float64], marks: str, whole: str) -> None:
-        low, high = f"{likely[0]:g}", f"{likely[-1]:g}"
+        low, high = f"{likely[0]:.10g}", f"{likely[-1]:.10g}"
         self.guess = f"{low}..{high}"
         self.fault = f'{label}: {marks} may mark "not rated" beside the ratings {low} to {high}'
         super().__init__(
@@ -107,11 +107,11 @@ def check_marks(
     likely = likely_ratings(values, rows)
     if len(likely) < len(values) and usual_scale(likely) is not None:
         marked = [
-            f"{value:g} (in {count:,} row{'s' * (count > 1)})"
+            f"{value:.10g} (in {count:,} row{'s' * (count > 1)})"
             for value, count in zip(values, rows.tolist(), strict=True)
             if value not in likely
         ]
-        whole = f"{values[0]:g}..{values[-1]:g}"
+        whole = f"{values[0]:.10g}..{values[-1]:.10g}"
         raise UnknownScaleError(label, likely, " and ".join(marked), whole)
 
 
@@ -129,11 +129,11 @@ def _stated(
     if not len(inside) or scale is None:
         fault = "has no usual steps" if len(inside) else "holds none of them"
         raise DataError(
-            f"{label}: the values are {values[0]:g} to {values[-1]:g}, and the stated range "
-            f"{low:g}..{high:g} {fault}: correct --scale"
+            f"{label}: the values are {values[0]:.10g} to {values[-1]:.10g}, and the stated range "
+            f"{low:.10g}..{high:.10g} {fault}: correct --scale"
         )
     keys: dict[str, Any] = {"scale": scale.model_dump(exclude_unset=True)}
-    said = f"The ratings are {low:g} to {high:g}, as stated"
+    said = f"The ratings are {low:.10g} to {high:.10g}, as stated"
     if len(inside) == len(values):
         return Meaning(column, keys, f"{said}.")
     said = f"{said}; rows with another value are left out."
@@ -144,25 +144,27 @@ def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str)
     low, high = float(values[0]), float(values[-1])
     every = "so every row is an interaction"
     if len(values) == 1:
-        return Meaning(said=f"{label} holds {low:g} alone, {every}.")
+        return Meaning(said=f"{label} holds {low:.10g} alone, {every}.")
     if kind == "count" and low > 0:
         return Meaning(said=f"{label} holds counts or weights, {every}.")
     if len(values) == 2 and low > 0:
-        return Meaning(said=f"{label} holds {low:g} and {high:g} alone, {every}.")
+        return Meaning(said=f"{label} holds {low:.10g} and {high:.10g} alone, {every}.")
     scale = _scale(values, kind) if len(values) > 2 else None
     if scale is not None:
-        steps = f", rounded to steps of {scale.step:g}" if scale.round else f" by {scale.step:g}"
-        said = f"The ratings are {low:g} to {high:g}{steps}."
+        steps = (
+            f", rounded to steps of {scale.step:.10g}" if scale.round else f" by {scale.step:.10g}"
+        )
+        said = f"The ratings are {low:.10g} to {high:.10g}{steps}."
         return Meaning(column, {"scale": scale.model_dump(exclude_unset=True)}, said)
     if high > 0 and (len(values) == 2 or low < 0 or kind == "count"):
         least = float(values[values > 0][0])
-        between = f"and {high:g}: a row with {high:g}"
+        between = f"and {high:.10g}: a row with {high:.10g}"
         if len(values) > 2:
-            between = f"to {high:g}: a row with {least:g} or more"
-        said = f"{label} holds {low:g} {between} is an interaction."
+            between = f"to {high:.10g}: a row with {least:.10g} or more"
+        said = f"{label} holds {low:.10g} {between} is an interaction."
         return Meaning(column, {"binarize": least}, said)
     return Meaning(
-        said=f"{label} holds {len(values)} values from {low:g} to {high:g}, which are taken as "
+        said=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken as "
         f"counts or weights, {every}."
     )
 

@@ -345,7 +345,8 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
         (b"1\nnan\n2\n", ["line 2: the score 'nan' is not a finite number"]),
         (b"inf\n1\n", ["line 1: the score 'inf' is not a finite number"]),
         (b"1\n1e400\n", ["line 2: the score '1e400' is not a finite number"]),
-        (b"score\n\n1\nabc\n", ["line 4: the score 'abc' is not a number", "one column"]),
+        (b"1\n\n2\n", ["line 2: the score '' is not a number"]),
+        (b"score\n1\n2\nabc\n", ["line 4: the score 'abc' is not a number", "one column"]),
         *(
             (f"{text}\n1\n2\n".encode(), [f"line 1: the score {text!r} is not a"])
             for text in ("NA", "NaN", "null", "-", "1.2.3", "0,5", "1_0", "0x10", "٣", "−1", "#N/A")
@@ -353,7 +354,7 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
         (b"1,2\n3,4\n", ["'1,2'", "one column"]),
         (b"a;b\n3\n4\n", ["'a;b'", "one column"]),
         (b"score\n1,2\n", ["one column"]),
-        (b"\xff\xfe1\n", ["utf-16"]),
+        (b"\xff\xfe1\n", ["line 1: the score"]),
         (b"1\n\xe9\n", ["line 2: the byte 0xe9 is not UTF-8: save the file as UTF-8"]),
         ("1\n2\n".encode("utf-16-le"), ["holds NUL bytes: save it as text in UTF-8"]),
     ],

@@ -174,7 +174,9 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     return found
 
 
-def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fault]:
+def missing(
+    table: Table, codes: Codes, what: str, option: str = "", marked: str = ""
+) -> list[Fault]:
     """Return the fault of the first row whose id is missing, if any.
 
     Args:
@@ -182,6 +184,7 @@ def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fau
         codes: the code of each row, −1 if its id is missing `(n,)`.
         what: the meaning of the column.
         option: a remedy beside that of the file, if there is one.
+        marked: one that helps against a marker, not against an empty id.
     """
     if codes.min(initial=0) >= 0:
         return []
@@ -192,6 +195,7 @@ def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fau
     fault = f"the {what} id is missing"
     if identifier(value):
         fault = f"the {what} id {show(value)} marks a missing value"
+        option = f"{option}{marked}"
     if more:
         fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"
     return [(row, what, f"{fault}: complete or remove {'these rows' if more else 'it'}{option}")]
