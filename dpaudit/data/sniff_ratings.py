@@ -164,8 +164,8 @@ def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str)
         said = f"{label} holds {low:.10g} {between} is an interaction."
         return Meaning(column, {"binarize": least}, said)
     return Meaning(
-        said=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken as "
-        f"counts or weights, {every}."
+        said=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken "
+        f"as counts or weights, {every}."
     )
 
 

@@ -213,7 +213,8 @@ def _check_marks(path: str, rows: Rows, threshold: float) -> None:
 def _scale_missing(path: str, rows: Rows) -> str:
     levels, counts = occurring(rows.levels, rows.level)
     likely = likely_ratings(levels, counts)
-    begin = f"data.scale is missing and {path} holds ratings from {levels[0]:.10g} to {levels[-1]:.10g}: "
+    extent = f"{levels[0]:.10g} to {levels[-1]:.10g}"
+    begin = f"data.scale is missing and {path} holds ratings from {extent}: "
     scale = possible_scale(likely)
     if scale is None:
         return (
