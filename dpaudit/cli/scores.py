@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import check_readable
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.missing import is_missing
-from dpaudit.data.readers.pieces import not_utf8, pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +48,8 @@ def _score(path: Path, line: int, text: str) -> float:
     Raises:
         DataError: it is not a finite number.
     """
+    from dpaudit.data.readers.cells import number
+
     value = number(text)
     if math.isfinite(value):
         return value
@@ -71,6 +70,8 @@ def read_features(path: Path) -> NDArray[Any]:
         DataError: the file cannot be read, or holds something else.
     """
     import numpy as np
+
+    from dpaudit.data.readers.cells import number
 
     if path.suffix == ".npy":
         found = np.array(_array(path), np.float64)
@@ -101,6 +102,8 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         DataError: the file cannot be read, or is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
+    from dpaudit.data.readers.pieces import not_utf8, pieces
+
     try:
         check_readable(path)
         data = b"".join(pieces(path))
@@ -119,6 +122,8 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 def _is_name(text: str) -> bool:
     """Whether a field of a first row is the name of a column, and no number that went wrong."""
+    from dpaudit.data.readers.missing import is_missing
+
     name = text.removeprefix("#").strip()
     if any(separator in name for separator in ",;\t"):
         return False
