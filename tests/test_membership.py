@@ -258,7 +258,7 @@ def test_a_claim_that_is_stated_later_trains_nothing_and_another_object_does(
     [
         (pd.DataFrame({"a": [1], "b": [2]}), "none is known to hold the user"),
         ([1, 2], "give a sparse matrix"),
-        (coo_array(([np.nan], ([0], [0]))), "NaN or infinite"),
+        (coo_array(([np.nan], ([0], [0]))), "the rating nan is not a finite number"),
         (coo_array(np.eye(5)), "too few"),
         (pd.DataFrame({"user_id": [], "item_id": []}), "the data frame holds no ratings"),
         (csr_array((50, 40)), "the sparse matrix holds no ratings"),

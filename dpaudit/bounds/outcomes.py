@@ -80,6 +80,10 @@ def scores(values: ArrayLike, name: str) -> Scores:
     try:
         if np.iscomplexobj(values):
             raise TypeError("they are complex")
+        given = np.asarray(values)
+        texts = given.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in given.flat)
+        if given.dtype.kind in "US" or texts:
+            raise TypeError("they are text")
         # Numbers beyond double precision become infinite, and are refused below.
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.asarray(values, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange, processes_option
+from dpaudit.cli.options import NumberRange, WholeRange, processes_option
 from dpaudit.cli.stopping import keeps_tasks
 from dpaudit.cli.writing import conclude
 from dpaudit.core.errors import ConfigError
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--trials",
-    type=click.IntRange(100, 100_000_000),
+    type=WholeRange(100, 100_000_000),
     help="Trials on each data set for every game.  [default: each game's own]",
 )
 @click.option("--confidence", type=NumberRange(0.5, 1, max_open=True), default=0.95)
 @click.option(
     "--seed",
-    type=click.IntRange(0, 2**64 - 1),
+    type=WholeRange(0, 2**64 - 1),
     help="Seed of a verification to repeat.  [default: drawn, and kept in the folder]",
 )
 @click.option(

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpaudit.cli.options import Number, WholeRange
 from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.numbers import plain_number
 
 if TYPE_CHECKING:
     from dpaudit.bounds.outcomes import Scores
@@ -60,13 +62,13 @@ each included by its own fair coin: sizes that fair coins do not give are refuse
     "--one-run", metavar="M,R,V", help="One run: numbers of canaries, guesses and right guesses."
 )
 @click.option("--method", help="Method of the bound, see below.  [default: the first that fits]")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="The δ of the claim.")
+@click.option("--delta", type=Number(), default=0.0, show_default=True, help="The δ of the claim.")
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the bound."
+    "--confidence", type=Number(), default=0.95, show_default=True, help="Confidence of the bound."
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=WholeRange(0),
     help="Seed of the random draws of a method, to repeat an audit.  [default: drawn, and printed]",
 )
 @click.option(
@@ -145,7 +147,7 @@ def _pick(method: str | None, known: tuple[str, ...]) -> str:
 
 def _numbers(option: str, text: str, form: str) -> list[int]:
     try:
-        found = [int(part) for part in text.split(",")]
+        found = [int(part) if plain_number(part) else 0 for part in text.split(",")]
     except ValueError:
         found = []
     if len(found) != len(form.split(",")):

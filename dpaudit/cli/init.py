@@ -60,6 +60,12 @@ _MANY = 200_000
     show_default=True,
     help="What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
 )
+@click.option(
+    "--scale",
+    metavar="LOW..HIGH",
+    help="The range of the ratings of --data, such as 1..10; rows with others, such as -1 for "
+    "'not rated', are left out. Guessed by default.",
+)
 def init(
     path: Path,
     recommender: str | None,
@@ -67,6 +73,7 @@ def init(
     columns: str | None,
     encoding: str | None,
     missing_ids: MissingIds,
+    scale: str | None,
 ) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
     from dpaudit.cli.stated import stated_by
@@ -74,13 +81,15 @@ def init(
 
     if path.exists():
         raise ConfigError(f"{path} already exists: name another file or remove it")
-    stated = stated_by(columns, encoding, missing_ids)
+    stated = stated_by(columns, encoding, missing_ids, scale)
     if data is not None:
         text, said = _of_file(data, recommender, stated)
     elif stated == Stated():
         text, said = _of_synthetic(recommender), ""
     else:
-        raise ConfigError("--columns, --encoding and --missing-ids describe a file: give --data")
+        raise ConfigError(
+            "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
+        )
     write_text(path, text)
     name = place(path)
     click.echo(f"{said}{name} is written; run it with: dpaudit run {quote(name)}")
@@ -204,7 +213,8 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
 
     repeats = sum(each.count for each in ratings.repairs if each.what.startswith("rows that rep"))
     said = {
-        "scale": "# as found; the range that the raters could use may be wider",
+        "scale": "# as found or stated; the range that the raters could use may be wider",
+        "outside_scale": "# leaves out and counts ratings outside the scale; 'error' refuses them",
         "on_duplicate": f'# repeated (user, item): {repeats}; "error" would refuse them',
     }
     lines = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange
+from dpaudit.cli.options import NumberRange, WholeRange
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
 
@@ -51,7 +51,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--rate",
     "rates",
-    type=NumberRange(0, 1, min_open=True, max_open=True),
+    type=NumberRange(1e-9, 1, max_open=True),
     multiple=True,
     help="A false-positive rate at which to measure the true-positive rate.  [default: 0.001, "
     "0.01]",
@@ -63,7 +63,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Confidence of each interval.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random halves.")
+@click.option("--seed", type=WholeRange(0), default=0, show_default=True, help="Random halves.")
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
 )

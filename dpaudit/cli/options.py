@@ -8,11 +8,35 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.types import FloatParamType
+
+from dpaudit.core.numbers import plain_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class NumberRange(click.FloatRange):
+class _Plain(click.ParamType[Any]):
+    """A number that is not written as Python alone reads it, such as `1_0`."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number, or fail."""
+        if isinstance(value, str):
+            try:
+                plain_number(value)
+            except ValueError:
+                self.fail(f"{value!r} is not a number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Number(_Plain, FloatParamType):
+    """A number."""
+
+
+class WholeRange(_Plain, click.IntRange):
+    """A range of integers."""
+
+
+class NumberRange(_Plain, click.FloatRange):
     """A range of numbers that NaN, which compares with nothing, does not pass."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:

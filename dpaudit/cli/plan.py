@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.cli.options import workers_option
+from dpaudit.cli.options import Number, WholeRange, workers_option
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="The claimed ε, without CONFIG.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="The claimed δ.")
+@click.option("--epsilon", type=Number(), help="The claimed ε, without CONFIG.")
+@click.option("--delta", type=Number(), default=0.0, show_default=True, help="The claimed δ.")
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the bounds."
+    "--confidence", type=Number(), default=0.95, show_default=True, help="Confidence of the bounds."
 )
 @click.option(
     "--trials",
-    type=click.IntRange(2),
+    type=WholeRange(2),
     default=20_000,
     show_default=True,
     help="Trials on both data sets together.",
@@ -45,9 +45,11 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
     show_default=True,
     help="The mechanism that is assumed.",
 )
-@click.option("--factor", type=float, help="Also print how many trials detect this multiple of ε.")
 @click.option(
-    "--minutes", type=float, help="With CONFIG: use as many trials as fit into this time."
+    "--factor", type=Number(), help="Also print how many trials detect this multiple of ε."
+)
+@click.option(
+    "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
 )
 @workers_option
 @click.pass_context

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpaudit.core.errors import DataError
-from dpaudit.core.files import read_text
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.files import check_readable
+from dpaudit.core.messages import show
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from dpaudit.bounds.outcomes import Scores
-
-# The most characters of a csv of scores: five million scores of 20 characters.
-_LARGEST = 10**8
 
 
 def read_scores(path: Path) -> Scores:
@@ -29,78 +29,131 @@ def read_scores(path: Path) -> Scores:
 
     from dpaudit.bounds import outcomes
 
-    try:
-        if path.suffix == ".npy":
-            found = _array(path)
-        else:
-            # Spreadsheets put a byte-order mark before the first row.
-            lines = read_text(path, _LARGEST).removeprefix("\ufeff").split("\n")
-            header = bool(lines) and not _is_number(lines[0])
-            if header and any(separator in lines[0] for separator in ",;\t"):
-                raise ValueError(f"its first row is {lines[0]!r}")
-            found = np.array([float(line) for line in lines[header:] if line.strip()])
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    except (ValueError, EOFError) as error:
-        problem = str(error).partition(". ")[0]
-        raise DataError(
-            f"{path} must have one number per row ({problem}): give a csv with one column, or npy"
-        ) from error
-    return outcomes.scores(found, str(path))
+    if path.suffix == ".npy":
+        return outcomes.scores(_array(path), str(path))
+    rows = list(_rows(path, "\n"))
+    # A blank row between others is a missing score.
+    filled = [place for place, (_, row) in enumerate(rows) if row[0]]
+    rows = rows[filled[0] : filled[-1] + 1] if filled else []
+    if rows and _is_name(rows[0][1][0]):
+        rows = rows[1:]
+    if not rows:
+        raise DataError(f"{path} is empty: give one score per row")
+    return np.array([_score(path, line, row[0]) for line, row in rows], np.float64)
+
+
+def _score(path: Path, line: int, text: str) -> float:
+    """Return the score in a line.
+
+    Raises:
+        DataError: it is not a finite number.
+    """
+    from dpaudit.data.readers.cells import number
+
+    value = number(text)
+    if math.isfinite(value):
+        return value
+    fault = "is not a number"
+    remedy = "give a csv with one column, with decimal points, or npy"
+    if not math.isnan(value) or text.lower() == "nan":
+        fault = "is not a finite number"
+        remedy = "give every trial a finite score, e.g. the score of no evidence where it failed"
+    raise DataError(f"{path}, line {line}: the score {show(text)} {fault}: {remedy}")
 
 
 def read_features(path: Path) -> NDArray[Any]:
     """Read a table of numbers from a npy file, or a csv file.
 
-    The first row of a csv file is a header unless all of its fields are numbers.
+    The first row of a csv file is a header if one of its fields is a word.
 
     Raises:
         DataError: the file cannot be read, or holds something else.
     """
     import numpy as np
-    import pandas as pd
+
+    from dpaudit.data.readers.cells import number
+
+    if path.suffix == ".npy":
+        found = np.array(_array(path), np.float64)
+        return found if found.ndim == 2 else found.reshape(len(found), -1)
+    rows = [(line, row) for line, row in _rows(path, ",") if any(row)]
+    if not rows:
+        raise DataError(f"{path} is empty: give one row of features per score")
+    width, body = len(rows[0][1]), rows[any(map(_is_name, rows[0][1])) :]
+    for line, row in body:
+        wrong = [k for k, cell in enumerate(row) if math.isnan(number(cell))]
+        if len(row) != width:
+            raise DataError(
+                f"{path}, line {line}: the line does not have the {width} fields of the first one: "
+                "complete or remove it"
+            )
+        if wrong:
+            raise DataError(
+                f"{path}, line {line}, column {wrong[0]} (counted from 0): {show(row[wrong[0]])} "
+                "is not a number: give a table of numbers as csv, whose first row may name the "
+                "columns, or npy"
+            )
+    return np.array([[*map(number, row)] for _, row in body], np.float64).reshape(-1, width)
+
+
+def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line of a text, without blanks and quotes.
+
+    Raises:
+        DataError: the file cannot be read, or is neither UTF-8 nor marked as UTF-16 or UTF-32.
+    """
+    from dpaudit.data.readers.pieces import not_utf8, pieces
 
     try:
-        if path.suffix == ".npy":
-            found = np.array(_array(path), np.float64)
-        else:
-            text = read_text(path, _LARGEST).removeprefix("\ufeff")
-            first = text.partition("\n")[0].split(",")
-            header = None if all(map(_is_number, first)) else 0
-            found = pd.read_csv(io.StringIO(text), header=header).to_numpy(np.float64)
+        check_readable(path)
+        data = b"".join(pieces(path))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    except (ValueError, EOFError) as error:
-        raise DataError(
-            f"{path} must be a table of numbers ({str(error).partition('. ')[0]}): give a csv, "
-            "whose first row may name the columns, or npy"
-        ) from error
-    return found if found.ndim == 2 else found.reshape(len(found), -1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise not_utf8(path, line, data[error.start], option=False) from None
+    if "\0" in text:
+        raise DataError(f"{path} holds NUL bytes: save it as text in UTF-8")
+    for line, row in enumerate(io.StringIO(text, newline=None), 1):
+        yield line, [cell.strip().strip('"') for cell in row.rstrip("\n").split(separator)]
+
+
+def _is_name(text: str) -> bool:
+    """Whether a field of a first row is the name of a column, and no number that went wrong."""
+    from dpaudit.data.readers.missing import is_missing
+
+    name = text.removeprefix("#").strip()
+    if any(separator in name for separator in ",;\t"):
+        return False
+    return name[:1].isalpha() and not is_missing(name) and not is_missing(text)
 
 
 def _array(path: Path) -> NDArray[Any]:
     """Return the array of a npy file.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not a npy file, or is damaged.
+        DataError: the file cannot be read, or is no npy file of numbers, or is damaged.
     """
     import warnings
 
     import numpy as np
 
     try:
-        if not path.is_file():  # opening a pipe may block
-            raise ValueError("it is not a regular file")
+        check_readable(path)
         with warnings.catch_warnings(action="ignore"):
             # Mapped, so that a false size in the header cannot allocate memory.
             found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError):
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    except ConfigError:
         raise
     except Exception as error:  # a damaged header can fail anywhere inside the parser
-        raise ValueError(type(error).__name__) from error
+        problem = str(error).partition(". ")[0] or type(error).__name__
+        raise DataError(f"{path} is no npy file of numbers ({problem}): save it again") from error
     if found.dtype.kind not in "biuf":
-        raise ValueError(f"the array's type is {found.dtype}")
+        raise DataError(f"{path} holds an array of type {found.dtype}: save one of real numbers")
     return found
 
 
@@ -120,11 +173,3 @@ def mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[n
     rng = generator((seed, len(absent), *digest))
     order = rng.permutation(len(absent) + len(present))
     return np.concatenate((absent, present))[order], order >= len(absent)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +10,19 @@ from pathlib import Path
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import show
+from dpaudit.data.readers.cells import number
 from dpaudit.data.sniff import Sniffed, Stated, sniff
 from dpaudit.data.sniff_names import UnknownColumnsError
+from dpaudit.data.sniff_ratings import UnknownScaleError
 from dpaudit.data.source import MissingIds
 from dpaudit.data.source_parts import Columns, Encoding
 
 
-def stated_by(columns: str | None, encoding: str | None, missing_ids: MissingIds) -> Stated:
+def stated_by(
+    columns: str | None, encoding: str | None, missing_ids: MissingIds, scale: str | None
+) -> Stated:
     """Return what options state.
 
     Raises:
@@ -30,24 +35,42 @@ def stated_by(columns: str | None, encoding: str | None, missing_ids: MissingIds
             raise ConfigError(
                 f"--encoding {show(encoding)} is no encoding of text: give one such as cp1252"
             ) from None
-    return Stated(None if columns is None else _columns(columns), encoding, missing_ids)
+    return Stated(
+        None if columns is None else _columns(columns),
+        encoding,
+        missing_ids,
+        None if scale is None else _extent(scale),
+    )
 
 
 def sniffed(path: Path, stated: Stated) -> Sniffed:
-    """Return what is guessed of a file; ask on a terminal for columns that cannot be guessed.
+    """Return what is guessed of a file; ask on a terminal for what cannot be guessed.
 
     Raises:
-        ConfigError: the answer names no columns.
+        ConfigError: an answer has a wrong value.
         DataError: as `sniff`.
     """
     try:
         return sniff(path, stated)
     except UnknownColumnsError as error:
-        if not _asks():
-            raise
-        click.echo(f"{error}.")
-        answer = click.prompt("Columns", default=error.guess)
-        return sniff(path, replace(stated, columns=_columns(answer)))
+        columns = _columns(_answer("Columns", error, error.guess))
+        return sniffed(path, replace(stated, columns=columns))
+    except UnknownScaleError as error:
+        extent = _extent(_answer("Range of the ratings", error, error.guess))
+        return sniffed(path, replace(stated, extent=extent))
+
+
+def _answer(question: str, error: DataError, guess: str) -> str:
+    """Ask what decides between several ways to read a file.
+
+    Raises:
+        DataError: nobody can answer.
+    """
+    if not _asks():
+        raise error
+    click.echo(f"{error}.")
+    answer: str = click.prompt(question, default=guess)
+    return answer
 
 
 def _asks() -> bool:
@@ -65,10 +88,27 @@ def _columns(text: str) -> Columns:
     stated = {what.strip(): column.strip() for what, _, column in parts}
     try:
         return Columns.model_validate(
-            {what: int(column) if column.isdecimal() else column for what, column in stated.items()}
+            {
+                what: int(column) if column.isascii() and column.isdecimal() else column
+                for what, column in stated.items()
+            }
         )
     except ValidationError:
         raise ConfigError(
             f"--columns {show(text)} does not name a user and another item: write such as "
             "user=0,item=4 or user=userId,item=movieId,rating=stars"
         ) from None
+
+
+def _extent(text: str) -> tuple[float, float]:
+    """Return a stated range, such as `1..10`.
+
+    Raises:
+        ConfigError: the text is something else.
+    """
+    low, high = (number(part) for part in text.partition("..")[::2])
+    if not -math.inf < low < high < math.inf:
+        raise ConfigError(
+            f"--scale {show(text)} is not the lowest and the highest rating: write such as 1..10"
+        )
+    return low, high

@@ -225,7 +225,7 @@ class Membership(_Table):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     observed_users: Annotated[int, Field(ge=1, le=100_000)] = 100
     rates: Annotated[
-        list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1, max_length=20)
+        list[Annotated[float, Field(ge=1e-9, lt=1)]], Field(min_length=1, max_length=20)
     ] = [0.001, 0.01]
     delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
 

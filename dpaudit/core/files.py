@@ -20,13 +20,24 @@ def read_text(path: Path, most: int) -> str:
             the shell makes of a command (`/dev/fd`) are read.
         OSError, UnicodeDecodeError: it cannot be read as UTF-8 text.
     """
-    if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
-        raise ConfigError(f"{path} is a folder, a pipe or a device: give a file")
+    check_readable(path)
     with path.open(encoding="utf-8") as file:
         text = file.read(most + 1)
     if len(text) > most:
         raise ConfigError(f"{path} has more than {most} characters: give a smaller file")
     return text
+
+
+def check_readable(path: Path) -> None:
+    """Refuse what could block.
+
+    Raises:
+        ConfigError: it is a folder, a pipe or a device; pipes that the shell makes of a command
+            (`/dev/fd`) are read.
+        OSError: there is no such file.
+    """
+    if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
+        raise ConfigError(f"{path} is a folder, a pipe or a device: give a file")
 
 
 def nested(value: Any, depth: int) -> bool:

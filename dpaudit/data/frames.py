@@ -9,14 +9,26 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError, foreign
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import Coded, Table, factorize, ids, missing, number
+from dpaudit.data.readers.cells import Coded, Codes, Fault, Table, factorize, ids, missing, number
+from dpaudit.data.readers.rows import LARGEST, Values
+from dpaudit.data.readers.scales import occurring
 from dpaudit.data.sniff import columns_of
+from dpaudit.data.sniff_names import UnknownColumnsError
+from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
 
+# What a program does where the columns, or the range of the ratings, are not clear.
+RENAMED = "give a data frame with the columns user_id, item_id and perhaps rating"
+UNMARKED = (
+    "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with their "
+    "scale"
+)
 _NAME = "the data frame"
 
 
-def frame_table(given: object) -> Table | None:
+def frame_table(given: object) -> tuple[Table, str] | None:
     """Return the columns of users, items and ratings of a data frame; None if it is none.
+
+    The second value is what the ratings are by their name: `rating`, `value` or `count`.
 
     Frames are those that narwhals reads, such as of pandas, polars (lazy ones are collected) and
     Arrow, and objects with the Arrow C stream interface.
@@ -27,7 +39,9 @@ def frame_table(given: object) -> Table | None:
     import narwhals as nw
 
     with foreign(_unreadable):
-        frame: Any = nw.from_native(given, pass_through=True)
+        frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.Series):
+            raise DataError(f"interactions are one column ({type(given).__name__}): {RENAMED}")
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             if not hasattr(given, "__arrow_c_stream__"):
                 return None
@@ -35,17 +49,28 @@ def frame_table(given: object) -> Table | None:
         names = frame.collect_schema().names()
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
-        columns = columns_of(_NAME, [str(name) for name in names])
+        try:
+            columns, kind = columns_of(_NAME, [str(name) for name in names])
+        except UnknownColumnsError as error:
+            raise DataError(f"{error.fault}: {RENAMED}") from error
         chosen = frame.select(*columns.values()).lazy().collect()
         cells = {what: _coded(chosen[name]) for what, name in columns.items()}
-    return Table(_NAME, columns, "row", lambda row: row + 1, cells)
+    table = Table(_NAME, columns, "row", lambda row: row + 1, cells)
+    return table, kind
 
 
-def numbered(table: Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], tuple[int, int]]:
+def numbered(
+    table: Table, kind: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], tuple[int, int]]:
     """Return the user, the item and the rating of each row `(n,)`, and how many of both there are.
 
+    Args:
+        table: the columns.
+        kind: what the ratings are by their name; a count makes its row an interaction.
+
     Raises:
-        DataError: a row lacks its user, item or rating; names the first one.
+        DataError: a row lacks its user, item or rating, or is no interaction; names the first one.
+            Or some ratings may mark "not rated".
     """
     users, user_ids = ids(table, "user")
     items, item_ids = ids(table, "item")
@@ -53,31 +78,69 @@ def numbered(table: Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], tu
     values = np.ones(len(users))
     if "rating" in table.cells:
         codes, distinct = factorize(table, "rating")
-        values = np.array([*map(number, distinct), np.nan])[codes]
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            row = int(wrong[0])
-            shown = f" {show(distinct[codes[row]])}" if codes[row] >= 0 else ""
-            said = f"the rating{shown} is not a finite number: correct it or leave its row out"
-            faults.append((row, "rating", said))
+        numbers = np.array([*map(number, distinct), np.nan])
+        faults += _faults(numbers[codes], codes, distinct, kind)
+        values = np.ones(len(users)) if kind == "count" else numbers[codes]
     if faults:
         table.refuse(faults)
+    if "rating" in table.cells:
+        try:
+            check_marks(f"{_NAME}, {table.label('rating')}", *occurring(numbers[:-1], codes), kind)
+        except UnknownScaleError as error:
+            raise DataError(f"{error.fault}: {UNMARKED}") from error
     return users, items, values, (len(user_ids), len(item_ids))
+
+
+def _faults(values: Values, codes: Codes, distinct: list[Any], kind: str) -> list[Fault]:
+    """Return the fault of the first rating that is no number, too large, or no interaction."""
+    usable = np.abs(values) <= LARGEST
+    wrong = ~usable
+    # As in a file: likes are 1 and dislikes 0 or −1, and nothing up to 0 is a count.
+    likes = len(np.unique(values[usable])) == 2 and values[usable].max() > 0
+    if kind == "count" or likes:
+        wrong |= values <= 0
+    if not wrong.any():
+        return []
+    row, more = int(np.argmax(wrong)), int(wrong.sum()) - 1
+    shown = f" {show(distinct[codes[row]])}" if codes[row] >= 0 else ""
+    large = "is beyond single precision" if np.isfinite(values[row]) else "is not a finite number"
+    fault = "is no interaction" if usable[row] else large
+    others = f", as in {more:,} more row{'s' * (more > 1)}" if more else ""
+    remedy = "leave such rows out" if usable[row] else "correct it or leave its row out"
+    name = "count" if kind == "count" else "rating"
+    return [(row, "rating", f"the {name}{shown} {fault}{others}: {remedy}")]
 
 
 def _coded(series: Any) -> Coded:
     import narwhals as nw
     import pandas as pd
 
+    if isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
+        raise _nested(series.name, "lists or records")
+
     wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
     try:
         codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
     except TypeError as error:  # unhashable
-        raise DataError(
-            f"{_NAME}, column {show(series.name)}: the column holds lists or records: give a "
-            "column of plain values"
-        ) from error
-    return Coded(codes.astype(np.int32), np.asarray(distinct).tolist())
+        raise _nested(series.name, "lists or records") from error
+    values = np.asarray(distinct).tolist()
+    if any(isinstance(value, tuple | frozenset) for value in values):
+        raise _nested(series.name, "lists or records")
+    if any(map(_nameless, values)):
+        raise _nested(series.name, "objects without a name")
+    return Coded(codes.astype(np.int32), values)
+
+
+def _nameless(value: object) -> bool:
+    """Whether a Python object has no text of its own, only that of its address."""
+    kind = type(value)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+
+
+def _nested(name: str, values: str) -> DataError:
+    return DataError(
+        f"{_NAME}, column {show(name)}: the column holds {values}: give a column of plain values"
+    )
 
 
 def _unreadable(said: str) -> DataError:

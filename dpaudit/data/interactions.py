@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
-from dpaudit.core.errors import DataError
-from dpaudit.data.frames import frame_table, numbered
+from dpaudit.core.errors import DataError, foreign
+from dpaudit.data.frames import RENAMED, UNMARKED, frame_table, numbered
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
+from dpaudit.data.readers.rows import LARGEST
 from dpaudit.data.sniff import source_of
+from dpaudit.data.sniff_names import UnknownColumnsError
+from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
+
+_MATRIX = "the sparse matrix"
 
 
 def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> csr_array:
@@ -55,38 +60,91 @@ def given_ratings(interactions: Any) -> Ratings:
         DataError: it is none of these or empty, or its columns or values cannot be used.
     """
     if isinstance(interactions, str | Path):
-        return load(source_of(Path(interactions)))
+        return _of_file(Path(interactions))
     if isinstance(interactions, Ratings):
         ratings, name = interactions, "the data set"
     elif issparse(interactions):
-        ratings, name = _of_matrix(coo_array(interactions)), "the sparse matrix"
+        ratings, name = _of_matrix(interactions), _MATRIX
     else:
-        table = frame_table(interactions)
-        if table is None:
+        frame = frame_table(interactions)
+        if frame is None:
             raise DataError(
                 f"interactions are {type(interactions).__name__}: give a sparse matrix of users "
                 "and items, a data frame, or the path of a file"
             )
-        ratings, name = _valued(*numbered(table)), table.path
+        ratings, name = _valued(*numbered(*frame)), frame[0].path
     if not len(ratings):
         raise DataError(f"{name} holds no ratings: give some")
     return ratings
 
 
-def _of_matrix(entries: coo_array) -> Ratings:
-    if entries.ndim != 2:
+def _of_file(path: Path) -> Ratings:
+    """Return the ratings in a file; errors name what a program can do.
+
+    Raises:
+        DataError: the file cannot be read, or what it holds is not clear.
+    """
+    try:
+        return load(source_of(path))
+    except UnknownColumnsError as error:
+        raise DataError(f"{error.fault}: {RENAMED}") from error
+    except UnknownScaleError as error:
+        raise DataError(f"{error.fault}: {UNMARKED}") from error
+
+
+def _of_matrix(matrix: Any) -> Ratings:
+    if matrix.ndim != 2:
         raise DataError(
-            f"the sparse matrix has {entries.ndim} dimension{'s' * (entries.ndim > 1)}: give users "
-            "× items"
+            f"{_MATRIX} has {matrix.ndim} dimension{'s' * (matrix.ndim > 1)}: give users × items"
         )
+    if matrix.dtype.kind == "c":
+        raise DataError(f"{_MATRIX} holds complex numbers: give ratings")
+    if matrix.format in {"csr", "csc", "bsr"}:
+        with foreign(_damaged):
+            # Wrong indices or starts make scipy read other memory, or crash.
+            matrix.check_format(full_check=True)
+    with foreign(_damaged):
+        entries = coo_array(matrix)
     users, items = entries.coords
-    return _valued(users, items, entries.data, entries.shape)
+    values = np.asarray(entries.data, np.float64)
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if len(wrong):
+        at = f"{_MATRIX}, row {users[wrong[0]]}, column {items[wrong[0]]}"
+        raise DataError(
+            f"{at}: the rating {values[wrong[0]]:g} is not a finite number within single "
+            "precision: correct it or leave it out"
+        )
+    _check_values(values)
+    return _valued(users, items, values, entries.shape)
 
 
-def _valued(users: Any, items: Any, values: Any, shape: tuple[int, ...]) -> Ratings:
-    numbers = np.asarray(values, np.float64)
-    if not np.isfinite(numbers).all():
-        raise DataError("a rating is NaN or infinite: leave its row out")
+def _check_values(values: NDArray[np.float64]) -> None:
+    """Refuse stored zeros that are likely no ratings, and values that may mark "not rated".
+
+    Raises:
+        DataError: there are some.
+    """
+    zeros = int((values == 0).sum())
+    if zeros and values.min() >= 0:
+        raise DataError(
+            f"{_MATRIX} stores {zeros:,} zero{'s' * (zeros > 1)} of {len(values):,} entries, which "
+            "are no interactions: call its method eliminate_zeros(), or if they are ratings, give "
+            "dpaudit.data.Ratings.build(…) with the scale"
+        )
+    levels, rows = np.unique(values, return_counts=True)
+    # Without a value below 0 these may be counts, the largest of which is often far from the rest.
+    if len(levels) and levels[0] < 0:
+        try:
+            check_marks(_MATRIX, levels, rows, "rating")
+        except UnknownScaleError as error:
+            raise DataError(f"{error.fault}: {UNMARKED}") from error
+
+
+def _damaged(said: str) -> DataError:
+    return DataError(f"{_MATRIX} is damaged ({said}): make it again from its entries")
+
+
+def _valued(users: Any, items: Any, numbers: Any, shape: tuple[int, ...]) -> Ratings:
     low, high = (numbers.min(), numbers.max()) if len(numbers) else (1.0, 1.0)
     if low == high:
         low = high = 1.0

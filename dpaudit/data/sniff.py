@@ -27,7 +27,20 @@ _WORDS = {"\t": "tab", " ": "space", "blanks": "blanks"}
 _RECORDS = 500
 # Without a header, more columns than this are a matrix.
 _MOST = 12
+# What a file begins with, and what to do with it; those of the first table hold NUL bytes too.
 _BINARY = {
+    b"ARROW1": "is a Feather (Arrow) file: save it as Parquet",
+    b"FEA1": "is a Feather file: save it as Parquet",
+    b"ORC": "is an ORC file: save it as Parquet",
+    b"Obj\x01": "is an Avro file: save it as Parquet",
+    b"\x93NUMPY": "is a npy file: save it as csv, with a column each for users and items",
+    b"\x80": "is a pickle, which can run code and is not read: save its table as csv or Parquet",
+    b"\x89HDF": "is an HDF5 file: save its table as csv or Parquet",
+    b"MATLAB": "is a MATLAB file: write [data] with format = 'matlab' and the positions of columns",
+    b"SQLite format 3": "is a database of SQLite: export its table as csv",
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet: save it as csv",
+}
+_OTHER = {
     b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save it as csv",
     b"BZh": "is packed by bzip2: unpack it",
     b"\xfd7zXZ": "is packed by xz: unpack it",
@@ -46,11 +59,13 @@ class Stated:
         columns: the columns.
         encoding: the encoding of its text.
         missing_ids: what to do with a row without a user or an item, as in `DataSource`.
+        extent: the lowest and the highest rating; rows with others are left out.
     """
 
     columns: Columns | None = None
     encoding: str | None = None
     missing_ids: MissingIds = "error"
+    extent: tuple[float, float] | None = None
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -84,6 +99,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
 
     Raises:
         UnknownColumnsError: several columns could be the user or the item, or none is known to be.
+        UnknownScaleError: some values may be no ratings.
         DataError: the file cannot be read, or a rating is missing.
     """
     stated = stated or Stated()
@@ -97,7 +113,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
         raise unreadable(path, error) from error
     if head.startswith(b"PAR1"):
         return _parquet(path, stated)
-    for start, said in _BINARY.items():
+    for start, said in (_OTHER | _BINARY if b"\0" in head else _OTHER).items():
         if head.lstrip().startswith(start):
             raise DataError(f"{place(path)} {said}")
     if b"\0" in head:
@@ -120,16 +136,23 @@ def source_of(path: Path) -> DataSource:
     return sniff(path).source
 
 
-def columns_of(where: str, names: Sequence[str]) -> dict[str, Column]:
-    """Return which of the named columns hold the user, the item and perhaps the rating.
+def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str]:
+    """Return which of the named columns hold the user, the item and perhaps ratings or counts.
+
+    The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
 
     Raises:
         UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
     found = meanings_of(where, names)
     columns = {"user": found["user"], "item": found["item"]}
-    rating = found.get("rating", found.get("value"))
-    return columns if rating is None else {**columns, "rating": rating}
+    kind = _kind(found)
+    return (columns | {"rating": found[kind]}, kind) if kind else (columns, "")
+
+
+def _kind(columns: Mapping[str, Column]) -> str:
+    """Return the meaning of the column of ratings or counts; empty if there is none."""
+    return next((what for what in ("rating", "value", "count") if what in columns), "")
 
 
 def _parquet(path: Path, stated: Stated) -> Sniffed:
@@ -203,11 +226,16 @@ def _found(
         meanings = meanings_of(place(path), [str(name) for name in names])
     layout = {**layout, "path": str(path), **stated.keys}
     columns = {what: meanings[what] for what in ("user", "item")}
-    kind = next((what for what in ("rating", "value", "count") if what in meanings), None)
+    kind = _kind(meanings)
     rated = Meaning()
-    if kind is not None:
+    if kind:
         bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
-        rated = meaning_of(path, bare, kind)
+        rated = meaning_of(path, bare, kind, stated.extent)
+    elif stated.extent is not None:
+        raise DataError(
+            f"{place(path)}: no column is known to hold the ratings that --scale states: name it, "
+            f"such as --columns user={meanings['user']},item={meanings['item']},rating=NAME"
+        )
     if rated.column is not None:
         columns["rating"] = rated.column
     said = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]

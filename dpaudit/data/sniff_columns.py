@@ -24,6 +24,7 @@ _DATE = re.compile(
 _FROM, _TO, _UNITS = 631_152_000, 2_208_988_800, (1, 10**3, 10**6, 10**9)
 # Seconds in a file of longer ago or of made-up data.
 _SECONDS = re.compile(r"\d{9,10}(\.\d+)?")
+_GOODS = re.compile(r"B0[0-9A-Z]{8}|[0-9]{9}[0-9X]")
 # Ratings have at most so many values, and each of them is in so many rows.
 _FEW, _OFTEN = 21, 8
 # The largest rating of usual scales, and the values of one from 0 to 100.
@@ -81,6 +82,13 @@ class _Cells:
         return not self.numeric or (whole and len(self.distinct) > _HUNDRED)
 
     @property
+    def goods(self) -> bool:
+        """Whether it holds Amazon's numbers of goods, which newer editions put before the user."""
+        return any(cell.startswith("B0") for cell in self.filled) and all(
+            map(_GOODS.fullmatch, self.filled)
+        )
+
+    @property
     def single(self) -> bool:
         """Whether each value is in one row alone, so that it numbers the rows."""
         return len(self.filled) >= _ENOUGH and len(self.distinct) == len(self.filled)
@@ -131,6 +139,8 @@ def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]
 
 def _ordered(columns: Sequence[_Cells], *, timed: bool) -> dict[str, _Cells]:
     """Return two or three columns by their meaning; nothing if another order is as likely."""
+    if len(columns) > 1 and columns[0].goods and not columns[1].goods:
+        columns = [columns[1], columns[0], *columns[2:]]
     if len(columns) == 2:
         user, item = columns
         rated = timed and item.few

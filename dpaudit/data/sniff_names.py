@@ -77,10 +77,12 @@ class UnknownColumnsError(DataError):
     """No columns, or several, may hold the users or the items.
 
     Attributes:
+        fault: what is not clear.
         guess: how the columns are stated, filled with the likeliest, as in `user=0,item=4`.
     """
 
     def __init__(self, fault: str, remedy: str, columns: Mapping[str, Column]) -> None:
+        self.fault = fault
         self.guess = ",".join(f"{what}={column}" for what, column in columns.items())
         keys = ", ".join(
             f"{what} = {column if isinstance(column, int) else show(column)}"

@@ -9,15 +9,32 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers.cells import Table, factorize, identifier, number
 from dpaudit.data.readers.load import read_table
-from dpaudit.data.readers.scales import usual_scale
+from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
-# A column of an unknown name with more values than this holds counts or weights.
-_MOST_VALUES = 21
+
+class UnknownScaleError(DataError):
+    """Some values of a column of ratings may be no ratings.
+
+    Attributes:
+        fault: what is not clear.
+        guess: the likely range of the ratings, as in `1..10`.
+    """
+
+    def __init__(self, label: str, likely: NDArray[np.float64], marks: str, whole: str) -> None:
+        low, high = f"{likely[0]:.10g}", f"{likely[-1]:.10g}"
+        self.guess = f"{low}..{high}"
+        self.fault = f'{label}: {marks} may mark "not rated" beside the ratings {low} to {high}'
+        super().__init__(
+            f"{self.fault}: state the range of the ratings by dpaudit init --scale, {self.guess} "
+            f"to leave such rows out or {whole} if they are ratings, or by scale and outside_scale "
+            "of [data]"
+        )
 
 
 @dataclass(frozen=True)
@@ -35,16 +52,20 @@ class Meaning:
     said: str = "No column holds ratings, so every row is an interaction."
 
 
-def meaning_of(path: Path, source: DataSource, kind: str) -> Meaning:
+def meaning_of(
+    path: Path, source: DataSource, kind: str, extent: tuple[float, float] | None
+) -> Meaning:
     """Read a column of ratings and guess what it means.
 
     Args:
         path: the file.
         source: its layout, with the column of the ratings.
         kind: `rating` or `count` if its name says so, else `value`.
+        extent: the lowest and the highest rating; None if they are not stated.
 
     Raises:
-        DataError: a rating is missing or no number, while others are.
+        UnknownScaleError: some values may mark "not rated".
+        DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
     table = read_table(path, source)
     column = table.columns["rating"]
@@ -60,33 +81,91 @@ def meaning_of(path: Path, source: DataSource, kind: str) -> Meaning:
         return Meaning(said=f"{label} holds no numbers, so every row is an interaction.")
     if not finite[codes].all():
         _refuse(table, distinct, ~finite[codes], codes)
-    return _meaning(np.unique(numbers[finite]), column, kind, label)
+    values, rows = occurring(numbers[:-1], codes)
+    if extent is not None:
+        return _stated(f"{table.path}, {table.label('rating')}", values, column, extent)
+    check_marks(f"{table.path}, {table.label('rating')}", values, rows, kind)
+    return _meaning(values, column, kind, label)
+
+
+def check_marks(
+    label: str, values: NDArray[np.float64], rows: NDArray[np.int64], kind: str
+) -> None:
+    """Refuse ratings beside values that may mark "not rated".
+
+    Args:
+        label: the column, for messages.
+        values: its distinct values, sorted `(n,)`.
+        rows: the number of rows that have each `(n,)`.
+        kind: `rating` or `count` if its name says so, else `value`.
+
+    Raises:
+        UnknownScaleError: there are such values.
+    """
+    if kind != "rating" and (len(values) < 3 or _scale(values, kind) is None):
+        return
+    likely = likely_ratings(values, rows)
+    if len(likely) < len(values) and usual_scale(likely) is not None:
+        marked = [
+            f"{value:.10g} (in {count:,} row{'s' * (count > 1)})"
+            for value, count in zip(values, rows.tolist(), strict=True)
+            if value not in likely
+        ]
+        whole = f"{values[0]:.10g}..{values[-1]:.10g}"
+        raise UnknownScaleError(label, likely, " and ".join(marked), whole)
+
+
+def _stated(
+    label: str, values: NDArray[np.float64], column: Column, extent: tuple[float, float]
+) -> Meaning:
+    """Return the scale of a stated range.
+
+    Raises:
+        DataError: no rating is in the range, or the range has no usual steps.
+    """
+    low, high = extent
+    inside = values[(values >= low) & (values <= high)]
+    scale = usual_scale(np.unique([low, *inside, high]))
+    if not len(inside) or scale is None:
+        fault = "has no usual steps" if len(inside) else "holds none of them"
+        raise DataError(
+            f"{label}: the values are {values[0]:.10g} to {values[-1]:.10g}, and the stated range "
+            f"{low:.10g}..{high:.10g} {fault}: correct --scale"
+        )
+    keys: dict[str, Any] = {"scale": scale.model_dump(exclude_unset=True)}
+    said = f"The ratings are {low:.10g} to {high:.10g}, as stated"
+    if len(inside) == len(values):
+        return Meaning(column, keys, f"{said}.")
+    said = f"{said}; rows with another value are left out."
+    return Meaning(column, keys | {"outside_scale": "drop"}, said)
 
 
 def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str) -> Meaning:
     low, high = float(values[0]), float(values[-1])
     every = "so every row is an interaction"
     if len(values) == 1:
-        return Meaning(said=f"{label} holds {low:g} alone, {every}.")
+        return Meaning(said=f"{label} holds {low:.10g} alone, {every}.")
     if kind == "count" and low > 0:
         return Meaning(said=f"{label} holds counts or weights, {every}.")
     if len(values) == 2 and low > 0:
-        return Meaning(said=f"{label} holds {low:g} and {high:g} alone, {every}.")
+        return Meaning(said=f"{label} holds {low:.10g} and {high:.10g} alone, {every}.")
     scale = _scale(values, kind) if len(values) > 2 else None
     if scale is not None:
-        steps = f", rounded to steps of {scale.step:g}" if scale.round else f" by {scale.step:g}"
-        said = f"The ratings are {low:g} to {high:g}{steps}."
+        steps = (
+            f", rounded to steps of {scale.step:.10g}" if scale.round else f" by {scale.step:.10g}"
+        )
+        said = f"The ratings are {low:.10g} to {high:.10g}{steps}."
         return Meaning(column, {"scale": scale.model_dump(exclude_unset=True)}, said)
     if high > 0 and (len(values) == 2 or low < 0 or kind == "count"):
         least = float(values[values > 0][0])
-        between = f"and {high:g}: a row with {high:g}"
+        between = f"and {high:.10g}: a row with {high:.10g}"
         if len(values) > 2:
-            between = f"to {high:g}: a row with {least:g} or more"
-        said = f"{label} holds {low:g} {between} is an interaction."
+            between = f"to {high:.10g}: a row with {least:.10g} or more"
+        said = f"{label} holds {low:.10g} {between} is an interaction."
         return Meaning(column, {"binarize": least}, said)
     return Meaning(
-        said=f"{label} holds {len(values)} values from {low:g} to {high:g}, which are taken as "
-        f"counts or weights, {every}."
+        said=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken "
+        f"as counts or weights, {every}."
     )
 
 
@@ -94,7 +173,7 @@ def _scale(values: NDArray[np.float64], kind: str) -> RatingScale | None:
     """Return the scale of three values or more; None if they are counts or weights."""
     low, high = values[0], values[-1]
     # A scale from 0 to 100 has many values, and counts are not below 0.
-    known = len(values) <= _MOST_VALUES or (low >= 0 and high == 100) or low < 0
+    known = len(values) <= MOST_VALUES or (low >= 0 and high == 100) or low < 0
     scale = usual_scale(values) if kind == "rating" or (kind == "value" and known) else None
     return None if scale and scale.round and kind != "rating" and low >= 0 else scale
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +23,8 @@ _SPACES = (" ", BLANKS)
 # The share of lines that a separator splits alike, and the most lines that it is judged by.
 _ALIKE, _LINES = 0.9, 500
 _COMMENTS = ("#", "%", "//")
+# The line by which Excel learns the separator.
+_SEPARATOR = re.compile(r'\s*"?sep=[^\n]{1,2}?"?\s*', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def divided(where: str, text: str, *, header: bool | None = None) -> Lines:
         last = "".join(islice(io.StringIO(text, newline=None), skip - 1, skip))
         names = next(_fields(last, delimiter))
         # A comment may be the header, or the first row, of which an id begins like a comment.
-        row = len(names) == width and last[0] == "#" and last[1:2].strip()
+        row = len(names) == width and last[:1] == "#" and last[1:2].strip()
         if row or (len(names) == width and {"user", "item"} <= known(names).keys()):
             skip, rows = skip - 1, [names, *rows]
     if header is None:
@@ -78,7 +81,7 @@ def _comments(text: str) -> int:
     """Return the number of lines up to the last comment above the rows; 0 if all are comments."""
     skip = 0
     for count, line in enumerate(io.StringIO(text, newline=None), 1):
-        if line.lstrip().startswith(_COMMENTS):
+        if line.lstrip().startswith(_COMMENTS) or (count == 1 and _SEPARATOR.fullmatch(line)):
             skip = count
         elif line.strip():
             return skip

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import RunError, said
 from dpaudit.core.messages import plain, quoted
+from dpaudit.core.numbers import plain_number
 from dpaudit.recommenders.base import required
 
 # What a column holds: indices of users or items, or numbers.
@@ -156,7 +157,7 @@ def _read_csv(path: Path, choose: _Choice) -> Table:
     fields = []
     for name, kind in kinds.items():
         columns[name] = array("q" if kind == "index" else "d")
-        converter = int if kind == "index" else _number
+        converter = _index if kind == "index" else _number
         fields.append((name, names.index(name), converter, columns[name]))
     for line, cells in rows:
         if len(cells) != len(names):
@@ -183,7 +184,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _number(text: str) -> float:
-    return float(text) if text.strip() else np.nan
+    return plain_number(text) if text.strip() else np.nan
+
+
+def _index(text: str) -> int:
+    plain_number(text)
+    return int(text)
 
 
 def _read_parquet(path: Path, choose: _Choice, most: int) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -27,7 +28,7 @@ from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.cli import main
-from dpaudit.cli.scores import mixed
+from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least
 
@@ -341,13 +342,21 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
         (b"", ["empty"]),
         (b"score\n", ["empty"]),
         (b"\n\n", ["empty"]),
-        (b"1\nnan\n2\n", ["[1] = nan", "finite"]),
-        (b"inf\n1\n", ["[0] = inf"]),
-        (b"score\n1\nabc\n", ["'abc'", "one column"]),
+        (b"1\nnan\n2\n", ["line 2: the score 'nan' is not a finite number"]),
+        (b"inf\n1\n", ["line 1: the score 'inf' is not a finite number"]),
+        (b"1\n1e400\n", ["line 2: the score '1e400' is not a finite number"]),
+        (b"1\n\n2\n", ["line 2: the score '' is not a number"]),
+        (b"score\n1\n2\nabc\n", ["line 4: the score 'abc' is not a number", "one column"]),
+        *(
+            (f"{text}\n1\n2\n".encode(), [f"line 1: the score {text!r} is not a"])
+            for text in ("NA", "NaN", "null", "-", "1.2.3", "0,5", "1_0", "0x10", "٣", "−1", "#N/A")
+        ),
         (b"1,2\n3,4\n", ["'1,2'", "one column"]),
         (b"a;b\n3\n4\n", ["'a;b'", "one column"]),
         (b"score\n1,2\n", ["one column"]),
-        (b"\xff\xfe1\n", ["cannot be read"]),
+        (b"\xff\xfe1\n", ["line 1: the score"]),
+        (b"1\n\xe9\n", ["line 2: the byte 0xe9 is not UTF-8: save the file as UTF-8"]),
+        ("1\n2\n".encode("utf-16-le"), ["holds NUL bytes: save it as text in UTF-8"]),
     ],
 )
 def test_wrong_scores_are_one_sentence(
@@ -359,6 +368,23 @@ def test_wrong_scores_are_one_sentence(
     good.write_text("1\n2\n")
     refused(of_files((bad, good)), "bad.csv", *words)
     refused(of_files((good, bad)), "bad.csv", *words)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"score\n1\n2.5\n",
+        b'"score"\n"1"\n"2.5"\n',
+        b"# score\r\n1\r\n2.5",
+        b"\n\n 1\r2.5\r",
+        "1\n2.5\n".encode("utf-16"),
+        gzip.compress(b"1\n2.5\n", mtime=0),
+    ],
+)
+def test_scores_are_read_below_a_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_bytes(content)
+    assert read_scores(path).tolist() == [1, 2.5]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
 from dpaudit.cli.scores import read_features
+from dpaudit.core.errors import DataError
 
 
 @pytest.fixture
@@ -93,8 +94,33 @@ def test_wrong_input_is_one_sentence(files: Path) -> None:
     bad = str(files / "bad.csv")
     found = call(files, "--features-in", bad, "--features-out", bad)
     assert found.exit_code == 2
-    assert "bad.csv must be a table of numbers" in found.output
+    assert "bad.csv, line 2, column 1 (counted from 0): 'two' is not a number" in found.output
     assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("rate", ["1e-300", "5e-324", "0", "1", "1_0", "٣"])
+def test_rates_that_are_none_are_one_sentence(files: Path, rate: str) -> None:
+    found = call(files, "--rate", rate)
+    assert found.exit_code == 2
+    assert "Invalid value for '--rate'" in found.output
+    assert len(found.output) < 250
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("NA,1\n3,4\n", r"line 1, column 0 \(counted from 0\): 'NA' is not a number"),
+        ("1_0,1\n3,4\n", "line 1, column 0"),
+        ("x,y\n3,1_0\n", "line 2, column 1"),
+        ("x,y\n3,4,5\n", "line 2: the line does not have the 2 fields of the first one"),
+        ("", "is empty"),
+    ],
+)
+def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "features.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=words):
+        read_features(path)
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,49 @@ def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
     assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
 
 
+def test_values_that_may_mark_not_rated_need_a_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, config = tmp_path / "r.csv", tmp_path / "dpaudit.toml"
+    stars = [(user + item) % 10 + 1 if item % 9 else -1 for user, item in ROWS]
+    lines = [f"{user},{item},{star}" for (user, item), star in zip(ROWS, stars, strict=True)]
+    path.write_text("user_id,anime_id,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    unrated = stars.count(-1)
+    found = call("init", config, "--data", path)
+    assert found.exit_code == 2
+    mark = (
+        f'-1 (in {unrated} rows) may mark "not rated" beside the ratings 1 to 10: state the range'
+    )
+    assert mark in found.output
+    assert not config.exists()
+    found = call("init", config, "--data", path, "--scale", "1..10")
+    assert (
+        "The ratings are 1 to 10, as stated; rows with another value are left out." in found.output
+    )
+    assert f"Repairs: rows with a rating outside the scale: {unrated}." in found.output
+    assert load(config).data.outside_scale == "drop"
+    config.unlink()
+    call("init", config, "--data", path, "--scale", "-1..10")
+    assert load(config).data.outside_scale == "error"
+    config.unlink()
+    monkeypatch.setattr(stated, "_asks", lambda: True)
+    assert "1 to 10, as stated" in call("init", config, "--data", path, answer="\n").output
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--scale", "1-5"), "--scale '1-5' is not the lowest and the highest rating: write such"),
+        (("--scale", "5..1"), "--scale '5..1' is not the lowest and the highest rating"),
+        (("--scale", "1_0..20"), "--scale '1_0..20' is not the lowest and the highest rating"),
+        (
+            ("--columns", "user=0,item=2,rating=3", "--scale", "7..9"),
+            "the values are 1 to 5, and the stated range 7..9 holds none of them: correct --scale",
+        ),
+        (
+            ("--columns", "user=0,item=2", "--scale", "1..5"),
+            "the ratings that --scale states: name it, such as --columns user=0,item=2,rating",
+        ),
         (("--columns", "0,2"), "--columns '0,2' does not name a user and another item: write such"),
         (("--columns", "user=0,item=0"), "does not name a user and another item"),
         (("--columns", "user=0,item=2,raiting=3"), "does not name a user and another item"),

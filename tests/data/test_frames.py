@@ -58,6 +58,9 @@ def of(**columns: Any) -> pd.DataFrame:
     [
         ([1, "1", 1.0], 1),  # as a text file would hold them
         ([1.0, 2.0, 1.5], 3),
+        (["17850", "17850.0", 17850], 1),  # one file of integers, another with a missing value
+        (["1", "1.0", "1.1"], 3),  # numbers of versions
+        (["a", "1", "1.0"], 3),
         ([2**60, 2**60 + 1, 2**60 + 2], 3),
         ([True, False, True], 2),
         ([b"a", b"b", b"b "], 3),
@@ -86,13 +89,57 @@ def test_a_missing_id_is_refused_with_its_row(users: str) -> None:
         given_ratings(of(user_id=MISSING[users]))
 
 
-@pytest.mark.parametrize("rating", ["x", None, np.inf, ""])
+@pytest.mark.parametrize("rating", ["x", None, np.inf, "", "1_0", "٣", 10**400])
 def test_a_rating_that_is_no_number_is_refused_with_its_row(rating: Any) -> None:
     with pytest.raises(DataError, match=r"row 3, column 'rating': the rating.* is not a finite"):
         given_ratings(of(rating=[1.0, 2.0, rating]))
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"rating": [1.0, 2.0, 1e300]}, r"row 3, column 'rating': the rating 1e\+300 is beyond"),
+        ({"quantity": [1, -2, 0]}, "row 2, column 'quantity': the count -2 is no interaction, as"),
+        ({"plays": [1, 0, 3]}, "the count 0 is no interaction: leave such rows out"),
+        ({"liked": [1, 0, 1]}, "row 2, column 'liked': the rating 0 is no interaction: leave such"),
+        ({"rating": [-1, 1, 1]}, "the rating -1 is no interaction"),
+        ({"rating": [-1, 4, 5]}, r'-1 \(in 1 row\) may mark "not rated" beside .* 4 to 5: leave'),
+        ({"quantity": [1, None, 3]}, "column 'quantity': the count is not a finite number"),
+    ],
+)
+def test_rows_that_are_no_interactions_are_refused(columns: Any, words: str) -> None:
+    frame = of(**columns) if "rating" in columns else of(**columns).drop(columns="rating")
+    with pytest.raises(DataError, match=words) as caught:
+        given_ratings(frame)
+    assert "--" not in str(caught.value)
+
+
+def test_counts_are_interactions() -> None:
+    ratings = given_ratings(of(plays=[1, 20, 300]).drop(columns="rating"))
+    assert ratings.value.tolist() == [1, 1, 1]
+
+
+class Nameless:
+    """An object whose text is its address."""
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        [Nameless(), Nameless(), Nameless()],
+        pl.Series([Nameless(), Nameless(), Nameless()], dtype=pl.Object),
+        [(1, 2), (1, 3), (1, 4)],
+    ],
+)
+def test_objects_are_no_ids(users: Any) -> None:
+    columns = {"user_id": users, "item_id": [1, 2, 3]}
+    frame = pl.DataFrame(columns) if isinstance(users, pl.Series) else pd.DataFrame(columns)
+    with pytest.raises(DataError, match=r"column 'user_id': the column holds (objects|lists)"):
+        given_ratings(frame)
+
+
 NESTED: list[Any] = [
+    pl.DataFrame({**VALUES, "user_id": [{"a": 1}] * 4}),
     of(user_id=[[1], [2], [3]]),
     pl.DataFrame({**VALUES, "user_id": [[1], [2], [3], [4]]}),
     pa.table({**VALUES, "user_id": [{"a": 1}] * 4}),
@@ -115,8 +162,12 @@ def renamed(names: Any) -> pd.DataFrame:
         (renamed(["user_id", "user_id", "item_id"]), "give one with distinct names"),
         (renamed(pd.MultiIndex.from_product([["x"], [*VALUES]])), "none is known to hold the user"),
         (renamed([0, 1, 2]), "none is known to hold the user"),
-        (of().set_index(["user_id", "item_id"]), "none is known to hold the user"),
-        (pl.Series([1, 2]), "the data frame cannot be read"),
+        (
+            of().set_index(["user_id", "item_id"]),
+            "hold the user or the item: give a data frame with the columns",
+        ),
+        (pl.Series([1, 2]), r"interactions are one column \(Series\): give a data frame with"),
+        (pd.Series([1, 2]), r"interactions are one column \(Series\): give a data frame with"),
         (pd.DataFrame(), "the data frame holds no columns"),
         (VALUES, "interactions are dict"),
     ],
@@ -135,6 +186,6 @@ def test_an_empty_frame_is_refused(library: str) -> None:
 
 def test_only_the_used_columns_are_read() -> None:
     frame = of(time=[datetime.date(2020, 1, 1)] * 3, tags=[["x"], [], ["y"]])
-    table = frame_table(frame)
-    assert table is not None
-    assert sorted(table.cells) == ["item", "rating", "user"]
+    read = frame_table(frame)
+    assert read is not None
+    assert sorted(read[0].cells) == ["item", "rating", "user"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.interactions import interactions_of, ratings_of
+from dpaudit.data.interactions import given_ratings, interactions_of, ratings_of
 from dpaudit.data.ratings import Ratings, Scale
 
 SCALE = Scale(0, 5, 1)
@@ -84,3 +86,61 @@ def test_what_is_no_data_set_is_refused(columns: tuple[list[float], list[int]], 
     wrong = csr_array((np.array(values, np.float32), items, [0, 2]), shape=(1, 2))
     with pytest.raises(DataError, match=said):
         ratings_of(wrong, SCALE)
+
+
+def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:
+    """Return a matrix of 3 × 3 with these entries, whose indices nobody has checked."""
+    found = csr_array((np.array(values), np.array([0, 1, 2]), np.array([0, 1, 2, 3])), shape=(3, 3))
+    found.indices[:] = indices
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (matrix(1, 2j, 3), "holds complex numbers: give ratings"),
+        (matrix(1, 2, 1e300), r"row 2, column 2: the rating 1e\+300 is not a finite number within"),
+        (matrix(1, np.nan, 3), "row 1, column 1: the rating nan is not a finite number"),
+        (matrix(0, 0, 0), r"stores 3 zeros of 3 entries, which are no .* eliminate_zeros\(\)"),
+        (matrix(1, 0, 1), "stores 1 zero of 3 entries"),
+        (
+            matrix(1, -1, 3),
+            r'-1 \(in 1 row\) may mark "not rated" beside .* 1 to 3: leave',
+        ),
+        (matrix(1, 2, 3, indices=(0, 1, 7)), "is damaged .* make it again from its entries"),
+        (matrix(1, 2, 3, indices=(0, 1, -1)), "is damaged .* make it again from its entries"),
+        (matrix(1, 2, 3)[0], "has 1 dimension: give users"),
+    ],
+)
+def test_a_matrix_that_is_no_data_set_is_refused(wrong: csr_array, words: str) -> None:
+    with pytest.raises(DataError, match=f"the sparse matrix.*{words}"):
+        given_ratings(wrong)
+
+
+def test_starts_that_lie_outside_a_matrix_are_refused() -> None:
+    wrong = matrix(1, 2, 3)
+    wrong.indptr[1] = 9
+    with pytest.raises(DataError, match="the sparse matrix is damaged"):
+        given_ratings(wrong)
+
+
+def test_counts_and_dislikes_of_a_matrix_are_kept() -> None:
+    assert given_ratings(matrix(1, 2, 500)).value.tolist() == [1, 2, 500]
+    assert given_ratings(matrix(1, -1, 1)).value.tolist() == [1, -1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("who,what\n1,2\n", "the item: give a data frame with the columns user_id, item_id and"),
+        ("user,item,rating\n1,2,-1\n1,3,4\n2,3,5\n", "beside the ratings 4 to 5: leave these rows"),
+    ],
+)
+def test_what_is_not_clear_in_a_file_has_a_remedy_for_a_program(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=words) as caught:
+        given_ratings(path)
+    assert "--" not in str(caught.value)

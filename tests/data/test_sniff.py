@@ -12,6 +12,7 @@ import pytest
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.data.sniff import sniff, source_of
+from dpaudit.data.source import Columns, DataSource
 
 ROWS = [(1, 10, 4.0), (1, 11, 3.0), (2, 10, 5.0), (3, 12, 1.0), (3, 11, 2.0)]
 CSV = "user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in ROWS)
@@ -82,8 +83,11 @@ def test_a_guessed_file_is_read_in_full(
         CSV.replace("\n", "\r").encode(),
         gzip.compress(CSV.encode(), mtime=0),
         ("\n\n" + CSV).encode(),
+        ("sep=,\n" + CSV).encode(),
+        ("\ufeffSEP=;\r\n" + CSV.replace(",", ";")).encode(),
+        ('"sep=,"\n' + CSV.partition("\n")[2]).encode(),
     ],
-    ids=["bom", "crlf", "cr", "gzip", "blank lines"],
+    ids=["bom", "crlf", "cr", "gzip", "blank lines", "sep", "sep and bom", "sep and no header"],
 )
 def test_encodings_and_line_ends_change_nothing(tmp_path: Path, packed: bytes) -> None:
     assert len(load(source_of(write(tmp_path, packed)))) == 5
@@ -126,7 +130,7 @@ def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
     [
         ("value", [n * n for n in range(60)], "holds 60 values from 0 to 3481"),
         ("value", [1 / (n + 3) for n in range(60)], "holds 60 values from"),
-        ("rating", [10**9, 10**9 + 1, 10**9 + 5], "holds 3 values from 1e+09"),
+        ("rating", [10**9, 10**9 + 1, 10**9 + 5], "holds 3 values from 1000000000 to"),
         ("plays", [1, 2, 3], "Column 'plays' holds counts or weights"),
         ("rating", [5, 5, 5], "Column 'rating' holds 5 alone"),
         ("rating", [4, 5, 5], "Column 'rating' holds 4 and 5 alone"),
@@ -225,6 +229,13 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         (CSV + "1,13,4,9\n", "line 7: the line does not have the 3 fields"),
         (CSV.encode("utf-16-le"), "holds NUL bytes"),
         (b"PK\x03\x04..", "is a zip archive or a spreadsheet"),
+        (b"ARROW1\0\0", "is a Feather .Arrow. file: save it as Parquet"),
+        (b"\x80\x04\x95\0\0", "is a pickle, which can run code and is not read: save its table"),
+        (b"\x93NUMPY\x01\0v\0", "is a npy file: save it as csv"),
+        (b"MATLAB 5.0 MAT-file\0", "is a MATLAB file: write .data. with format = 'matlab'"),
+        (b"SQLite format 3\0", "is a database of SQLite: export its table as csv"),
+        ('{}\n{"user": 1, "item": 2}\n', "line 1: the record is empty: remove the line"),
+        ("ORC,CDF\n1,2\n", "hold the user or the item: rename two"),
         ('[{"user": 1, "item": 2}]\n', "holds JSON: write one record a line"),
         ('{\n"user": 1, "item": 2}\n', "line 1: the line is no JSON record"),
         ("{'user': 1, 'item': 2}\n", "line 1: the line is no JSON record"),
@@ -251,3 +262,25 @@ def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
         source_of(tmp_path / "none.csv")
     with pytest.raises(DataError, match="is a folder without Parquet files: name the file"):
         source_of(tmp_path)
+
+
+def test_the_ends_of_a_range_are_two_numbers(tmp_path: Path) -> None:
+    found = sniff(values(tmp_path, "rating", [4.0000001, 4.0000002, 4.0000003]))
+    assert "holds 3 values from 4.0000001 to 4.0000003, which are taken as counts" in found.ratings
+
+
+@pytest.mark.parametrize(
+    ("rows", "remedy"),
+    [
+        ("a\t\tx\nb\tm\ty\n", "'drop' to leave such rows out$"),
+        ("a\tNA\tx\nb\tm\ty\n", "leave such rows out, or to 'keep' where a marker is an id$"),
+        ("a\t\tx\nb\t\ty\n", "delimiter = 'blanks' where several blanks separate two fields$"),
+    ],
+)
+def test_an_empty_id_has_the_remedies_that_help(tmp_path: Path, rows: str, remedy: str) -> None:
+    path = write(tmp_path, rows)
+    source = DataSource(
+        format="delimited", path=str(path), delimiter="\t", columns=Columns(user=0, item=1)
+    )
+    with pytest.raises(DataError, match=remedy):
+        load(source)

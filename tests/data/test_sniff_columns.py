@@ -12,6 +12,8 @@ from dpaudit.data.sniff_names import UnknownColumnsError
 
 Cell = Callable[[int, int], object]
 
+BUYER: Cell = lambda user, item: f"A{user:012}"  # noqa: E731
+GOODS: Cell = lambda user, item: f"B0{item:08}" if item % 3 else f"03128532{item:02}"  # noqa: E731
 USER: Cell = lambda user, item: user  # noqa: E731
 ITEM: Cell = lambda user, item: 500 + item  # noqa: E731
 STARS: Cell = lambda user, item: 1 + (user * 7 + item * 3) % 5  # noqa: E731
@@ -47,6 +49,9 @@ def constant(value: object) -> Cell:
     ("cells", "meanings"),
     [
         ([USER, ITEM], {"user": 0, "item": 1}),
+        ([BUYER, GOODS, STARS, SECONDS], {"user": 0, "item": 1, "value": 2, "time": 3}),
+        ([GOODS, BUYER, STARS, SECONDS], {"user": 1, "item": 0, "value": 2, "time": 3}),
+        ([GOODS, BUYER], {"user": 1, "item": 0}),
         ([USER, ITEM, STARS], {"user": 0, "item": 1, "value": 2}),
         ([USER, ITEM, HALVES, SECONDS], {"user": 0, "item": 1, "value": 2, "time": 3}),
         ([USER, ITEM, SECONDS, STARS], {"user": 0, "item": 1, "value": 3, "time": 2}),

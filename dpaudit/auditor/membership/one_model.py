@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.auditor.membership.rates import best_threshold, least_absent
+from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.bounds.outcomes import check_alpha
-from dpaudit.core.errors import InputError
+from dpaudit.core.errors import InputError, foreign
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import show
 from dpaudit.core.streams import generator
 
 Numbers = NDArray[np.float64]
@@ -83,11 +86,14 @@ def audit_scores(
         seed: divides the scores in halves and the features in folds, and orders equal scores.
 
     Raises:
-        InputError: a score or feature is not finite, a group has fewer than 4 scores, or numbers of
-            rows differ.
+        InputError: a score or feature is not finite, a group has fewer than 4 scores, numbers of
+            rows differ, a rate is outside 10^-9 to 1, or the seed is negative.
     """
     alpha = 1 - confidence
     check_alpha(alpha)
+    _check_rates(rates)
+    if seed < 0:
+        raise InputError(f"the seed {seed} is negative: give an integer from 0")
     scores, real = _joined(present, absent)
     # Order decides which half a score is in, and a file may be sorted.
     order = generator(seed, "membership halves").permutation(len(scores))
@@ -111,11 +117,21 @@ def audit_scores(
     )
 
 
+def _check_rates(rates: Sequence[float]) -> None:
+    if not isinstance(rates, Sequence | np.ndarray) or isinstance(rates, str):
+        raise InputError(f"rates = {show(rates)} is no sequence: give such as (0.001, 0.01)")
+    for rate in rates:
+        if not isinstance(rate, Real) or not 1e-9 <= rate < 1:
+            raise InputError(
+                f"rates holds {show(rate)}: give false-positive rates from 1e-9 to below 1"
+            )
+
+
 def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
     groups = []
     for name, values in (("present", present), ("absent", absent)):
-        found = np.asarray(values, np.float64)
-        if found.ndim != 1 or len(found) < 4:
+        found = outcomes.scores(values, name)
+        if len(found) < 4:
             raise InputError(f"{name} has shape {found.shape}: give at least 4 scores")
         groups.append(found)
     return np.concatenate(groups), np.arange(sum(map(len, groups))) < len(groups[0])
@@ -221,7 +237,10 @@ def _classified(
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    groups = [np.asarray(group, np.float64) for group in features]
+    with foreign(
+        lambda said: InputError(f"features are not numbers ({said}): give tables of them")
+    ):
+        groups = [np.asarray(group, np.float64) for group in features]
     sizes = (int(real.sum()), int((~real).sum()))
     for name, group, size in zip(("members", "non-members"), groups, sizes, strict=True):
         if group.ndim != 2 or len(group) != size or group.shape[1] != groups[0].shape[1]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.missing import missing_among
+from dpaudit.core.numbers import plain_number
+from dpaudit.data.readers.missing import is_missing, missing_among
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
@@ -25,6 +26,7 @@ Fault = tuple[int, str, str]
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +131,20 @@ def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, lis
         markers: whether markers of missing values, such as `NaN`, are ids like others.
     """
     codes, distinct = factorize(table, what)
-    names = [table.name(value) for value in distinct]
+    names = _whole([table.name(value) for value in distinct])
     absent = {""} if markers else missing_among(names)
     known = [name for name in dict.fromkeys(names) if name not in absent]
     return _numbered(codes, names, known), known
+
+
+def _whole(names: list[str]) -> list[str]:
+    """Return ids without `.0` if all are whole numbers; programs write it once one is missing."""
+    if not any(name.endswith(".0") for name in names):
+        return names
+    known = [name for name in names if name and not is_missing(name)]
+    if not all(_WHOLE.fullmatch(name) for name in known):
+        return names
+    return [name.removesuffix(".0") for name in names]
 
 
 def ids(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
@@ -162,7 +174,9 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     return found
 
 
-def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fault]:
+def missing(
+    table: Table, codes: Codes, what: str, option: str = "", marked: str = ""
+) -> list[Fault]:
     """Return the fault of the first row whose id is missing, if any.
 
     Args:
@@ -170,6 +184,7 @@ def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fau
         codes: the code of each row, −1 if its id is missing `(n,)`.
         what: the meaning of the column.
         option: a remedy beside that of the file, if there is one.
+        marked: one that helps against a marker, not against an empty id.
     """
     if codes.min(initial=0) >= 0:
         return []
@@ -180,6 +195,7 @@ def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fau
     fault = f"the {what} id is missing"
     if identifier(value):
         fault = f"the {what} id {show(value)} marks a missing value"
+        option = f"{option}{marked}"
     if more:
         fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"
     return [(row, what, f"{fault}: complete or remove {'these rows' if more else 'it'}{option}")]
@@ -193,10 +209,10 @@ def identifier(value: object) -> str:
 
 
 def number(value: Any) -> float:
-    """Convert a cell to a number; NaN if it is not a number."""
+    """Convert a cell to a number; NaN if it is not a number, or beyond double precision."""
     try:
-        return np.nan if "_" in str(value) else float(value)
-    except (TypeError, ValueError):
+        return plain_number(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return np.nan
 
 

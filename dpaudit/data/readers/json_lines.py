@@ -81,6 +81,8 @@ def parsed(path: Path, line: int, text: bytes) -> dict[str, Any]:
             f'{place(path)}, line {line}: the line is no JSON record such as {{"user": 1, "item": '
             '2}: write one record a line (jq -c ".[]" does so with an array)'
         )
+    if not record:
+        raise DataError(f"{place(path)}, line {line}: the record is empty: remove the line")
     return record
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
@@ -21,8 +20,8 @@ from dpaudit.data.readers.delimited import read_text
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
-from dpaudit.data.readers.rows import checked, distinct, rated_by
-from dpaudit.data.readers.scales import possible_scale
+from dpaudit.data.readers.rows import Rows, checked, distinct, rated_by
+from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import TrustSource
@@ -169,10 +168,11 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     if not rated:
         scale = _PURCHASES
     elif scale is None and source.binarize is not None:
+        _check_marks(table.path, rows, source.binarize)
         # Any scale will do, as these ratings are converted to purchases.
         scale = Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     elif scale is None:
-        raise DataError(_scale_missing(table.path, rows.levels))
+        raise DataError(_scale_missing(table.path, rows))
     rows, merged = distinct(table, rows, source.on_duplicate)
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
@@ -192,10 +192,30 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     )
 
 
-def _scale_missing(path: str, values: NDArray[np.float64]) -> str:
-    levels = np.unique(values)
-    begin = f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
-    scale = possible_scale(levels)
+def _check_marks(path: str, rows: Rows, threshold: float) -> None:
+    """Refuse to make purchases of values that may mark "not rated".
+
+    Raises:
+        DataError: there are some; the message names the first.
+    """
+    levels, counts = occurring(rows.levels, rows.level)
+    likely = likely_ratings(levels, counts)
+    marks = levels[(levels > likely[-1]) & (levels >= threshold)]
+    # Counts have many values and none below 0, and the largest is often far from the others.
+    if len(marks) and (levels[0] < 0 or len(levels) <= MOST_VALUES):
+        raise DataError(
+            f'{path}: {marks[0]:g} may mark "not rated" beside the ratings {likely[0]:g} to '
+            f"{likely[-1]:g}, and data.binarize = {threshold:g} would make it a purchase: set "
+            "scale to the range of the ratings, and outside_scale = 'drop' to leave out the others"
+        )
+
+
+def _scale_missing(path: str, rows: Rows) -> str:
+    levels, counts = occurring(rows.levels, rows.level)
+    likely = likely_ratings(levels, counts)
+    extent = f"{levels[0]:.10g} to {levels[-1]:.10g}"
+    begin = f"data.scale is missing and {path} holds ratings from {extent}: "
+    scale = possible_scale(likely)
     if scale is None:
         return (
             f"{begin}set scale to the range that the raters could use, set binarize to the least "
@@ -203,9 +223,13 @@ def _scale_missing(path: str, values: NDArray[np.float64]) -> str:
         )
     keys = (f"{name} = {value:.10g}" for name, value in scale if name != "round")
     rounded = ", round = true" if scale.round else ""
+    marks = [f"{level:g}" for level in levels if level not in likely]
+    dropped = ""
+    if marks:
+        dropped = f' and outside_scale = "drop", as {" and ".join(marks)} may mark "not rated",'
     return (
-        f"{begin}set scale = {{ {', '.join(keys)}{rounded} }} or the range that the raters could "
-        "use"
+        f"{begin}set scale = {{ {', '.join(keys)}{rounded} }}{dropped} or the range that the "
+        "raters could use"
     )
 
 

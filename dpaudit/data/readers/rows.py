@@ -30,12 +30,10 @@ from dpaudit.data.source_parts import RatingScale
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
 
-_KEEP = (
-    ", or set data.missing_ids (dpaudit init --missing-ids) to 'drop' to leave such rows out, or "
-    "to 'keep' where a marker is an id"
-)
+_DROP = ", or set data.missing_ids (dpaudit init --missing-ids) to 'drop' to leave such rows out"
+_KEEP = ", or to 'keep' where a marker is an id"
 # Ratings are stored in single precision, in which larger values are infinite.
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +89,8 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
     user, user_ids = ids(table, "user", markers=keep)
     item, item_ids = ids(table, "item", markers=keep)
-    hint = blanks_repeat("data") if source.plain.delimiter in {" ", "\t"} else _KEEP
-    faults = [] if drop else missing(table, user, "user", hint)
-    faults += [] if drop else missing(table, item, "item", hint)
+    faults = [] if drop else _unnamed(table, user, "user", source)
+    faults += [] if drop else _unnamed(table, item, "item", source)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, list[Repair]()
     if "rating" in table.cells:
@@ -118,6 +115,15 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
         dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
     rows = Rows(user, item, level, levels, sensitive, user_ids, item_ids)
     return _without(table.without_cells(), rows, dropped, repairs)
+
+
+def _unnamed(table: Table, codes: Codes, what: str, source: DataSource) -> list[Fault]:
+    """Return the fault of the first row without an id, if any."""
+    # Several blanks between two columns leave no row its id.
+    padded = source.plain.delimiter == "\t" and (codes < 0).all()
+    if padded or source.plain.delimiter == " ":
+        return missing(table, codes, what, blanks_repeat("data"))
+    return missing(table, codes, what, _DROP, _KEEP)
 
 
 def _without(
@@ -180,7 +186,7 @@ def _fault(value: object, found: float, scale: RatingScale | None) -> str | None
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
-    if not abs(found) <= _LARGEST:
+    if not abs(found) <= LARGEST:
         return f"the rating {shown} is not a finite number: correct it"
     if scale is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,3 +132,21 @@ def test_wrong_input_is_refused() -> None:
         audit_scores(present, absent, features=(np.zeros((9, 2)), np.zeros((311, 2))))
     with pytest.raises(InputError, match="NaN or infinity"):
         audit_scores(present, absent, features=(np.full((10, 1), np.nan), np.zeros((311, 1))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        *(({"rates": (rate,)}, "rates holds") for rate in (0, 1, 2, -1, np.nan, 1e-300, "a", None)),
+        ({"rates": 0.1}, "rates = 0.1 is no sequence"),
+        ({"seed": -1}, "the seed -1 is negative"),
+        ({"features": ([[1j]] * 20, [[1]] * 20)}, "features are not numbers"),
+        ({"present": ["1_0"] * 20}, "present are not numbers"),
+        ({"present": [1, 2, 3, "1_0"]}, "present are not numbers"),
+        ({"present": [1, 2, np.nan, 3]}, r"present\[2\] = nan is not a finite number"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments: dict[str, Any], words: str) -> None:
+    values = {"present": np.arange(20.0), "absent": np.arange(20.0)} | arguments
+    with pytest.raises(InputError, match=words):
+        audit_scores(values.pop("present"), values.pop("absent"), **values)

@@ -167,6 +167,22 @@ def test_the_advised_scale_is_accepted(tmp_path: Path, ratings: list[float]) -> 
     assert sum(each.count for each in loaded.repairs) in {0, 1, 2, 3}
 
 
+UNRATED = "".join(f"{user},2,{rating}\n" for user, rating in enumerate([99, 1, 2, 3, 4, 5]))
+
+
+def test_the_advised_scale_has_no_marks_of_what_is_not_rated(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match='outside_scale = "drop", as 99 may mark "not rated"'):
+        read(tmp_path, UNRATED, scale=None)
+
+
+def test_a_mark_of_what_is_not_rated_becomes_no_purchase(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r'99 may mark "not rated" .* data.binarize = 4 would make'):
+        read(tmp_path, UNRATED, scale=None, binarize=4)
+    kept = read(tmp_path, UNRATED, binarize=4, outside_scale="drop")
+    assert len(kept) == 2
+    assert len(read(tmp_path, UNRATED.replace("99", "-1"), scale=None, binarize=4)) == 2
+
+
 @pytest.mark.parametrize("ratings", [[3, 3], [0.5, 1e9], [1, 1 + 1e-9, 5000]])
 def test_ratings_on_no_scale_have_other_remedies(tmp_path: Path, ratings: list[float]) -> None:
     content = "".join(f"{user},2,{rating!r}\n" for user, rating in enumerate(ratings))
