@@ -27,6 +27,7 @@ from dpaudit.auditor.membership.probes import (
     noticed,
     probes,
     rates_left_out,
+    unmoved_by_data,
 )
 from dpaudit.auditor.membership.training import Training, Utility, kept, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
@@ -110,13 +111,18 @@ class MembershipInferences(Measure[MemberModel]):
             yield records.FindingRecord(model=model.label, **each._asdict())
         parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
+        unmoved = unmoved_by_data(again)
         for place, (unit, observer) in enumerate(blocks):
             block = np.stack([part[place] for part in parts])
-            features, cut = block[:, :, :-BESIDE], self.design.count(unit)
+            cut = self.design.count(unit)
             present = self.design.present(self.table.trainings, unit)
             unanswered, marks = block[:, :cut, -2], block[:, :, -1]
+            # What has no answer is an output too; scores of interactions already show it.
+            shown = unanswered.any() and (unit, observer) != ("interaction", "scores")
+            features = block[:, :, : -BESIDE + bool(shown)]
             trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
-            for each in left_open(unanswered, marks, present, observer, "scores" in seen):
+            open_ = left_open(unanswered, marks, present, observer, "scores" in seen, unmoved)
+            for each in open_:
                 yield records.FindingRecord(model=model.label, **each._asdict())
             if observer not in model.observers:
                 continue

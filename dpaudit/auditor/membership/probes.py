@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.membership.answers import repeated
+from dpaudit.auditor.membership.answers import has_fixed_part, repeated, unchanged
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.config.membership import Membership
 from dpaudit.core.membership import Observer
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
+from dpaudit.recommenders.base import Answer
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -72,7 +73,12 @@ def keeps_seen(trials: Trials) -> bool:
 
 
 def left_open(
-    unanswered: Numbers, marks: Numbers, present: Mask, observer: Observer, scored: bool
+    unanswered: Numbers,
+    marks: Numbers,
+    present: Mask,
+    observer: Observer,
+    scored: bool,
+    unmoved: Collection[Observer] = (),
 ) -> Iterator[Noticed]:
     """Say what an observer gets no answer to, and whether two trainings show the same.
 
@@ -83,14 +89,22 @@ def left_open(
         observer: who observes the model.
         scored: whether the model's scores are compared too. Then its lists are not: lists of the
             most popular items stay the same after an honest training on other data.
+        unmoved: the observers who see no effect of quite other data, see `unmoved_by_data`.
     """
     listed = observer in ("own-list", "others-lists")
     pair = None if listed and scored else repeated(marks, present, observer)
-    if pair:
+    stale = observer in unmoved and has_fixed_part(marks, observer)
+    if pair or stale:
+        text = (
+            f"Trainings {pair[0]} and {pair[1]} of {len(marks)} have different data and show "
+            f"observer {observer!r} the same."
+            if pair
+            else f"With one seed, quite other data change what observer {observer!r} sees no more "
+            "than another training on the same data."
+        )
         yield Noticed(
             "repeated",
-            f"Trainings {pair[0]} and {pair[1]} of {len(marks)} have different data and show "
-            f"observer {observer!r} the same.",
+            text,
             "Let fit train on the data that it is given and load nothing from before; until then "
             f"no gate on this {'observer' if listed else 'model'} passes.",
             undecided=True,
@@ -136,9 +150,27 @@ def probes(training: Training) -> Iterator[Task]:
         yield Task(probe, name, 1, "probe", dear=True)
 
 
+def unmoved_by_data(again: Packed) -> list[Observer]:
+    """Return the observers who see no effect of data whose items are in reverse order.
+
+    An old model may be served with noise that the seed, or another training, changes.
+
+    Args:
+        again: the result of the first task of `probes`.
+    """
+    scores, lists, factors = again[2:]
+    seen: dict[Observer, float] = {
+        "scores": scores,
+        "own-list": lists,
+        "others-lists": lists,
+        "factors": factors,
+    }
+    return [observer for observer, unmoved in seen.items() if unmoved]
+
+
 def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
     """Say what the results of `probes` show."""
-    same, constant = again.tolist()
+    same, constant = again[:2]
     if not same:
         yield Noticed(
             "seed",
@@ -164,14 +196,28 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
 
 
 def _again(training: Training) -> Packed:
-    """Return whether two trainings agree, and whether all scores are equal."""
+    """Return whether two trainings agree, whether all scores are equal, and what never changes.
+
+    The last three numbers say whether other data, with the items in reverse, leave the scores, the
+    lists and the factors as they are.
+    """
     design, seed = training.design, training.design.training_seed(0)
+    other = design.data(1)[:, ::-1].tocsr().sorted_indices()
     # With another between: what a model keeps of its last data shows the coins of two trainings.
-    first, _, second = (training.answer(design.data(index), seed) for index in (0, 1, 0))
+    first, moved, second = (
+        training.answer(data, seed) for data in (design.data(0), other, design.data(0))
+    )
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
-    return np.array([float(same), float(constant)])
+    shown = [(each.scores, each.lists, _items(each)) for each in (first, moved, second)]
+    unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]
+    return np.array([same, constant, *unmoved], np.float64)
+
+
+def _items(answer: Answer) -> NDArray[np.floating]:
+    """Return the published factors of items, empty if there are none."""
+    return np.empty(0) if answer.factors is None else answer.factors.items
 
 
 def _without(training: Training) -> Packed:
