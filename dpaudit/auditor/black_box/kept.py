@@ -34,7 +34,7 @@ from dpaudit.auditor.black_box.snapshot import CACHED, Pickling, can_be_imported
 
 _REMADE = 20
 # The digits of a number that a person writes, the size of such an integer and such a denominator.
-_DIGITS, _COUNT, _DENOMINATOR = 3, 10**6, 100
+_DIGITS, _COUNT, _DENOMINATOR = 2, 10**6, 100
 _NOTHING = (types.ModuleType, types.BuiltinFunctionType, types.GetSetDescriptorType)
 _LEAVES = (numbers.Number, str, bytes, bytearray, np.generic)
 
