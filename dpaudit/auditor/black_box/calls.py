@@ -214,7 +214,7 @@ class Calls:
         self._check_sendable()
         search = pickle.dumps(partial(may_be_noise, constant=constant))
         job = (self.kept.work, seed_sequence(self.seed, "kept"), None)
-        ((names,),) = each_in_a_process(search, [[job]])
+        ((names,),) = each_in_a_process(search, [[job]], 1)
         if isinstance(names, Raised):
             raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
         return list(names)
