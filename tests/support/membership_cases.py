@@ -81,6 +81,33 @@ class Ignorant(Trainable):
 
 
 @dataclass(frozen=True)
+class Stale(Trainable):
+    """Scores and lists of an old model with fresh noise, whatever the data.
+
+    Attributes:
+        noise: what decides the noise: "seed" or "entropy".
+        fresh: whether scores are learned, from items' popularity, and lists alone are old.
+    """
+
+    noise: str = "seed"
+    fresh: bool = False
+
+    @property
+    def predicts_ratings(self) -> bool:
+        return False
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        old = np.random.default_rng(1).normal(size=interactions.shape)
+        rng = np.random.default_rng(seed if self.noise == "seed" else None)
+        rows = (old + 0.3 * rng.normal(size=old.shape)).astype(np.float32)
+        nothing = csr_array((len(query.listed), interactions.shape[1]))
+        lists = top_lists((old if self.fresh else rows)[query.listed], nothing, query.k)
+        if self.fresh:
+            rows += interactions.toarray().sum(0)
+        return Answer(rows[query.users, query.items], lists, None)
+
+
+@dataclass(frozen=True)
 class Copying(Trainable):
     """Scores of 1 for what it was trained on and 0 for all else; lists of what users have."""
 

@@ -6,8 +6,10 @@ may reveal the noise of the first. Each is a function that makes a mechanism.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -190,4 +192,160 @@ SHARING: dict[str, tuple[Callable[[], Mechanism], float]] = {
     "first data set seen": (FirstSeen, 0.0),
     "counter in a closure": (counting, 0.0),
     "threads": (lambda: threaded, 1.0),
+}
+
+
+def answered(data: Data, rng: Rng, noise: float = 0.0, scale: float = 0.1) -> float:
+    """Add kept noise, and fresh noise from the stream."""
+    return round(sum(data) + noise + scale * rng.laplace(), 6)
+
+
+class OnceAndFresh:
+    """Add noise that is drawn when the object is made, and fresh noise of a given scale."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.noise = laplace()
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return answered(data, rng, self.noise, self.scale)
+
+
+class OfArray(OnceAndFresh):
+    """Keep it in an array, and not under the name of an argument."""
+
+    def __init__(self) -> None:
+        self.kept = {"of each item": np.full(2, laplace())}
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return answered(data, rng, self.kept["of each item"][0])
+
+
+class Geometric(OnceAndFresh):
+    """Keep an integer."""
+
+    def __init__(self) -> None:
+        own = np.random.default_rng()
+        self.noise = int(own.geometric(1 - math.exp(-1)) - own.geometric(1 - math.exp(-1)))
+        self.scale = 0.1
+
+
+class Entropy(OnceAndFresh):
+    """Draw the fresh noise from elsewhere than the stream."""
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return super().__call__(data, np.random.default_rng())
+
+
+@dataclasses.dataclass
+class Fields:
+    """Keep it in a field."""
+
+    scale: float = 0.1
+    noise: float = dataclasses.field(default_factory=laplace)
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return answered(data, rng, self.noise, self.scale)
+
+
+def _in_a_class() -> Mechanism:
+    class Local:
+        noise = laplace()
+
+        def __call__(self, data: Data, rng: Rng) -> float:
+            return answered(data, rng, self.noise)
+
+    return Local()
+
+
+def _in_a_closure() -> Mechanism:
+    noise = laplace()
+    return lambda data, rng: answered(data, rng, noise)
+
+
+def _in_a_default() -> Mechanism:
+    def mechanism(data: Data, rng: Rng, noise: float = laplace()) -> float:
+        return answered(data, rng, noise)
+
+    return mechanism
+
+
+def _in_an_attribute() -> Mechanism:
+    def mechanism(data: Data, rng: Rng) -> float:
+        return answered(data, rng, mechanism.noise)  # type: ignore[attr-defined]
+
+    mechanism.noise = laplace()  # type: ignore[attr-defined]
+    return mechanism
+
+
+def _in_a_list() -> Mechanism:
+    return functools.partial(_first, [OnceAndFresh(0.1)])
+
+
+def _first(mechanisms: list[Mechanism], data: Data, rng: Rng) -> Any:
+    return mechanisms[0](data, rng)
+
+
+ONCE_AND_FRESH = OnceAndFresh(0.1)
+
+# Mechanisms that keep their noise, of ε = 1, and add fresh noise of ε = 10 to it.
+KEEPING: dict[str, Callable[[], Mechanism]] = {
+    "an object": lambda: OnceAndFresh(0.1),
+    "an array": OfArray,
+    "an integer": Geometric,
+    "fresh noise from elsewhere": lambda: Entropy(0.1),
+    "a field of a dataclass": Fields,
+    "a class": _in_a_class,
+    "a closure": _in_a_closure,
+    "a default argument": _in_a_default,
+    "an attribute of a function": _in_an_attribute,
+    "a partial function": lambda: functools.partial(answered, noise=laplace()),
+    "an object in a list": _in_a_list,
+    "a bound method": lambda: OnceAndFresh(0.1).__call__,
+}
+
+
+class Setting:
+    """Add noise of a scale that the constructor computes."""
+
+    def __init__(self, epsilon: float, sensitivity: float = 1.0) -> None:
+        self.scale = sensitivity / epsilon
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return answered(data, rng, scale=self.scale)
+
+
+class Gaussian(Setting):
+    """Keep the arguments, a computed scale and a generator."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self._epsilon, self.delta = epsilon, delta
+        self.scale = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+        self.weights = np.random.default_rng(0).normal(size=3)
+        self.own = np.random.default_rng()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slots:
+    """Keep the scale in a slot."""
+
+    scale: float
+
+    def __call__(self, data: Data, rng: Rng) -> float:
+        return answered(data, rng, scale=self.scale)
+
+
+def _scaled() -> Mechanism:
+    scale = 0.1
+    return lambda data, rng: answered(data, rng, scale=scale)
+
+
+# Mechanisms of ε = 10 or more that keep settings.
+SETTINGS: dict[str, Callable[[], Mechanism]] = {
+    "a computed scale": lambda: Setting(30),
+    "a computed scale without its arguments": lambda: Setting(70.0, 3),
+    "arguments, weights and a generator": lambda: Gaussian(50, 1e-5),
+    "a slot": lambda: Slots(0.1),
+    "a closure": _scaled,
+    "a partial function": lambda: functools.partial(answered, scale=0.1),
 }

@@ -26,6 +26,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,11 +35,12 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.encoding import batch_of, joined, packed
 from dpaudit.auditor.black_box.blocks import Block, Caller, parallel
 from dpaudit.auditor.black_box.isolated import each_in_a_process
+from dpaudit.auditor.black_box.kept import may_be_noise
 from dpaudit.auditor.black_box.outcome import Raised
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.auditor.black_box.snapshot import Snapshot
 from dpaudit.core.errors import InputError
-from dpaudit.core.streams import generator
+from dpaudit.core.streams import generator, seed_sequence
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.execution.tasks import Task
 from dpaudit.execution.workers import ONE_THREAD
@@ -200,6 +202,23 @@ class Calls:
             for here, made in zip(places, answers, strict=True)
         )
 
+    def may_be_noise(self, *, constant: bool) -> list[str]:
+        """Return the names of values that copies of the mechanism hold and that may be its noise.
+
+        Args:
+            constant: whether the mechanism's outputs on each data set are constant.
+
+        Raises:
+            InputError: the mechanism cannot be sent to a process, or its state cannot be read.
+        """
+        self._check_sendable()
+        search = pickle.dumps(partial(may_be_noise, constant=constant))
+        job = (self.kept.work, seed_sequence(self.seed, "kept"), None)
+        ((names,),) = each_in_a_process(search, [[job]], 1)
+        if isinstance(names, Raised):
+            raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
+        return list(names)
+
     def of_one(self, data: Any, purpose: str, count: int) -> Any:
         """Draw `count` outputs of one data set."""
         return self.run((data, data), purpose, count).outputs
@@ -227,13 +246,16 @@ class Calls:
         return answers
 
     def _processes(self, units: list[list[Any]], *, own_hash: bool) -> Any:
+        self._check_sendable()
+        at_once = self.executor.pool.workers.count if self.executor else 0
+        return each_in_a_process(self.kept.work, units, at_once, own_hash=own_hash)
+
+    def _check_sendable(self) -> None:
         if not self.kept.work:
             raise InputError(
                 f"the mechanism cannot be sent to a fresh process ({self.kept.obstacle}): define "
                 "it at the top of a module, without locks and open files"
             )
-        at_once = self.executor.pool.workers.count if self.executor else 0
-        return each_in_a_process(self.kept.work, units, at_once, own_hash=own_hash)
 
     def _trials(self, plan: Plan, made: list[Any]) -> Trials:
         if not self.batched:

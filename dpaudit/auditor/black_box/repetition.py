@@ -13,7 +13,7 @@ repeated:
   one. That of these calls alone holds; but a generator with a fixed seed, which gives every process
   the same noise, is no violation where one process makes all releases.
 - Where such calls cannot be made, no bound is certified. A process cannot be given the mechanism,
-  or gets copies of values which may be the noise of a mechanism whose outputs are constant.
+  or gets copies of values which may be its noise: see `kept`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _NEW, _FORKED = 4, 16
 # How many calls count the event again: without a claim, and to show more than a claim, the first of
 # these that is expected to suffice.
 _COUNT, _COUNTS = 100, (50, 100, 200, 400)
+# How many kept values a sentence names.
+_NAMED = 3
 _MORE = "outputs depend on more than the data and rng"
 
 
@@ -57,15 +59,11 @@ def repeated(
     bound = certificate.epsilon.lower
     if bound <= 0:
         return certificate, None
-    calls, snapshot = game.calls, game.calls.kept
-    if certificate.noiseless and snapshot.remembers:
-        return _withheld(
-            certificate,
-            "outputs are the same in every call on a data set, and the mechanism holds values from "
-            "when it was made, which may be its noise: give a function at the top of a module, or "
-            "an object that a module holds, so that a fresh process makes it again",
-        )
+    calls = game.calls
     try:
+        kept = calls.may_be_noise(constant=certificate.noiseless)
+        if kept:
+            return _withheld(certificate, _given(kept))
         if not certificate.noiseless and all(
             calls.repeats(certificate.trials, pair, purpose, count, own_hash=own_hash)
             for count, own_hash in ((_FORKED, False), (_NEW, True))
@@ -119,6 +117,16 @@ def _sufficient(bound: float, claim: float | None, alpha: float, delta: float) -
         return _COUNTS[0]
     least = (detectable_epsilon(claim, count, alpha, delta=delta) for count in _COUNTS)
     return next((count for count, e in zip(_COUNTS, least, strict=True) if e <= bound), _COUNTS[-1])
+
+
+def _given(kept: list[str]) -> str:
+    """Return why a bound holds for the given values only."""
+    names = ", ".join(kept[:_NAMED]) + (f" and {len(kept) - _NAMED} more" * (len(kept) > _NAMED))
+    return (
+        f"it holds given values from when the mechanism was made ({names}), which may be its "
+        "noise: give a function at the top of a module, or an object that a module holds, so that "
+        "a fresh process makes them again, or keep the arguments of __init__ under their names"
+    )
 
 
 def _withheld(certificate: Certificate, why: str) -> tuple[Certificate, str]:

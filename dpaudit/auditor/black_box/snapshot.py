@@ -7,32 +7,22 @@ run again; the rest is copied.
 
 from __future__ import annotations
 
-import copyreg
 import functools
 import importlib
-import inspect
 import io
 import random
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import cloudpickle
 import numpy as np
 
 from dpaudit.core.errors import said
 
-_CACHED = type(functools.lru_cache(maxsize=None)(len))
-_NOTHING = (
-    types.ModuleType,
-    types.BuiltinFunctionType,
-    types.GetSetDescriptorType,
-    property,
-    classmethod,
-    staticmethod,
-)
+CACHED = type(functools.lru_cache(maxsize=None)(len))
 _PLAIN = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 
 
@@ -43,35 +33,35 @@ class Snapshot:
     Attributes:
         work: the pickled mechanism; empty if it cannot be sent to a process.
         obstacle: why it cannot be sent.
-        remembers: whether copies hold values that were computed when the mechanism was made, such
-            as the attributes of an object. If these include its noise, no copy draws it again.
     """
 
     work: bytes
     obstacle: str
-    remembers: bool
 
     @classmethod
     def of(cls, mechanism: Any) -> Self:
         """Take the snapshot of a mechanism."""
         home = sys.modules.get(_home(mechanism))
-        foreign = home is not None and home.__name__ != "__main__" and not _can_be_imported(home)
+        foreign = home is not None and home.__name__ != "__main__" and not can_be_imported(home)
         try:
             if foreign:
                 cloudpickle.register_pickle_by_value(home)
-            stream = io.BytesIO()
-            pickler = _Pickler(stream)
-            pickler.dump(mechanism)
+            return cls(Pickling().dumps(mechanism), "")
         except Exception as error:  # whatever the mechanism holds
-            return cls(b"", said(error), True)
+            return cls(b"", said(error))
         finally:
             if foreign:
                 cloudpickle.unregister_pickle_by_value(home)
-        return cls(stream.getvalue(), "", _remembers(mechanism, pickler.place, set()))
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+class Pickling:
     """Pickles what is importable by its name, and what makes noise as something new."""
+
+    def dumps(self, value: Any) -> bytes:
+        """Pickle a value; raises whatever it raises."""
+        stream = io.BytesIO()
+        _Pickler(stream, self).dump(value)
+        return stream.getvalue()
 
     @functools.cached_property
     def _places(self) -> dict[int, tuple[str, str]]:
@@ -87,19 +77,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def place(self, value: Any) -> tuple[str, str] | None:
         """Return the module and the name from which a fresh process can import an object."""
         found = self._places.get(id(value))
-        return found if found and _can_be_imported(sys.modules.get(found[0])) else None
+        return found if found and can_be_imported(sys.modules.get(found[0])) else None
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """The pickler of `Pickling`."""
+
+    def __init__(self, stream: BinaryIO, pickling: Pickling) -> None:
+        super().__init__(stream)
+        self._pickling = pickling
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, _PLAIN):
             return super().reducer_override(value)
-        place = self.place(value)
+        place = self._pickling.place(value)
         if place is not None:
             return _imported, place
-        anew = _anew(value)
+        anew = made_anew(value)
         return super().reducer_override(value) if anew is None else anew
 
 
-def _anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+def made_anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """Return what makes a new object in place of one whose state is noise or a memory."""
     if isinstance(value, np.random.Generator):
         return _generator, (type(value.bit_generator),)
@@ -109,7 +107,7 @@ def _anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         return _random_state, ()
     if isinstance(value, random.Random):
         return _python_generator, (type(value),)
-    if isinstance(value, _CACHED):
+    if isinstance(value, CACHED):
         return _with_empty_cache, (value.__wrapped__, value.cache_parameters())
     return None
 
@@ -146,7 +144,7 @@ def _home(mechanism: Any) -> str:
     return str(getattr(mechanism, "__module__", None) or type(mechanism).__module__)
 
 
-def _can_be_imported(module: types.ModuleType | None) -> bool:
+def can_be_imported(module: types.ModuleType | None) -> bool:
     """Whether a fresh process finds a module by its name, where this process has it from."""
     if module is None or module.__name__ == "__main__":
         return False
@@ -155,7 +153,7 @@ def _can_be_imported(module: types.ModuleType | None) -> bool:
         return True
     parent, path = sys.modules.get(module.__name__.rpartition(".")[0]), None
     if "." in module.__name__:
-        if not _can_be_imported(parent):
+        if not can_be_imported(parent):
             return False
         path = getattr(parent, "__path__", None)
     try:
@@ -166,49 +164,3 @@ def _can_be_imported(module: types.ModuleType | None) -> bool:
     except (ImportError, ValueError, AttributeError):
         return False
     return spec is not None and spec.origin == origin
-
-
-def _remembers(value: Any, place: Callable[[Any], Any], seen: set[int]) -> bool:
-    """Whether a copy of a value holds what was computed when the value was made."""
-    if id(value) in seen:
-        return False
-    seen.add(id(value))
-    parts = _held(value, place)
-    return parts is None or any(_remembers(part, place, seen) for part in parts)
-
-
-def _held(value: Any, place: Callable[[Any], Any]) -> Iterable[Any] | None:  # noqa: PLR0911  one kind each
-    """Return what a copy of a value holds; None if it is a value of its own, such as a number."""
-    if isinstance(value, types.MethodType):
-        return (value.__self__,)
-    if isinstance(value, type | types.FunctionType):
-        top = "<locals>" not in value.__qualname__
-        imported = top and _can_be_imported(sys.modules.get(value.__module__))
-        return () if imported else _of_type(value) if isinstance(value, type) else _of_code(value)
-    if isinstance(value, _CACHED):
-        return () if place(value) else (value.__wrapped__,)
-    if value is None or isinstance(value, _NOTHING) or place(value) or _anew(value):
-        return ()
-    if type(value) in (list, tuple, dict):
-        return [*value.items()] if isinstance(value, dict) else list(value)
-    try:
-        made, arguments, state, *items = value.__reduce_ex__(2)
-    except Exception:  # no copy of it can be made, or only one that holds more than a state
-        return None
-    plain = made is getattr(copyreg, "__newobj__") and arguments == (type(value),)  # noqa: B009
-    if not plain or any(items) or not isinstance(state, dict | None):
-        return None
-    return [*(state or {}).values(), type(value)]
-
-
-def _of_type(kind: type) -> list[Any]:
-    """Return what a copy of a class holds: its attributes, methods and bases."""
-    own = [part for name, part in vars(kind).items() if not name.startswith("__") or callable(part)]
-    return [*own, *kind.__bases__]
-
-
-def _of_code(function: types.FunctionType) -> list[Any]:
-    """Return what a copy of a function holds: what it refers to, and its defaults."""
-    known = inspect.getclosurevars(function)
-    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return [*known.nonlocals.values(), *known.globals.values(), *defaults]

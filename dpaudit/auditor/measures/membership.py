@@ -27,6 +27,7 @@ from dpaudit.auditor.membership.probes import (
     noticed,
     probes,
     rates_left_out,
+    unmoved_by_data,
 )
 from dpaudit.auditor.membership.training import Training, Utility, all_unpacked, kept
 from dpaudit.auditor.no_model import diverged
@@ -116,16 +117,22 @@ class MembershipInferences(Measure[MemberModel]):
         parts = all_unpacked(rows, len(blocks) + 1)
         if not parts:
             return
+        unmoved = unmoved_by_data(again)
         for place, (unit, observer) in enumerate(blocks):
             block = np.stack([part[place] for part in parts])
-            features, cut = block[:, :, :-BESIDE], self.design.count(unit)
+            cut = self.design.count(unit)
             present = self.design.present(self.table.trainings, unit)
             unanswered, marks = block[:, :cut, -2], block[:, :, -1]
-            # Whether there is a model may tell every coin.
-            trials = Trials(
-                features[:, :cut], features[:, cut:], present, np.nan_to_num(unanswered, nan=1.0)
+            # What has no answer is an output too; scores of interactions already show it.
+            shown = np.nan_to_num(unanswered).any() and (unit, observer) != (
+                "interaction",
+                "scores",
             )
-            for each in left_open(unanswered, marks, present, observer, "scores" in seen):
+            features = block[:, :, : -BESIDE + bool(shown)]
+            # Whether there is a model may tell every coin.
+            untold = np.nan_to_num(unanswered, nan=1.0)
+            trials = Trials(features[:, :cut], features[:, cut:], present, untold)
+            for each in left_open(unanswered, marks, present, observer, "scores" in seen, unmoved):
                 yield records.FindingRecord(model=model.label, **each._asdict())
             if observer not in model.observers:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -23,6 +24,8 @@ _PERSONAL = 10
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
 # Scores of a training whose rounding is a larger share of their range are compared at this one.
 _MOST = 0.01
+# The least mean correlation of scores, or share of equal lists, that is no chance.
+_FIXED = 0.1
 
 
 def beside(
@@ -93,6 +96,48 @@ def repeated(marks: Numbers, present: Mask, observer: Observer) -> tuple[int, in
         if same and (present[first] != present[second]).any():
             return first, second
     return None
+
+
+def unchanged(first: NDArray[Any], other: NDArray[Any], second: NDArray[Any]) -> bool:
+    """Whether an answer to other data differs no more than another answer to the same data.
+
+    Without noise of its own, a model has to answer the same. The mean of n independent differences
+    may be 3/√n above that of others, relatively.
+
+    Args:
+        first: scores, lists or factors.
+        other: those of a training on other data with the same seed.
+        second: those of another training on the data of the first, with the same seed.
+    """
+    if not first.size or first.shape != other.shape:
+        return False
+    return _distance(first, other) <= (1 + 3 / np.sqrt(first.size)) * _distance(first, second)
+
+
+def has_fixed_part(marks: Numbers, observer: Observer) -> bool:
+    """Whether what trainings with different seeds show has a part in common.
+
+    Scores that are noise have none: such a model learns nothing, and tells nothing.
+
+    Args:
+        marks: the marks of all targets in each training `(T, n)`.
+        observer: who observes the model.
+    """
+    if observer in ("own-list", "others-lists"):
+        return bool((marks[1:] == marks[:-1]).mean() > _FIXED)
+    away = marks - marks.mean(1, keepdims=True)
+    size = np.sqrt(np.einsum("tn,tn->t", away, away))
+    unit = away / np.where(size > 0, size, 1)[:, None]
+    return bool(np.einsum("tn,tn->t", unit[1:], unit[:-1]).mean() > _FIXED)
+
+
+def _distance(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Return the mean distance of scores, or the share of the places of lists that differ."""
+    if first.dtype.kind == "i":
+        return float((first != second).mean())
+    known = np.isfinite(first) & np.isfinite(second)
+    away = np.where(known, first.astype(np.float64) - second, 0.0)
+    return float(np.abs(away).mean() + (np.isfinite(first) != np.isfinite(second)).mean())
 
 
 def _equal_lists(marks: Numbers, present: Mask) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.auditor.membership.answers import repeated
+from dpaudit.auditor.membership.answers import has_fixed_part, repeated, unchanged
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.auditor.no_model import attempted
@@ -76,7 +76,12 @@ def keeps_seen(trials: Trials) -> bool:
 
 
 def left_open(
-    unanswered: Numbers, marks: Numbers, present: Mask, observer: Observer, scored: bool
+    unanswered: Numbers,
+    marks: Numbers,
+    present: Mask,
+    observer: Observer,
+    scored: bool,
+    unmoved: Collection[Observer] = (),
 ) -> Iterator[Noticed]:
     """Say what an observer gets no answer to, and whether two trainings show the same.
 
@@ -89,16 +94,23 @@ def left_open(
         observer: who observes the model.
         scored: whether the model's scores are compared too. Then its lists are not: lists of the
             most popular items stay the same after an honest training on other data.
+        unmoved: the observers who see no effect of quite other data, see `unmoved_by_data`.
     """
     listed = observer in ("own-list", "others-lists")
     ended = np.flatnonzero(~np.isnan(marks).any(1))
     pair = None if listed and scored else repeated(marks[ended], present[ended], observer)
-    if pair:
-        first, second = ended[list(pair)]
+    stale = observer in unmoved and has_fixed_part(marks[ended], observer)
+    if pair or stale:
+        text = (
+            f"Trainings {ended[pair[0]]} and {ended[pair[1]]} of {len(marks)} have different data "
+            f"and show observer {observer!r} the same."
+            if pair
+            else f"With one seed, quite other data change what observer {observer!r} sees no more "
+            "than another training on the same data."
+        )
         yield Noticed(
             "repeated",
-            f"Trainings {first} and {second} of {len(marks)} have different data and show "
-            f"observer {observer!r} the same.",
+            text,
             "Let fit train on the data that it is given and load nothing from before; until then "
             f"no gate on this {'observer' if listed else 'model'} passes.",
             undecided=True,
@@ -144,9 +156,27 @@ def probes(training: Training) -> Iterator[Task]:
         yield Task(probe, name, 1, "probe", dear=True)
 
 
+def unmoved_by_data(again: Packed) -> list[Observer]:
+    """Return the observers who see no effect of data whose items are in reverse order.
+
+    An old model may be served with noise that the seed, or another training, changes.
+
+    Args:
+        again: the result of the first task of `probes`.
+    """
+    scores, lists, factors = again[2:]
+    seen: dict[Observer, float] = {
+        "scores": scores,
+        "own-list": lists,
+        "others-lists": lists,
+        "factors": factors,
+    }
+    return [observer for observer, unmoved in seen.items() if unmoved]
+
+
 def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
     """Say what the results of `probes` show."""
-    same, constant = again.tolist()
+    same, constant = again[:2]
     if not same:
         yield Noticed(
             "seed",
@@ -177,16 +207,30 @@ def _shown(training: Training, data: csr_array, seed: int) -> Answer | None:
 
 
 def _again(training: Training) -> Packed:
-    """Return whether two trainings agree, and whether all scores are equal."""
+    """Return whether two trainings agree, whether all scores are equal, and what never changes.
+
+    The last three numbers say whether other data, with the items in reverse, leave the scores, the
+    lists and the factors as they are.
+    """
     design, seed = training.design, training.design.training_seed(0)
+    other = design.data(1)[:, ::-1].tocsr().sorted_indices()
     # With another between: what a model keeps of its last data shows the coins of two trainings.
-    first, _, second = (_shown(training, design.data(index), seed) for index in (0, 1, 0))
+    first, moved, second = (
+        _shown(training, data, seed) for data in (design.data(0), other, design.data(0))
+    )
     if first is None or second is None:
-        return np.array([float(first is second), 0.0])
+        return np.array([float(first is second), 0.0, 0.0, 0.0, 0.0])
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
-    return np.array([float(same), float(constant)])
+    shown = [(each.scores, each.lists, _items(each)) for each in (first, moved, second)]
+    unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]
+    return np.array([same, constant, *unmoved], np.float64)
+
+
+def _items(answer: Answer) -> NDArray[np.floating]:
+    """Return the published factors of items, empty if there are none."""
+    return np.empty(0) if answer.factors is None else answer.factors.items
 
 
 def _without(training: Training) -> Packed:

@@ -142,7 +142,7 @@ class Training:
             answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
         )
         made = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
-        return packed([*made, np.array([self._utility(answer)])])
+        return packed([*made, np.array([self._utility(answer, kept)])])
 
     def answer(self, data: csr_array, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
@@ -183,20 +183,26 @@ class Training:
         rated = self.trainable.predicts_ratings
         return interactions.FEATURES[observer](shown, design.knowledge, design.tested, rated)
 
-    def _utility(self, answer: Answer) -> Utility:
+    def _utility(self, answer: Answer, kept: NDArray[np.bool_]) -> Utility:
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}
         rated = self.trainable.predicts_ratings and len(answer.scores)
-        return Utility(**lists, **(self._errors(answer.scores) if rated else {}))
+        return Utility(**lists, **(self._errors(answer.scores, kept) if rated else {}))
 
-    def _errors(self, scores: Scores) -> dict[str, float]:
-        """Return both errors of the ratings that the model knows; none without such."""
-        design, held = self.design, self._held
-        scale = design.ratings.scale
-        known = scores[held][~np.isnan(scores[held])].astype(np.float64)
-        values = design.tested.values[held][~np.isnan(scores[held])]
-        if not len(known) or scale.width == 0:
+    def _errors(self, scores: Scores, kept: NDArray[np.bool_]) -> dict[str, float]:
+        """Return both errors of ratings whose user and item the training has; none without such.
+
+        A rating without a prediction has the largest error that the scale allows.
+        """
+        design, held, data = self.design, self._held, self.design.ratings
+        users = np.isin(design.tested.users[held], data.user[kept])
+        items = np.isin(design.tested.items[held], data.item[kept])
+        found, values = scores[held].astype(np.float64), design.tested.values[held]
+        able = ~np.isnan(found) | (users & items)
+        low, high = data.scale.minimum, data.scale.maximum
+        if not able.any() or data.scale.width == 0 or np.isnan(found).all():
             return {}
-        away = np.clip(known, scale.minimum, scale.maximum) - values
+        most = np.maximum(values - low, high - values)
+        away = np.where(np.isnan(found), most, np.clip(found, low, high) - values)[able]
         return {"rmse": float(np.sqrt(np.mean(away**2))), "mae": float(np.mean(abs(away)))}
 
     def _usefulness(self, every: Indices) -> dict[str, float]:

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sharing_mechanisms import (  # type: ignore[import-not-found]
+    KEEPING,
+    ONCE_AND_FRESH,
+    SETTINGS,
     SHARING,
     FirstSeen,
     Once,
@@ -130,9 +133,37 @@ def test_what_may_hold_its_noise_is_neither_broken_nor_passed() -> None:
     found = audit(lambda data, rng: sum(data) + noise, *PAIR, trials=400, claim=1.0, score=values)
     assert (found.epsilon.lower, found.noiseless, found.doubtful) == (0, True, True)
     assert found.repetition is not None
-    assert "holds values from when it was made" in found.repetition
+    assert "values from when the mechanism was made (noise), which may be its" in found.repetition
     assert found.control is not None
     assert not found.control.found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KEEPING)
+def test_kept_noise_beside_fresh_noise_accuses_nobody(name: str) -> None:
+    """One answer has ε = 1; given the kept noise, any ε. Certain, as nothing is certified."""
+    found = audit(KEEPING[name](), *PAIR, trials=200, claim=1.0, score=values)
+    assert (found.epsilon.lower, found.noiseless, found.doubtful) == (0, False, True)
+    assert found.repetition is not None
+    assert "which may be its noise" in found.repetition
+    assert found.control is not None
+    assert not found.control.found
+
+
+@pytest.mark.long
+def test_kept_noise_of_a_module_is_drawn_again() -> None:
+    """The bound given this noise is about 5; an honest answer has ε = 1."""
+    found = audit(ONCE_AND_FRESH, *PAIR, trials=200, claim=1.0, confidence=SURE, score=values)
+    assert found.epsilon.lower <= 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_a_broken_mechanism_do_not_hide_it(name: str) -> None:
+    """ε = 10 where 1 is claimed: 200 trials certify about 4."""
+    found = audit(SETTINGS[name](), *PAIR, trials=200, claim=1.0, score=values)
+    assert found.epsilon.lower > 1
+    assert (found.repetition, found.doubtful) == (None, False)
 
 
 def test_what_cannot_be_repeated_is_not_certified() -> None:

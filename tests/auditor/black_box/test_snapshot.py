@@ -61,32 +61,6 @@ def test_what_cannot_be_pickled_says_so() -> None:
     assert "lock" in found.obstacle
 
 
-class Stateless:
-    """A class without noise."""
-
-    def __call__(self, data: Any, rng: Rng) -> Any:
-        return sum(data)
-
-
-class Scaled(Stateless):
-    """A class that holds a number."""
-
-    def __init__(self) -> None:
-        self.scale = 2.0
-
-
-class Holding(Stateless):
-    """A class that holds an object without numbers."""
-
-    def __init__(self, part: Any) -> None:
-        self.part = part
-
-
-def exact(data: Any, rng: Rng) -> Any:
-    """Return the sum, by functions of a module."""
-    return np.sum(data)
-
-
 def calling(part: Any) -> Any:
     """A function of another function, which no other process can import."""
 
@@ -94,39 +68,3 @@ def calling(part: Any) -> Any:
         return part(data, rng)
 
     return mechanism
-
-
-def scaled(scale: float) -> Any:
-    """A function with a number as a default."""
-
-    def mechanism(data: Any, rng: Rng, scale: float = scale) -> Any:
-        return scale * np.sum(data)
-
-    return mechanism
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "remembers"),
-    [
-        (exact, False),
-        (sharing.cached, False),
-        (sharing.ONCE, False),
-        (sharing.ONCE.__call__, False),
-        (Stateless(), False),
-        (Holding(exact), False),
-        (Holding({}), False),
-        (calling(exact), False),
-        (calling(sharing.ONCE), False),
-        (calling(np.random.default_rng(1)), False),
-        (Scaled(), True),
-        (Holding([1]), True),
-        (Holding(Scaled()), True),
-        (Holding({1: 2}), True),
-        (calling(Scaled()), True),
-        (scaled(2.0), True),
-        (functools.partial(exact), True),
-        (sharing.Once(), True),
-    ],
-)
-def test_values_from_when_it_was_made_are_seen(mechanism: Any, remembers: bool) -> None:
-    assert Snapshot.of(mechanism).remembers == remembers

@@ -14,6 +14,7 @@ from membership_cases import (  # type: ignore[import-not-found]
     Copying,
     Hostile,
     Ignorant,
+    Stale,
     small_ratings,
 )
 from scipy.sparse import csr_array
@@ -460,6 +461,35 @@ def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
         assert game.estimate.lower == 0
     for area in of(found, "attack.auc", attack=STRONGEST):
         assert area.estimate.lower < 0.5 < area.estimate.upper
+
+
+@pytest.mark.parametrize(
+    ("model", "observers"),
+    [
+        (Stale("seed"), {None}),
+        (Stale("entropy"), {None}),
+        (Stale("seed", fresh=True), {"own-list"}),
+    ],
+)
+def test_an_old_model_with_fresh_noise_decides_nothing(model: Any, observers: set[Any]) -> None:
+    found = found_of(model, units=["interaction"])
+    repeats = [x for x in found if isinstance(x, FindingRecord) and x.about == "repeated"]
+    assert {each.observer for each in repeats} - {"others-lists"} == observers
+    assert all(each.undecided and "quite other data" in each.text for each in repeats)
+
+
+def test_scores_that_are_missing_where_a_user_is_present_are_read() -> None:
+    """A user's score is a mean of many, which shows none that is missing."""
+
+    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
+        there = np.diff(interactions.indptr)[query.users] > 0
+        found.scores[there & (query.users % 2 == 0) & (query.items < 10)] = np.nan
+
+    found = found_of(
+        Ignorant(change=hide), trainings=64, units=["user"], observers=["scores"], rates=[0.5]
+    )
+    (game,) = of(found, "epsilon")
+    assert game.estimate.lower > 1
 
 
 def test_everything_is_found_of_a_model_that_shows_its_data() -> None:

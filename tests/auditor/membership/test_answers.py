@@ -10,7 +10,7 @@ from membership_cases import Ignorant, small_ratings, small_table  # type: ignor
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.auditor.membership.answers import repeated
+from dpaudit.auditor.membership.answers import has_fixed_part, repeated, unchanged
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.membership.training import Training, unpacked
 from dpaudit.recommenders.base import Answer, Query
@@ -128,3 +128,31 @@ def test_lists_repeat_if_they_are_personal_or_always_the_same(observer: Any) -> 
     common = np.repeat(np.arange(12.0) % 2, 30).reshape(12, 30)
     assert repeated(common, present, observer) is None
     assert repeated(0 * common, present, observer) == (0, 1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+def test_old_scores_with_fresh_noise_do_not_change_with_the_data(noise: float) -> None:
+    rng = np.random.default_rng(3)
+    old, fresh = rng.normal(size=4000), rng.normal(size=(3, 4000))
+    first, other, second = (old + noise * fresh).astype(np.float32)
+    assert unchanged(first, other, second)
+    assert unchanged(first, first, first)
+    learned = (other + np.abs(noise + 0.1) * rng.normal(size=4000)).astype(np.float32)
+    assert not unchanged(first, learned, second)
+    assert not unchanged(first, np.nextafter(first, np.float32(9)), first)
+
+
+def test_lists_that_change_with_the_data_are_no_old_ones() -> None:
+    lists = np.random.default_rng(3).integers(0, 30, (20, 10))
+    assert unchanged(lists, lists, lists)
+    assert not unchanged(lists, 29 - lists, lists)
+    assert not unchanged(lists[:0], lists[:0], lists[:0])
+
+
+def test_noise_alone_has_no_fixed_part() -> None:
+    """A model that learns nothing tells nothing, so its audit may pass."""
+    found, _ = marks(8, 60)
+    assert not has_fixed_part(found, "scores")
+    assert has_fixed_part(found + 2 * found[0], "scores")
+    assert not has_fixed_part(found, "own-list")
+    assert has_fixed_part(0 * found, "own-list")

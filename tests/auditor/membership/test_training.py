@@ -89,6 +89,26 @@ def test_utility_is_that_of_a_loop_over_users() -> None:
     assert mae == pytest.approx(np.mean(abs(errors)))
 
 
+def test_ratings_without_a_prediction_have_the_largest_error() -> None:
+    """But for those of users and items that the training does not have."""
+
+    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
+        found.scores[60:90] = np.nan
+
+    training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
+    _, _, rmse, _, mae = unpacked(training(4), 1)[0][0]
+    answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
+    values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
+    found = answer.scores[60:100].astype(float)
+    errors = np.where(
+        np.isnan(found), np.maximum(values - 1, 5 - values), np.clip(found, 1, 5) - values
+    )
+    there = np.isin(DATA.user[DESIGN.held], DATA.user[kept])
+    errors = errors[~np.isnan(found) | (there & np.isin(DATA.item[DESIGN.held], DATA.item[kept]))]
+    assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert mae == pytest.approx(np.mean(abs(errors)))
+
+
 def test_scores_that_are_no_ratings_have_no_error() -> None:
     found = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
     assert np.isnan(found).tolist() == [False, False, True, False, True]
