@@ -39,7 +39,7 @@ def read_scores(path: Path) -> Scores:
             if header and any(separator in lines[0] for separator in ",;\t"):
                 raise ValueError(f"its first row is {lines[0]!r}")
             found = np.array([float(line) for line in lines[header:] if line.strip()])
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except (ValueError, EOFError) as error:
         problem = str(error).partition(". ")[0]

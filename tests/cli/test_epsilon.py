@@ -347,7 +347,7 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
         (b"1,2\n3,4\n", ["'1,2'", "one column"]),
         (b"a;b\n3\n4\n", ["'a;b'", "one column"]),
         (b"score\n1,2\n", ["one column"]),
-        (b"\xff\xfe1\n", ["cannot be read"]),
+        (b"\xff\xfe1\n", ["is not UTF-8 text", "UTF-16"]),
     ],
 )
 def test_wrong_scores_are_one_sentence(
