@@ -13,6 +13,7 @@ from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.config.membership import Membership
 from dpaudit.core.membership import Observer
+from dpaudit.core.rounding import percent
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
 
@@ -101,7 +102,7 @@ def left_open(
         decided = share <= _MOST_MISSING
         yield Noticed(
             "missing",
-            f"{100 * share:.2g} % of what observer {observer!r} asks has no answer (NaN, -inf or "
+            f"{percent(share, 2)} of what observer {observer!r} asks has no answer (NaN, -inf or "
             "an empty list) although the user and the item are in the training.",
             "Answer for all of them, for what the user has seen too: what is missing counts as if "
             "it told the coin"
