@@ -10,7 +10,7 @@ from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import METRICS
+from dpaudit.record.metrics import METRICS, WhereKey
 from dpaudit.record.result import (
     STRONGEST,
     ClaimRecord,
@@ -231,7 +231,8 @@ def test_a_gate_that_picks_nothing_is_an_error() -> None:
 
 def test_ids_of_gates_depend_on_what_they_pick_and_not_on_its_order() -> None:
     def name(**where: Any) -> str:
-        return identifier(Gate(metric="attack.accuracy", max=0.5, where=where))
+        gate = {"metric": "attack.accuracy", "max": 0.5, "where": where}
+        return identifier(Gate.model_validate(gate))
 
     assert name() == "gate/attack.accuracy/max"
     assert name(model="a", epsilon=1) == name(epsilon=1.0, model="a")
@@ -401,11 +402,12 @@ def test_one_failing_membership_game_fails() -> None:
 
 def test_where_picks_games_by_target_and_observer() -> None:
     games = [game(0.4), game(1.01, unit="user"), game(0.2, tried=(), observer="own-list")]
-    for where, outcome in (
+    cases: tuple[tuple[dict[WhereKey, float | str], str], ...] = (
         ({"unit": "interaction", "observer": "scores"}, "pass"),
         ({"unit": "user"}, "fail"),
         ({"observer": "own-list"}, "inconclusive"),
-    ):
+    )
+    for where, outcome in cases:
         gate = Gate(metric="epsilon", max=1.0, detectable=1.5, where=where)
         assert judge(gate, POINTS, games).outcome == outcome
 
