@@ -214,6 +214,39 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run"],
+        ["run", "CONFIG", "-o"],
+        ["run", "CONFIG", "--waivers"],
+        ["report", ".", "-o"],
+        ["init"],
+        ["init", "x.toml", "--data"],
+        ["gate"],
+        ["gate", ".", "--policy"],
+        ["merge"],
+        ["claims", "-o"],
+        ["plan"],
+    ],
+)
+def test_an_empty_path_is_refused(arguments: list[str], config: Path) -> None:
+    result = call(*(config if each == "CONFIG" else each for each in arguments), "")
+    assert result.exit_code == 2
+    assert "it is empty: name a path, or leave it out" in result.output
+
+
+def test_an_empty_config_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text("")
+    for command in ("run", "plan"):
+        result = call(command, path)
+        assert result.exit_code == 2
+        assert "data.format is missing" in result.output
+        assert "[[recommender]]" in result.output
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("run", "nowhere.toml"), "dpaudit init"),
