@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.arguments import check_arguments, check_calls
+from dpaudit.auditor.black_box.arguments import check_arguments, check_calls, check_claim
 from dpaudit.auditor.black_box.calls import Calls, Mechanism, Score, Trials
 from dpaudit.auditor.black_box.game import Game, exceptions, with_exceptions
 from dpaudit.auditor.black_box.order import drift
@@ -190,6 +190,7 @@ def audit_calls(
         claim: see `audit`.
         detectable: see `audit`; None runs no game on copies.
     """
+    outcomes.check_number("confidence", confidence)
     alpha = 1 - confidence
     check_arguments(pairs, score, delta, alpha)
     for name, value in (("trials", trials), ("search", search)):
@@ -197,11 +198,11 @@ def audit_calls(
     if log_ratio is not None:
         if score != "learned":
             raise InputError("both score and log_ratio are given: the log-ratio is the score")
+        if not callable(log_ratio):
+            raise InputError(f"log_ratio = {log_ratio!r} is not a function: give one of outputs")
         score = log_ratio
-    if claim is not None:
-        outcomes.check_epsilon(claim)
-        if detectable is not None and not detectable > 1:
-            raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
+    check_claim(claim, detectable)
+    claim = None if claim is None else float(claim)
     seed, executor = calls.seed, calls.executor
     progress = executor.progress if executor else Progress()
     calls = calls.on_workers(pairs[0], trials)
