@@ -449,9 +449,28 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
     area = found(lower, upper, metric="attack.auc", attack=STRONGEST)
     judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
     assert judged.outcome == outcome
-    assert ("reverse attack may have an AUC above 0.6" in judged.reason) == (
-        outcome == "inconclusive"
-    )
+    assert ("reverse attack may have 0." in judged.reason) == (outcome == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (-1.0, -0.9, "inconclusive"),
+        (-0.2, 0.05, "inconclusive"),
+        (-0.1, 0.1, "pass"),
+        (0.05, 0.2, "inconclusive"),
+        (0.2, 0.3, "fail"),
+    ],
+)
+def test_an_advantage_of_the_reverse_attack_counts(
+    lower: float, upper: float, outcome: str
+) -> None:
+    advantage = found(lower, upper, metric="attack.advantage", attack=STRONGEST)
+    judged = judge(Gate(metric="attack.advantage", max=0.1), POINTS, [advantage])
+    assert judged.outcome == outcome
+    assert ("the reverse attack may have" in judged.reason) == (lower < -0.1)
+    at_least = judge(Gate(metric="attack.advantage", min=0.01), POINTS, [advantage])
+    assert "reverse" not in at_least.reason
 
 
 def test_single_attacks_are_not_judged() -> None:
