@@ -28,7 +28,8 @@ def read_text(path: Path, most: int) -> str:
             text = file.read(most + 1)
     except UnicodeDecodeError as error:
         marked = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        raise _not_utf8(path, "UTF-16" if marked else "ISO-8859-1") from error
+        wide = marked or b"\0" in error.object
+        raise _not_utf8(path, "UTF-16" if wide else "ISO-8859-1") from error
     if "\0" in text:  # as in UTF-16 without a mark
         raise _not_utf8(path, "UTF-16")
     if len(text) > most:

@@ -198,7 +198,7 @@ def test_broken_data_is_one_sentence_and_leaves_nothing(
     if rows is not None:
         data.write_text(rows)
     config = tmp_path / "audit.toml"
-    config.write_text(f"[data]\nformat = 'movielens-100k'\npath = '{data}'\n")
+    config.write_text(f"[data]\nformat = 'movielens-100k'\npath = '{data}'\n[model]\n")
     result = call("run", config, "-o", tmp_path / "out")
     assert result.exit_code == 2
     [sentence] = [line for line in result.output.splitlines() if " trials (" not in line]

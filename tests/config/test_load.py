@@ -275,16 +275,16 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         *(
             (
                 f"[[gate]]\nmetric = 'attack.accuracy'\n{side} = {value}",
-                f"line 3: gate.0.{side} = {shown}: input should be a",
+                f"line 3: gate.0.{side} = {shown}: input should be a {kind} number{other}",
             )
-            for side in ("max", "min")
-            for value, shown in (
-                ("true", "True"),
-                ("'0.1'", "'0.1'"),
-                ("nan", "nan"),
-                ("inf", "inf"),
-                ("[0.1]", "[0.1]"),
-                ("{ a = 1 }", "{'a': 1}"),
+            for side, other in (("max", " or 'claim'"), ("min", ""))
+            for value, shown, kind in (
+                ("true", "True", "valid"),
+                ("'0.1'", "'0.1'", "valid"),
+                ("nan", "nan", "finite"),
+                ("inf", "inf", "finite"),
+                ("[0.1]", "[0.1]", "valid"),
+                ("{ a = 1 }", "{'a': 1}", "valid"),
             )
         ),
         (
@@ -293,7 +293,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         ),
         (
             "[[gate]]\nmetric = 'leak'\nmax = 0.1\nwhere = { epsilon = true }",
-            "line 4: gate.0.where.epsilon = True: input should be a valid number or",
+            "line 4: gate.0.where.epsilon = True: input should be a valid number or a valid string",
         ),
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { epsilon = { a = 1 } }",
