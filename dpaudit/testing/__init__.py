@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.arguments import check_arguments, check_calls, check_claim
+from dpaudit.auditor.black_box.arguments import (
+    check_arguments,
+    check_calls,
+    check_claim,
+    check_probability,
+)
 from dpaudit.auditor.black_box.audit import (
     BlackBoxAudit,
     Mechanism,
@@ -80,9 +85,7 @@ def assert_satisfies_dp(
     """
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
-    outcomes.check_number("false_alarm", false_alarm)
-    if not 0 < false_alarm < 1:
-        raise InputError(f"false_alarm = {false_alarm} is not in (0, 1): use e.g. 1e-6")
+    check_probability("false_alarm", false_alarm)
     check_claim(epsilon, detectable)
     confidence = 1 - false_alarm
     check_arguments(pairs, score, delta, 1 - confidence)

@@ -513,7 +513,7 @@ def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
 def test_an_advantage_may_be_negative() -> None:
     low = found(-0.4, -0.1, metric="attack.advantage", attack=STRONGEST, unit="user",
                 observer="scores")  # fmt: skip
-    assert judge(Gate(metric="attack.advantage", max=0.0), POINTS, [low]).outcome == "pass"
+    assert judge(Gate(metric="attack.advantage", max=0.4), POINTS, [low]).outcome == "pass"
     assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,17 @@ def check_calls(name: str, value: Any) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not _LEAST <= value <= _MOST:
         raise InputError(f"{name} = {value!r} is not a whole number from {_LEAST} to {_MOST}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse what is no number in (0, 1).
+
+    Raises:
+        InputError: it is none.
+    """
+    outcomes.check_number(name, value)
+    if not 0 < value < 1:
+        raise InputError(f"{name} = {value!r} is not in (0, 1): use e.g. 0.95 or 0.05")
 
 
 def check_claim(claim: Any, detectable: Any) -> None:
@@ -70,9 +81,9 @@ def check_arguments(
     outcomes.check_delta(delta)
     if score != "learned" and not callable(score):
         raise InputError(f"score = {score!r} is neither 'learned' nor a function")
-    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
+    if not isinstance(pairs, Sized):
         raise InputError(f"pairs = {pairs!r} is no list: give a list of pairs (d, d_prime)")
-    if not pairs:
+    if not len(pairs):
         raise InputError("pairs are empty: give at least one pair of neighbouring data sets")
     for index, pair in enumerate(pairs):
         if not isinstance(pair, tuple) or len(pair) != 2:
