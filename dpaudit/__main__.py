@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 
 
 def main() -> None:
     """Run the command line.
 
-    While it is imported, a signal ends the process with the exit code of shells: nothing has been
+    What runs the user's code runs in a process of its own, whatever ends that. While the command
+    is imported, a signal ends the process with the exit code of shells: nothing has been
     written yet. A signal that the caller ignores, as `nohup` does, stays ignored.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
+    if "--allow-code" in sys.argv and sys.platform != "win32":
+        from dpaudit.core.processes import supervise
+
+        supervise()
     from dpaudit.cli import main as command
 
     command()

@@ -6,6 +6,8 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -168,6 +170,7 @@ def audit_recommender(
         DataError: the interactions cannot be used, or are too few.
         RunError: a training fails.
     """
+    _check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
     made, own = _own(model, settings or {}, claim, predicts_ratings)
     sizes = sizes_for(ratings, targets, users)
@@ -176,13 +179,13 @@ def audit_recommender(
             **({} if seed is None else {"seed": seed}),
             "recommender": [own],
             "membership": {
-                "units": list(units),
-                "observers": None if observers is None else list(observers),
+                "units": _as_table(units),
+                "observers": _as_table(observers),
                 "trainings": trainings,
                 **sizes._asdict(),
             },
             "audit": {"confidence": confidence},
-            "gate": list(gates),
+            "gate": _as_table(gates),
         }
     )
     if made is not None:
@@ -198,6 +201,26 @@ def audit_recommender(
         ratings=ratings,
     )
     return RecommenderAudit(record)
+
+
+def _check_arguments(targets: Any, users: Any, workers: Any, folder: Any) -> None:
+    """Refuse what no config checks.
+
+    Raises:
+        ConfigError: names the argument, the value and the remedy.
+    """
+    for name, count in (("targets", targets), ("users", users)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, Integral)):
+            raise ConfigError(f"{name} = {count!r} is no whole number: give one, or leave it out")
+    if workers is not None and not isinstance(workers, Workers):
+        raise ConfigError(f"workers = {workers!r} are none: give Workers.parse('processes:2')")
+    if folder is not None and (not isinstance(folder, str | PathLike) or not str(folder)):
+        raise ConfigError(f"folder = {folder!r} is no path: name a folder, or leave it out")
+
+
+def _as_table(values: Any) -> Any:
+    """Return a sequence as a table holds it; anything else is refused there."""
+    return list(values) if isinstance(values, tuple | set | frozenset) else values
 
 
 def _checked(values: dict[str, Any]) -> Config:

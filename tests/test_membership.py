@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from html import unescape
 from pathlib import Path
@@ -430,3 +431,23 @@ def test_the_share_that_is_missing_is_said_and_bounds_the_gates(share: float, ou
     assert [gate.outcome for gate in record.gates] == [outcome] * 3
     assert (found.estimate("attack.tpr", at=0.1).upper > 0.9) == (outcome == "inconclusive")
     assert "missing answers" in found.estimate("attack.auc").method
+
+
+WRONG: dict[str, list[Any]] = {
+    "targets": ["x", True, 1.5, math.inf, []],
+    "users": ["x", True, 1.5, math.inf, []],
+    "folder": [0, True, "", []],
+    "workers": [2, "processes:2"],
+    **{name: [3] for name in ("units", "observers", "gates")},
+    **{name: [-1] for name in ("trainings", "confidence", "seed")},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
+def test_an_argument_of_the_wrong_kind_is_refused(name: str, value: Any) -> None:
+    arguments: dict[str, Any] = {"trainings": 8, name: value}
+    with pytest.raises(ConfigError) as caught:
+        dpaudit.audit_recommender("most-popular", csr_array(np.eye(60, 40)), **arguments)
+    assert name.removesuffix("s") in str(caught.value)

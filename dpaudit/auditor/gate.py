@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.auditor.games.controls import Bar, shows
@@ -30,6 +30,11 @@ _ASSUMED: Mapping[MetricName, str] = {
     "game.kl": " if the noise has the law that its code states",
     "transcript.kl": " if the noise has the law that its code states",
 }
+# What the reverse of an attack has at most, by the lower end of the attack.
+_REVERSED: Mapping[MetricName, Callable[[float], float]] = {
+    "attack.auc": lambda low: 1 - low,
+    "attack.advantage": lambda low: -low,
+}
 # What the intervals of some metrics sample, and those of others by the kind of audit.
 _TRIALS: Mapping[MetricName, str] = {
     "attack.auc": "transcript.trials",
@@ -47,8 +52,8 @@ def judge(
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
-    - `max`: fails if a lower bound is above it; passes if no upper bound is. An AUC so far below ½
-      that the reverse attack exceeds `max` is inconclusive.
+    - `max`: fails if a lower bound is above it; passes if no upper bound is. An attack so much
+      worse than guessing that its reverse may exceed `max` is inconclusive.
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
@@ -253,8 +258,9 @@ def _compare(
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
-    wrong = gate.metric == "attack.auc" and gate.min is None and 1 - low > limit
-    if kept and not wrong:
+    reversing = _REVERSED.get(gate.metric) if gate.min is None else None
+    reverse = reversing(low) if reversing else -math.inf
+    if kept and reverse <= limit:
         return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
     remedy = f"more {_sample(found, members)} narrow it"
     if gate.min is None and high == math.inf:
@@ -265,7 +271,7 @@ def _compare(
     reason = f"{interval} straddles {limit:g}: {remedy}"
     if kept:
         reason = (
-            f"{interval}: the reverse attack may have an AUC above {limit:g}: correct the "
+            f"{interval}: the reverse attack may have {reverse:.4g}, above {limit:g}: correct the "
             "direction of the scores if the attack is wrong more often than right"
         )
     return "inconclusive", reason

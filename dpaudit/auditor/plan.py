@@ -78,6 +78,31 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
     return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
 
 
+def check_named(config: Config) -> None:
+    """Refuse a config that does not say what is audited: defaults are nobody's data and model.
+
+    Args:
+        config: a checked config.
+
+    Raises:
+        ConfigError: it names no data, or data of the user's and nothing that is trained on them.
+    """
+    if config.defense:
+        return
+    if not config.data.model_fields_set & {"format", "synthetic"}:
+        raise ConfigError(
+            "data.format is missing, so no data are named: write [data] with the format and path "
+            "of your ratings (or format = 'synthetic' for generated ones), and [[model]] or "
+            "[[recommender]]; 'dpaudit init --data FILE' writes them"
+        )
+    named = config.model_fields_set & {"model", "recommender", "membership"}
+    if config.data.format != "synthetic" and not named:
+        raise ConfigError(
+            "no model is named, so nothing of yours would be audited: add a [[recommender]] of "
+            "your own or a [[model]] with the defense that is audited, see 'dpaudit list defenses'"
+        )
+
+
 def check_gates(config: Config) -> None:
     """Refuse gates that pick none of the planned measurements.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,20 +130,29 @@ def check_coins(absent: int, present: int, remedy: str) -> None:
         )
 
 
+def check_number(name: str, value: Any) -> None:
+    """Refuse what is no number, such as a word, a list or a truth value."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} = {value!r} is not a number: give one")
+
+
 def check_delta(delta: float) -> None:
     """Refuse a δ outside [0, 1)."""
+    check_number("delta", delta)
     if not 0 <= delta < 1:
         raise InputError(f"delta = {delta} is not in [0, 1): use e.g. 1e-5")
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is negative or not finite."""
+def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
+    """Refuse an ε that is negative or not finite; errors call it `name`."""
+    check_number(name, epsilon)
     if not 0 <= epsilon < math.inf:
-        raise InputError(f"epsilon = {epsilon} is not a finite number of at least 0")
+        raise InputError(f"{name} = {epsilon} is not a finite number of at least 0: give one")
 
 
 def check_alpha(alpha: float) -> None:
     """Refuse a level outside (0, 1)."""
+    check_number("alpha", alpha)
     if not 0 < alpha < 1:
         raise InputError(
             f"alpha = {alpha} (1 - confidence) is not in (0, 1): use e.g. 0.05 for 95 %"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.failing import begin, report_option
-from dpaudit.cli.options import force_option, run_workers_option, waivers_option
+from dpaudit.cli.options import PathType, force_option, run_workers_option, waivers_option
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, reads, render
 from dpaudit.core.errors import ConfigError
@@ -27,13 +27,13 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
 
 
 @click.command()
-@click.argument("config", required=False, type=click.Path(path_type=Path), callback=_found)
+@click.argument("config", required=False, type=PathType(), callback=_found)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file_okay=False),
     help="Output folder for record.json, report.html and report.md, and for finished tasks: the "
-    "same command goes on where an interrupted one was.  "
+    "same command goes on where an interrupted one was. It is created, with missing parents.  "
     "[default: dpaudit-out/NAME of the config]",
 )
 @click.option(
@@ -91,7 +91,7 @@ def run(
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor.place import Place
-    from dpaudit.auditor.plan import check_gates, check_waivers
+    from dpaudit.auditor.plan import check_gates, check_named, check_waivers
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.cli.progress import Reporter
@@ -104,7 +104,7 @@ def run(
     if part is not None and reports:
         raise ConfigError("a shard has no reports: give --report to 'dpaudit merge'")
     seed = None if seed is None else _seed(seed)
-    checks = [check_gates] if waivers else [check_gates, check_waivers]
+    checks = [check_named, check_gates, *([] if waivers else [check_waivers])]
     checked = config_file.load(config, overrides, seed=seed, checks=checks)
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
@@ -146,14 +146,14 @@ def run(
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathType())
 @click.option(
     "--format", "name", default="html", show_default=True, help="One of 'dpaudit list reports'."
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=PathType(dir_okay=False, allow_dash=True),
     default=STANDARD_OUTPUT,
     help="[default: standard output]",
 )

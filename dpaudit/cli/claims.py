@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange, WholeRange, processes_option
+from dpaudit.cli.options import NumberRange, PathType, WholeRange, processes_option
 from dpaudit.cli.stopping import keeps_tasks
 from dpaudit.cli.writing import conclude
 from dpaudit.core.errors import ConfigError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file_okay=False),
     help="Output folder for claims.json, claims.html, claims.md and finished games: an "
     "interrupted command resumes when repeated.  [default: dpaudit-out/claims]",
 )
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "sources",
     multiple=True,
     metavar="CONFIG",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(dir_okay=False),
     help="Also run the claims about recommenders on the ratings of a config's [data].",
 )
 @processes_option

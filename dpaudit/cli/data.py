@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from dpaudit.cli.options import PathType
 from dpaudit.core.errors import ConfigError
 
 
@@ -19,7 +20,7 @@ def data() -> None:
 @click.argument("name")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file_okay=False),
     help="Folder for the data set.  [default: $DPAUDIT_DATA]",
 )
 @click.option("--yes", is_flag=True, help="Accept the publisher's terms without being asked.")

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from dpaudit.cli.options import PathType
+
 
 @click.command()
-@click.argument("baseline", type=click.Path(path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("baseline", type=PathType())
+@click.argument("folder", type=PathType())
 @click.option(
     "--format",
     "style",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.options import Number, WholeRange
+from dpaudit.cli.options import Number, PathType, WholeRange
 from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
@@ -47,12 +47,12 @@ each included by its own fair coin: sizes that fair coins do not give are refuse
 @click.command(epilog=_EPILOG)
 @click.option(
     "--scores-in",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(dir_okay=False),
     help="Scores of the trials with the target record (csv or npy), one per trial.",
 )
 @click.option(
     "--scores-out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(dir_okay=False),
     help="Scores of the trials without the target record.",
 )
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.cli.failing import report_option
-from dpaudit.cli.options import waivers_option
+from dpaudit.cli.options import PathType, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, render
 from dpaudit.core.exit_codes import EXIT_CODES
 from dpaudit.core.rounding import at_least
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dpaudit.record.comparison import Comparison
-    from dpaudit.record.result import AuditResult, Outcome
+    from dpaudit.record.result import AuditResult, RunOutcome
 
 # Of a comparison with a baseline; 'dpaudit diff --format json' prints all of it.
 _COMPARED = {"outcome", "reason"}
@@ -27,16 +27,16 @@ _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unuse
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathType())
 @click.option(
     "--policy",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(dir_okay=False),
     help="A TOML file with [[gate]] tables to use instead of the gates of the run.",
 )
 @waivers_option("of the run")
 @click.option(
     "--baseline",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="The folder or record of an earlier run: what is certified to be worse, or newly broken, "
     "fails.",
 )
@@ -85,7 +85,7 @@ def gate(
         places = {**result.origin, **origin.places([], result.gates)}
         result = result.model_copy(update={"origin": places})
     compared = None if baseline is None else compare(record.load(baseline), result)
-    outcome = worst([result.outcome, *([compared.outcome] if compared else [])])
+    outcome = worst([result.outcome, compared.outcome]) if compared else result.outcome
 
     def write() -> None:
         deliver([(target, render(name, result, compared)) for name, target in asked])
@@ -99,7 +99,7 @@ def gate(
     ctx.exit(conclude(outcome, write, show))
 
 
-def _json(result: AuditResult, compared: Comparison | None, outcome: Outcome) -> str:
+def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> str:
     """Return what decided the outcome."""
     found: dict[str, Any] = {
         "outcome": outcome,
@@ -110,7 +110,7 @@ def _json(result: AuditResult, compared: Comparison | None, outcome: Outcome) ->
     return json.dumps(found, indent=1)
 
 
-def _tell(result: AuditResult, compared: Comparison | None, outcome: Outcome) -> None:
+def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
     from rich.console import Console
 
     from dpaudit.reports.render import comparison

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpaudit.cli.options import PathType
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place
@@ -33,7 +34,7 @@ _MANY = 200_000
 
 
 @click.command()
-@click.argument("path", default="dpaudit.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("path", default="dpaudit.toml", type=PathType(dir_okay=False))
 @click.option(
     "--recommender",
     metavar="LIBRARY",
@@ -43,7 +44,7 @@ _MANY = 200_000
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="A file of ratings or interactions (text or Parquet, also a folder of Parquet files), "
     "whose layout is guessed.  [default: synthetic]",
 )

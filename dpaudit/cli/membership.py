@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange, WholeRange
+from dpaudit.cli.options import NumberRange, PathType, WholeRange
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
 
@@ -30,7 +30,7 @@ _DOUBTED = (
 )
 _KEPT = "A classifier could not tell the two apart by features that the model never saw."
 
-_file = click.Path(path_type=Path, dir_okay=False)
+_file = PathType(dir_okay=False)
 
 
 @click.command()

@@ -47,6 +47,20 @@ class NumberRange(_Plain, click.FloatRange):
         return number
 
 
+class PathType(click.Path):
+    """A path; an empty one, as of a variable that is not set, would be the current folder."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of `click.Path`."""
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path, or fail."""
+        if not str(value):
+            self.fail("it is empty: name a path, or leave it out.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class _WorkersType(click.ParamType[Any]):
     name = "workers"
 
@@ -79,7 +93,7 @@ def waivers_option(replaced: str) -> Callable[[F], F]:
     """Return the option that names a file of waivers."""
     return click.option(
         "--waivers",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=PathType(dir_okay=False),
         help=f"A TOML file with [[waiver]] tables to use instead of those {replaced}.",
     )
 

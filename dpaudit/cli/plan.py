@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.cli.options import Number, WholeRange, workers_option
+from dpaudit.cli.options import Number, PathType, WholeRange, workers_option
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 
 
 @click.command()
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=PathType())
 @click.option("--epsilon", type=Number(), help="The claimed ε, without CONFIG.")
 @click.option("--delta", type=Number(), default=0.0, show_default=True, help="The claimed δ.")
 @click.option(
@@ -88,11 +88,11 @@ def plan(
 def _plan_config(path: Path, factor: float | None, minutes: float | None, workers: Workers) -> None:
     from dpaudit.auditor.cost import cost_of
     from dpaudit.auditor.forecast import forecast
-    from dpaudit.auditor.plan import check_gates
+    from dpaudit.auditor.plan import check_gates, check_named
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
 
-    checked = config_file.load(path, checks=[check_gates])
+    checked = config_file.load(path, checks=[check_named, check_gates])
     if checked.defense is not None:
         claim, learned = checked.defense, checked.defense.score == "learned"
         raise ConfigError(

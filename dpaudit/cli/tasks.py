@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.failing import report_option
-from dpaudit.cli.options import force_option
+from dpaudit.cli.options import PathType, force_option
 from dpaudit.cli.words import size
 from dpaudit.cli.writing import Output
 from dpaudit.core.errors import ConfigError
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, type=PathType())
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file_okay=False),
     help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
 )
 @report_option
@@ -48,7 +48,7 @@ def merge(
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathType())
 def runs(folder: Path) -> None:
     """List the finished tasks in FOLDER: of which stages, how many, and how large."""
     from rich.console import Console

@@ -147,8 +147,8 @@ def _read(path: Path) -> str:
         return read_text(path, _LARGEST).removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dpaudit.config.tables import Attack
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
+from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
@@ -267,7 +268,7 @@ class Membership(_Table):
         if "rates" not in self.model_fields_set:
             return []
         return [
-            f"TPR at {100 * rate:g} % FPR needs {_targets_for(rate)} targets of unit {unit!r}, "
+            f"TPR at {percent(rate)} FPR needs {_targets_for(rate)} targets of unit {unit!r}, "
             f"{self.targets(unit)} were given."
             for rate in self.rates
             if rate not in self.rates_of(unit)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     ValidationInfo,
@@ -118,6 +119,8 @@ class Gate(_Table):
             a mutant breaks `max` whose noise is too small by at most this factor.
     """
 
+    # `max = true` would be 1, and "0.1" is a word.
+    model_config = ConfigDict(strict=True)
     metric: Annotated[GateMetric, Field(json_schema_extra=_EXPLAINED)]
     where: dict[WhereKey, float | str] = {}
     max: Finite | Literal["claim"] | None = None

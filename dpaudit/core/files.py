@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import secrets
 import stat
@@ -16,13 +17,20 @@ def read_text(path: Path, most: int) -> str:
     """Read a file of at most `most` characters.
 
     Raises:
-        ConfigError: it has more, or is a folder, a pipe or a device, which could block; pipes that
-            the shell makes of a command (`/dev/fd`) are read.
-        OSError, UnicodeDecodeError: it cannot be read as UTF-8 text.
+        ConfigError: it has more, is not UTF-8 text, or is a folder, a pipe or a device, which could
+            block; pipes that the shell makes of a command (`/dev/fd`) are read.
+        OSError: it cannot be read.
     """
     check_readable(path)
-    with path.open(encoding="utf-8") as file:
-        text = file.read(most + 1)
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(most + 1)
+    except UnicodeDecodeError as error:
+        marked = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        wide = marked or b"\0" in error.object
+        raise _not_utf8(path, "UTF-16" if wide else "ISO-8859-1") from error
+    if "\0" in text:  # as in UTF-16 without a mark
+        raise _not_utf8(path, "UTF-16")
     if len(text) > most:
         raise ConfigError(f"{path} has more than {most} characters: give a smaller file")
     return text
@@ -38,6 +46,13 @@ def check_readable(path: Path) -> None:
     """
     if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
         raise ConfigError(f"{path} is a folder, a pipe or a device: give a file")
+
+
+def _not_utf8(path: Path, encoding: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is not UTF-8 text but looks like {encoding} (or is no text at all): save it as "
+        f"UTF-8, as by 'iconv -f {encoding} -t UTF-8'"
+    )
 
 
 def nested(value: Any, depth: int) -> bool:

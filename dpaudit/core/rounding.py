@@ -26,6 +26,12 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
 
 
+def percent(share: float, digits: int = 6) -> str:
+    """Format a share in per cent with so many significant digits at most, e.g. `95 %`, `100 %`."""
+    shown = Decimal(f"{100 * share:.{digits - 1}e}").normalize()
+    return f"{shown:f} %"
+
+
 def at_least(value: float, digits: int = 3) -> str:
     """Format a lower bound, rounded down so that it is still a bound."""
     return measured(value, digits, ROUND_FLOOR)

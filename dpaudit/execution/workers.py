@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 from typing import Any, Literal, Self
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign, said
+from dpaudit.core.processes import end_with
 from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result
 
@@ -31,8 +31,6 @@ Answer = tuple[int, Result | DpauditError, float]
 _TRIES = 3
 # Seconds between two questions to the scheduler.
 _ASKED_EVERY = 2.0
-# Seconds between two looks of a process at the one that started it.
-_WATCHED_EVERY = 0.5
 # How long a scheduler may take to answer.
 _TIMEOUT = "10s"
 _OTHER = "has another dpaudit, Python or library than this machine"
@@ -180,15 +178,9 @@ def _code() -> str:
 
 
 def _end_together(parent: int) -> None:
-    """Let the process that started this one end it: also when it is killed, which nobody tells."""
+    """Let the process that started this one end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_WATCHED_EVERY)
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
+    end_with(parent)
 
 
 @functools.cache
@@ -271,8 +263,8 @@ class Pool:
                 if tried + 1 == _TRIES:
                     raise RunError(
                         f"workers ended before their tasks did, {_TRIES} times ({said(error)}): "
-                        "use fewer workers, or machines with more memory; the same command goes on "
-                        "where it was"
+                        "use fewer workers, or machines with more memory, and let no code of yours "
+                        "end its process (os._exit); the same command goes on where it was"
                     ) from error
 
     def _parallel(self, jobs: Iterator[Job]) -> Iterator[Answer]:

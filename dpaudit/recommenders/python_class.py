@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import sys
-import traceback
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -20,7 +18,7 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import ConfigError, RunError, foreign
 from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.reference import named
+from dpaudit.core.reference import named, raised_at
 from dpaudit.recommenders.base import (
     Answer,
     Factors,
@@ -219,7 +217,4 @@ def _place(module: str) -> str:
         module: the module whose lines the user knows; its innermost one is named, if there is any.
     """
     error = sys.exception()
-    frames = traceback.extract_tb(error.__traceback__) if error else []
-    file = getattr(sys.modules.get(module), "__file__", None)
-    known = [frame for frame in frames if frame.filename == file] or frames
-    return f"{plain(Path(known[-1].filename).name)}, line {known[-1].lineno}"
+    return raised_at(error, getattr(sys.modules.get(module), "__file__", None)) if error else ""

@@ -7,6 +7,7 @@ config asks for the details of a pair or contains data itself.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -37,6 +38,7 @@ Ratings = Annotated[int, Field(ge=1, le=10**9)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
+RunOutcome = Literal[Outcome, "no decision"]
 Verdict = Literal["broken", "not broken", "not tested"]
 Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
 
@@ -498,7 +500,8 @@ class AuditResult(_Record):
         origin: where each claim and gate is stated, by its id; empty for a run from Python.
         fail_on_broken: whether a broken claim fails the run.
         outcome: `fail` if a waiver is expired, or a claim is broken and that fails the run, else
-            the worst outcome of the gates; `pass` without gates. What is waived does not count.
+            the worst outcome of the gates; `no decision` if there is no gate and every claim is
+            untested. What is waived does not count.
         timing: start and duration.
     """
 
@@ -520,7 +523,7 @@ class AuditResult(_Record):
     waivers: list[WaiverRecord] = []
     origin: dict[str, PlaceRecord] = {}
     fail_on_broken: bool = True
-    outcome: Outcome = "pass"
+    outcome: RunOutcome = "no decision"
     timing: Timing
 
     @property
@@ -529,7 +532,7 @@ class AuditResult(_Record):
         return set(accepted(self.waivers))
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
+def worst(outcomes: Sequence[RunOutcome]) -> Outcome:
     """Return the worst outcome: `fail` before `inconclusive` before `pass`."""
     order: tuple[Outcome, ...] = ("fail", "inconclusive")
     return next((outcome for outcome in order if outcome in outcomes), "pass")

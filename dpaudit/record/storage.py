@@ -74,5 +74,5 @@ def _read(path: Path) -> str:
         raise ConfigError(
             f"{path} does not exist: name the folder that 'dpaudit run' wrote"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error

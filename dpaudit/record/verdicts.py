@@ -13,8 +13,8 @@ from dpaudit.record.result import (
     GateRecord,
     Measurement,
     ModelRecord,
-    Outcome,
     PointRecord,
+    RunOutcome,
     Untested,
     VerdictRecord,
     worst,
@@ -104,11 +104,11 @@ def decided(
     *,
     fail_on_broken: bool,
     waivers: Sequence[WaiverRecord] = (),
-) -> Outcome:
+) -> RunOutcome:
     """Return the outcome of a run.
 
     An expired waiver fails it, whatever became of its finding. A finding with an active waiver
-    does not count.
+    does not count. Without a gate and a tested claim there is no decision.
 
     Args:
         gates: the judged gates.
@@ -118,6 +118,8 @@ def decided(
     """
     if any(waiver.state == "expired" for waiver in waivers):
         return "fail"
+    if not gates and all(verdict.verdict == "not tested" for verdict in found):
+        return "no decision"
     waived = accepted(waivers)
     broken = (verdict.id for verdict in found if verdict.verdict == "broken")
     if fail_on_broken and any(name not in waived for name in broken):

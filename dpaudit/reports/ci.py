@@ -124,7 +124,7 @@ class Run:
     """A run as CI services show it.
 
     Attributes:
-        outcome: `pass`, `fail` or `inconclusive`; `error` if it has no result.
+        outcome: that of the run and its baseline; `error` if it has no result.
         exit_code: the exit code of the command.
         headline: what was found, in one line, or why there is no result.
         checks: the worst first.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
@@ -78,9 +79,7 @@ def about(count: int) -> int:
     return round(count, 2 - len(str(count)))
 
 
-def percent(share: float) -> str:
-    """Format a share in per cent, e.g. `95 %`."""
-    return f"{100 * share:.6g} %"
+percent = rounding.percent
 
 
 def shares(estimate: Estimate) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.arguments import check_arguments, check_calls
+from dpaudit.auditor.black_box.arguments import (
+    check_arguments,
+    check_calls,
+    check_claim,
+    check_probability,
+)
 from dpaudit.auditor.black_box.audit import (
     BlackBoxAudit,
     Mechanism,
@@ -80,6 +85,8 @@ def assert_satisfies_dp(
     """
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
+    check_probability("false_alarm", false_alarm)
+    check_claim(epsilon, detectable)
     confidence = 1 - false_alarm
     check_arguments(pairs, score, delta, 1 - confidence)
     if trials is not None:

@@ -10,7 +10,7 @@ from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import METRICS
+from dpaudit.record.metrics import METRICS, WhereKey
 from dpaudit.record.result import (
     STRONGEST,
     ClaimRecord,
@@ -231,7 +231,8 @@ def test_a_gate_that_picks_nothing_is_an_error() -> None:
 
 def test_ids_of_gates_depend_on_what_they_pick_and_not_on_its_order() -> None:
     def name(**where: Any) -> str:
-        return identifier(Gate(metric="attack.accuracy", max=0.5, where=where))
+        gate = {"metric": "attack.accuracy", "max": 0.5, "where": where}
+        return identifier(Gate.model_validate(gate))
 
     assert name() == "gate/attack.accuracy/max"
     assert name(model="a", epsilon=1) == name(epsilon=1.0, model="a")
@@ -401,11 +402,12 @@ def test_one_failing_membership_game_fails() -> None:
 
 def test_where_picks_games_by_target_and_observer() -> None:
     games = [game(0.4), game(1.01, unit="user"), game(0.2, tried=(), observer="own-list")]
-    for where, outcome in (
+    cases: tuple[tuple[dict[WhereKey, float | str], str], ...] = (
         ({"unit": "interaction", "observer": "scores"}, "pass"),
         ({"unit": "user"}, "fail"),
         ({"observer": "own-list"}, "inconclusive"),
-    ):
+    )
+    for where, outcome in cases:
         gate = Gate(metric="epsilon", max=1.0, detectable=1.5, where=where)
         assert judge(gate, POINTS, games).outcome == outcome
 
@@ -447,9 +449,28 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
     area = found(lower, upper, metric="attack.auc", attack=STRONGEST)
     judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
     assert judged.outcome == outcome
-    assert ("reverse attack may have an AUC above 0.6" in judged.reason) == (
-        outcome == "inconclusive"
-    )
+    assert ("reverse attack may have 0." in judged.reason) == (outcome == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (-1.0, -0.9, "inconclusive"),
+        (-0.2, 0.05, "inconclusive"),
+        (-0.1, 0.1, "pass"),
+        (0.05, 0.2, "inconclusive"),
+        (0.2, 0.3, "fail"),
+    ],
+)
+def test_an_advantage_of_the_reverse_attack_counts(
+    lower: float, upper: float, outcome: str
+) -> None:
+    advantage = found(lower, upper, metric="attack.advantage", attack=STRONGEST)
+    judged = judge(Gate(metric="attack.advantage", max=0.1), POINTS, [advantage])
+    assert judged.outcome == outcome
+    assert ("the reverse attack may have" in judged.reason) == (lower < -0.1)
+    at_least = judge(Gate(metric="attack.advantage", min=0.01), POINTS, [advantage])
+    assert "reverse" not in at_least.reason
 
 
 def test_single_attacks_are_not_judged() -> None:
@@ -492,7 +513,7 @@ def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
 def test_an_advantage_may_be_negative() -> None:
     low = found(-0.4, -0.1, metric="attack.advantage", attack=STRONGEST, unit="user",
                 observer="scores")  # fmt: skip
-    assert judge(Gate(metric="attack.advantage", max=0.0), POINTS, [low]).outcome == "pass"
+    assert judge(Gate(metric="attack.advantage", max=0.4), POINTS, [low]).outcome == "pass"
     assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.auditor.measures.base import metric_of
-from dpaudit.auditor.plan import check_gates, check_waivers, family_of, plan
+from dpaudit.auditor.plan import check_gates, check_named, check_waivers, family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
@@ -49,6 +49,45 @@ def test_a_gate_that_picks_nothing_is_refused(tmp_path: Path, text: str, words: 
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError):
         run_audit(config_file.load(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["data.format is missing", "[data]", "dpaudit init"]),
+        ("seed = 1\n[audit]\ntrials = 100", ["data.format is missing"]),
+        ("[[gate]]\nmetric = 'utility.rmse'\nmax = 1", ["data.format is missing"]),
+        ("[[model]]\ndefense = 'slope-one'", ["data.format is missing"]),
+        ("[[recommender]]\nlibrary = 'most-popular'", ["data.format is missing"]),
+        ("[data]\n[[model]]", ["data.format is missing"]),
+        ("[data]\nbinarize = 4\n[[model]]", ["data.format is missing"]),
+        ("[data]\nformat = 'movielens-csv'\npath = 'a'", ["no model is named", "[[recommender]]"]),
+    ],
+)
+def test_a_config_that_does_not_say_what_is_audited_is_refused(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(path, checks=[check_named])
+    for word in [f"{path}", *words]:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[data]\nformat = 'synthetic'",
+        "data.synthetic.n_users = 50",
+        "[data]\nformat = 'movielens-csv'\npath = 'a'\n[[model]]",
+        "[data]\nformat = 'movielens-csv'\npath = 'a'\n[[recommender]]\nlibrary = 'most-popular'",
+    ],
+)
+def test_a_config_that_says_what_is_audited_is_loaded(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text(text)
+    config_file.load(path, checks=[check_named])
 
 
 def test_lists_have_no_rating_error() -> None:

@@ -198,7 +198,7 @@ def test_broken_data_is_one_sentence_and_leaves_nothing(
     if rows is not None:
         data.write_text(rows)
     config = tmp_path / "audit.toml"
-    config.write_text(f"[data]\nformat = 'movielens-100k'\npath = '{data}'\n")
+    config.write_text(f"[data]\nformat = 'movielens-100k'\npath = '{data}'\n[model]\n")
     result = call("run", config, "-o", tmp_path / "out")
     assert result.exit_code == 2
     [sentence] = [line for line in result.output.splitlines() if " trials (" not in line]
@@ -211,6 +211,39 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = call("run", EXAMPLES / "ml-100k-slope-one.toml", "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert "set DPAUDIT_DATA to the folder" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run"],
+        ["run", "CONFIG", "-o"],
+        ["run", "CONFIG", "--waivers"],
+        ["report", ".", "-o"],
+        ["init"],
+        ["init", "x.toml", "--data"],
+        ["gate"],
+        ["gate", ".", "--policy"],
+        ["merge"],
+        ["claims", "-o"],
+        ["plan"],
+    ],
+)
+def test_an_empty_path_is_refused(arguments: list[str], config: Path) -> None:
+    result = call(*(config if each == "CONFIG" else each for each in arguments), "")
+    assert result.exit_code == 2
+    assert "it is empty: name a path, or leave it out" in result.output
+
+
+def test_an_empty_config_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text("")
+    for command in ("run", "plan"):
+        result = call(command, path)
+        assert result.exit_code == 2
+        assert "data.format is missing" in result.output
+        assert "[[recommender]]" in result.output
+    assert [*tmp_path.iterdir()] == [path]
 
 
 @pytest.mark.parametrize(

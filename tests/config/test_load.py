@@ -272,6 +272,29 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
             "[[gate]]\nmetric = 'epsilon'\nmax = 'clam'\ndetectable = 2",
             "line 3: gate.0.max = 'clam': input should be a valid number or 'claim'",
         ),
+        *(
+            (
+                f"[[gate]]\nmetric = 'attack.accuracy'\n{side} = {value}",
+                f"line 3: gate.0.{side} = {shown}: input should be a {kind} number{other}",
+            )
+            for side, other in (("max", " or 'claim'"), ("min", ""))
+            for value, shown, kind in (
+                ("true", "True", "valid"),
+                ("'0.1'", "'0.1'", "valid"),
+                ("nan", "nan", "finite"),
+                ("inf", "inf", "finite"),
+                ("[0.1]", "[0.1]", "valid"),
+                ("{ a = 1 }", "{'a': 1}", "valid"),
+            )
+        ),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = true",
+            "line 4: gate.0.detectable = True: input should be a valid number",
+        ),
+        (
+            "[[gate]]\nmetric = 'leak'\nmax = 0.1\nwhere = { epsilon = true }",
+            "line 4: gate.0.where.epsilon = True: input should be a valid number or a valid string",
+        ),
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { epsilon = { a = 1 } }",
             "gate.0.where.epsilon = {'a': 1}: input should be a valid number or a valid string",

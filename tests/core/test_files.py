@@ -155,6 +155,14 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
         read_text(tmp_path / "file", 99)
 
 
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16-LE", "ISO-8859-1"])
+def test_text_of_another_encoding_is_refused_with_the_remedy(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "file").write_text("a = 'é'", encoding=encoding)
+    family = encoding.removesuffix("-LE")
+    with pytest.raises(ConfigError, match=f"looks like {family} .*'iconv -f {family} -t UTF-8'"):
+        read_text(tmp_path / "file", 100)
+
+
 @pytest.mark.parametrize("link", ["dpaudit-out", "dpaudit-out/run"])
 def test_a_checkout_cannot_lead_outputs_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str

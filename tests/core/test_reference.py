@@ -14,7 +14,7 @@ def test_an_object_of_a_module_is_found() -> None:
     assert named("pathlib:Path", "x") is Path
 
 
-@pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":"])
+@pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":", ".pathlib:Path"])
 def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
     with pytest.raises(ConfigError) as found:
         named(reference, "defense.target")
@@ -22,19 +22,42 @@ def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "said", "remedy"),
     [
-        ("no_such_module_here:f", "ModuleNotFoundError"),
-        ("pathlib:no_such_name", "AttributeError"),
-        (".pathlib:Path", "TypeError"),
+        ("no_such_module:f", "ModuleNotFoundError", "put the module beside the config, or install"),
+        ("json.no_such:f", "ModuleNotFoundError", "put the module beside the config, or install"),
+        ("pathlib:no_such_name", "AttributeError", "pathlib.py, or correct the name"),
     ],
 )
-def test_what_cannot_be_imported_is_named_with_the_remedy(reference: str, said: str) -> None:
+def test_what_cannot_be_imported_is_named_with_the_remedy(
+    reference: str, said: str, remedy: str
+) -> None:
     with pytest.raises(ConfigError) as found:
         named(reference, "defense.target")
     message = str(found.value)
     assert message.startswith(f"defense.target = {reference!r} cannot be imported ({said}")
-    assert message.endswith(": put the module beside the config, or install its package")
+    assert remedy in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\nraise ValueError('no')", ["(ValueError: no)", "correct own_module.py, line 2"]),
+        ("import json\njson.loads('{')", ["JSONDecodeError", "correct own_module.py, line 2"]),
+        ("\nimport no_such_library", ["'no_such_library'", "own_module.py, line 2, or install"]),
+        ("x = 1\ndef (", ["own_module.py, line 2", "correct that line"]),
+        ("import own_helper", ["own_helper.py, line 1", "correct that line"]),
+    ],
+)
+def test_a_module_that_fails_is_named_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: list[str]
+) -> None:
+    (tmp_path / "own_module.py").write_text(text)
+    (tmp_path / "own_helper.py").write_text("def (")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError) as found:
+        named("own_module:f", "x")
+    assert all(word in str(found.value) for word in words), str(found.value)
 
 
 @pytest.mark.parametrize("text", ["import sys\nsys.exit(0)", "raise RuntimeError(1)", "def ("])

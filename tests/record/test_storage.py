@@ -35,7 +35,7 @@ def test_missing_record(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"{", "is not JSON"),
-        (b"\xff", "cannot be read as UTF-8"),
+        (b"\xff", "is not UTF-8 text"),
         (b"[]", "is not a record of an audit"),
         (b"{}", "is not a record of an audit"),
         (b'{"schema_version": 99}', "schema_version 99 and this dpaudit reads 3: run the audit"),

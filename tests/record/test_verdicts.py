@@ -167,6 +167,15 @@ def test_a_broken_claim_decides_unless_it_is_expected(outcome: Any, fails: bool)
     assert decided(gates, [kept, broken], fail_on_broken=fails) == ("fail" if fails else outcome)
 
 
+def test_without_a_gate_and_a_tested_claim_nothing_is_decided() -> None:
+    untested = judge(game(0.5, found=False))
+    assert untested.verdict == "not tested"
+    assert decided([], [], fail_on_broken=True) == "no decision"
+    assert decided([], [untested], fail_on_broken=True) == "no decision"
+    assert decided([], [untested, judge(game(0.5))], fail_on_broken=True) == "pass"
+    assert decided([gate("pass")], [untested], fail_on_broken=True) == "pass"
+
+
 def gate(outcome: Any, name: str = "gate/epsilon/max") -> GateRecord:
     return GateRecord(id=name, rule="", outcome=outcome, reason="")
 

@@ -22,7 +22,7 @@ from dpaudit.record.result import (
     PointRecord,
     Timing,
 )
-from dpaudit.record.verdicts import verdicts
+from dpaudit.record.verdicts import decided, verdicts
 
 
 def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estimate:
@@ -104,9 +104,10 @@ def measurements(
 
 
 def judged(result: AuditResult) -> AuditResult:
-    """The record with the verdicts of its measurements."""
+    """The record with the verdicts of its measurements, and the outcome of these and its gates."""
     found = verdicts(result.models, result.points, result.measurements)
-    return result.model_copy(update={"verdicts": found})
+    outcome = decided(result.gates, found, fail_on_broken=result.fail_on_broken)
+    return result.model_copy(update={"verdicts": found, "outcome": outcome})
 
 
 def make_result(
@@ -176,7 +177,6 @@ def make_result(
         gates=[GateRecord(id="gate/epsilon/max", rule=rule, outcome=outcome, reason="above 1")]
         if gate
         else [],
-        outcome=outcome if gate else "pass",
         fail_on_broken=False,
         timing=Timing(started="2026-01-01T00:00:00+00:00", seconds=3.4),
     )

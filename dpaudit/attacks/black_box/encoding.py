@@ -183,8 +183,8 @@ class Encoding:
         if kind == "f":
             self._place_floats(table, (slice(None), columns), kept)
         else:
-            signed = kept.dtype == np.uint64
-            whole = kept if signed else kept.astype(np.int64)
+            unsigned = kept.dtype == np.uint64
+            whole = kept if unsigned else kept.astype(np.int64)
             table.kind[:, columns] = leaves.BOOLEAN if kind == "b" else leaves.INTEGER
             table.low[:, columns] = whole.astype(np.uint64)
             for j in range(kept.shape[1]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Literal
 
 import numpy as np
@@ -12,18 +12,52 @@ from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
 from dpaudit.core.errors import InputError
 
-# The least number of trials, and of outputs in the search.
-_LEAST = 200
+# The least and the largest number of trials, and of outputs in the search.
+_LEAST, _MOST = 200, 100_000_000
+# The largest factor of a planted violation.
+_STRONGEST = 1e6
 
 
 def check_calls(name: str, value: Any) -> None:
-    """Refuse a number of calls that is no whole number, or too small for any audit.
+    """Refuse a number of calls that is no whole number, too small for any audit, or too large.
 
     Raises:
         InputError: it is.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
-        raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not _LEAST <= value <= _MOST:
+        raise InputError(f"{name} = {value!r} is not a whole number from {_LEAST} to {_MOST}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse what is no number in (0, 1).
+
+    Raises:
+        InputError: it is none.
+    """
+    outcomes.check_number(name, value)
+    if not 0 < value < 1:
+        raise InputError(f"{name} = {value!r} is not in (0, 1): use e.g. 0.95 or 0.05")
+
+
+def check_claim(claim: Any, detectable: Any) -> None:
+    """Refuse a claimed ε and a factor of planted violations that no audit can use.
+
+    Args:
+        claim: the claimed ε; None claims nothing.
+        detectable: the factor; None plants nothing.
+
+    Raises:
+        InputError: one is no number, or out of range.
+    """
+    if claim is not None:
+        outcomes.check_epsilon(claim, "claim")
+    if detectable is not None:
+        outcomes.check_number("detectable", detectable)
+        if not 1 < detectable <= _STRONGEST:
+            raise InputError(
+                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
+            )
 
 
 def check_arguments(
@@ -47,6 +81,8 @@ def check_arguments(
     outcomes.check_delta(delta)
     if score != "learned" and not callable(score):
         raise InputError(f"score = {score!r} is neither 'learned' nor a function")
+    if not isinstance(pairs, Sized):
+        raise InputError(f"pairs = {pairs!r} is no list: give a list of pairs (d, d_prime)")
     if not len(pairs):
         raise InputError("pairs are empty: give at least one pair of neighbouring data sets")
     for index, pair in enumerate(pairs):

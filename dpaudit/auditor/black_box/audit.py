@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.arguments import check_arguments, check_calls
+from dpaudit.auditor.black_box.arguments import (
+    check_arguments,
+    check_calls,
+    check_claim,
+    check_probability,
+)
 from dpaudit.auditor.black_box.calls import Calls, Mechanism, Score, Trials
 from dpaudit.auditor.black_box.game import Game, exceptions, with_exceptions
 from dpaudit.auditor.black_box.order import drift
@@ -13,7 +18,6 @@ from dpaudit.auditor.black_box.planted import positive_control
 from dpaudit.auditor.black_box.repetition import repeated, unrepeated
 from dpaudit.auditor.black_box.result import BlackBoxAudit
 from dpaudit.auditor.black_box.search_pairs import most_informative
-from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
@@ -190,6 +194,7 @@ def audit_calls(
         claim: see `audit`.
         detectable: see `audit`; None runs no game on copies.
     """
+    check_probability("confidence", confidence)
     alpha = 1 - confidence
     check_arguments(pairs, score, delta, alpha)
     for name, value in (("trials", trials), ("search", search)):
@@ -197,11 +202,11 @@ def audit_calls(
     if log_ratio is not None:
         if score != "learned":
             raise InputError("both score and log_ratio are given: the log-ratio is the score")
+        if not callable(log_ratio):
+            raise InputError(f"log_ratio = {log_ratio!r} is not a function: give one of outputs")
         score = log_ratio
-    if claim is not None:
-        outcomes.check_epsilon(claim)
-        if detectable is not None and not detectable > 1:
-            raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
+    check_claim(claim, detectable)
+    claim = None if claim is None else float(claim)
     seed, executor = calls.seed, calls.executor
     progress = executor.progress if executor else Progress()
     calls = calls.on_workers(pairs[0], trials)

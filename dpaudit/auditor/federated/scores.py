@@ -123,7 +123,7 @@ class Truth:
     def _divergences(self, checkpoint: Checkpoint) -> Iterator[Finding]:
         real, step = self.real, checkpoint.step
         whole = clustered_mean(
-            checkpoint.divergence[real].astype(np.float64),
+            checkpoint.divergence[real],
             self.pairs.users[real],
             alpha=self.alpha,
         )

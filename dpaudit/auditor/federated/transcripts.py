@@ -45,7 +45,7 @@ class Checkpoint:
 
     step: int
     seen: Mapping[str, Seen]
-    divergence: NDArray[np.float32]
+    divergence: NDArray[np.float64]
     parts: Distances | None
 
 
@@ -67,7 +67,7 @@ def run_transcript(
     """
     pairs, total = transcript.pairs, None
     eyes = {label: _Shown.of(attack, transcript, seed) for label, attack in attacks.items()}
-    divergence = np.zeros(len(pairs), np.float32)
+    divergence = np.zeros(len(pairs))
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
         _add(divergence, pairs, round_)
@@ -131,7 +131,7 @@ def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
     return np.sort(np.concatenate(chosen))
 
 
-def _add(divergence: NDArray[np.float32], pairs: Pairs, round_: Round) -> None:
+def _add(divergence: NDArray[np.float64], pairs: Pairs, round_: Round) -> None:
     """Add a round's divergence of real submissions from fakes to each pair's total."""
     if pairs.level is not None:
         divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)

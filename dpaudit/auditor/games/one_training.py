@@ -1,9 +1,9 @@
-"""One-run audits with many canary ratings: every training tests all of them at once.
+"""Games of many canary ratings: every training tests all of them at once.
 
-An independent coin decides each canary's value, a model is trained once, and every coin is guessed
-from what the observer sees. The guesses of one training are as informative as a pair of trainings
-per canary (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846). Trainings with fresh coins are
-combined.
+In each training an independent coin decides whether a canary has the least or the largest value of
+the scale, and the canary's own numbers in the noised steps score its coin. The scores of one
+training suffice for a bound (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846); those of several
+trainings, with fresh coins each, are certified together.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def run_coins_game(
 ) -> CoinScores:
     """Train `trainings` models with fresh coins, and score every canary by its training steps.
 
-    A training that ends without a model tells nothing about single canaries, and all score 0.
+    A training that ends without a model shows no numbers of its canaries, and all score 0.
 
     Args:
-        defense: a defense whose steps show each rating separately.
+        defense: a defense whose steps show each rating separately, as `Pairs.check` requires.
         observer: the observer of these steps.
         ratings: the audited data; their statistics count as public.
         rows: the canaries' rows, increasing `(C,)`.
@@ -82,9 +82,6 @@ def run_coins_game(
         trainings: number of trained models.
         seed: seed of coins and streams.
         executor: runs the trainings; the result does not depend on it.
-
-    Raises:
-        ConfigError: the defense's steps do not show each rating separately.
     """
     scale = ratings.scale
     low, high = (

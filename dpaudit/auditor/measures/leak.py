@@ -28,8 +28,9 @@ def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
 
     The intervals of the advantages hold together: wherever they all do, the largest true advantage
     lies between the largest lower and the largest upper end, and so does the leak, since an
-    attacker may also keep silent. So the leak takes no share of the error probability. The attack
-    and the observer that it names have the largest lower end.
+    attacker may also keep silent, or answer the reverse of an attack that is wrong more often than
+    right. So the leak takes no share of the error probability. The attack and the observer that it
+    names have the largest lower end.
 
     An advantage counts if coins of the auditor, or the choice between D and D', decide what is to
     be told. Then chance has the advantage 0, whatever the attacker knows. The share of recovered
@@ -48,16 +49,21 @@ def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
         ):
             at.setdefault((each.model, each.epsilon), []).append(each)
     for here in at.values():
-        most = max(here, key=lambda each: (each.estimate.lower, each.estimate.value))
+        most = max(here, key=lambda each: max(_directions(each.estimate)))
         estimate = _largest([each.estimate for each in here])
         yield most.model_copy(update={"metric": "leak", "estimate": estimate})
 
 
 def _largest(estimates: list[Estimate]) -> Estimate:
-    ends = {
-        name: max(0.0, *(getattr(each, name) for each in estimates))
-        for name in ("value", "lower", "upper")
-    }
+    directions = [each for estimate in estimates for each in _directions(estimate)]
+    lower, value, upper = (max(0.0, *ends) for ends in zip(*directions, strict=True))
     several = f"largest of {len(estimates)} joint intervals"
     method = several if len(estimates) > 1 else estimates[0].method
-    return estimates[0].changed(**ends, n=min(each.n for each in estimates), method=method)
+    return estimates[0].changed(
+        value=value, lower=lower, upper=upper, n=min(each.n for each in estimates), method=method
+    )
+
+
+def _directions(found: Estimate) -> tuple[tuple[float, float, float], ...]:
+    """Return the lower end, value and upper end of an advantage, and of its reverse."""
+    return (found.lower, found.value, found.upper), (-found.upper, -found.value, -found.lower)

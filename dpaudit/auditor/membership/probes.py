@@ -16,6 +16,7 @@ from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.auditor.no_model import attempted
 from dpaudit.config.membership import Membership
 from dpaudit.core.membership import Observer
+from dpaudit.core.rounding import percent
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
 from dpaudit.recommenders.base import Answer
@@ -121,7 +122,7 @@ def left_open(
         decided = share <= _MOST_MISSING
         yield Noticed(
             "missing",
-            f"{100 * share:.2g} % of what observer {observer!r} asks has no answer (NaN, -inf or "
+            f"{percent(share, 2)} of what observer {observer!r} asks has no answer (NaN, -inf or "
             "an empty list) although the user and the item are in the training.",
             "Answer for all of them, for what the user has seen too: what is missing counts as if "
             "it told the coin"
@@ -219,10 +220,12 @@ def _again(training: Training) -> Packed:
         _shown(training, data, seed) for data in (design.data(0), other, design.data(0))
     )
     if first is None or second is None:
-        return np.array([float(first is second), 0.0, 0.0, 0.0, 0.0])
+        return np.array([first is second, 0, 0, 0, 0], np.float64)
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
+    if moved is None:
+        return np.array([same, constant, 0, 0, 0], np.float64)
     shown = [(each.scores, each.lists, _items(each)) for each in (first, moved, second)]
     unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]
     return np.array([same, constant, *unmoved], np.float64)

@@ -224,18 +224,6 @@ def lower_mean(values: ArrayLike, *, alpha: float) -> float:
     return _lower(_checked(values, alpha), alpha)
 
 
-def upper_mean(values: ArrayLike, *, alpha: float) -> float:
-    """Return a one-sided upper confidence bound for a mean: `P(bound < μ) ≤ alpha`.
-
-    One minus `lower_mean` of one minus the values. If the means differ, the bound is for the
-    smallest of them.
-
-    Raises:
-        InputError: as for `lower_mean`.
-    """
-    return 1 - _lower(1 - _checked(values, alpha), alpha)
-
-
 def betting_mean(
     values: ArrayLike, alpha: float, confidence: float, *, together: int = 1
 ) -> Estimate:

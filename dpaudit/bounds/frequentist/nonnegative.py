@@ -14,8 +14,9 @@ from dpaudit.core.estimate import Estimate
 
 # Values are cut at this multiple of the first one if nothing bounds them.
 _CUT = 4.0
-# A value may exceed the largest possible one by this share, as it is summed in single precision.
-_ROUNDING = 1e-2
+# A value may exceed the largest possible one by this share: what clips it is in single precision,
+# with errors of 2^-24 of vectors that may be a few hundred times longer than the clip.
+_ROUNDING = 1e-4
 
 
 def nonnegative_mean(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import METRICS, MetricName
 
@@ -61,7 +62,7 @@ def check_threshold(gate: Threshold, width: float = math.inf) -> None:
         return
     remedy = f"give a number {f'between {low:g} and {high:g}' if high < math.inf else 'above 0'}"
     if high == 1 and 1 < limit < 100:
-        remedy = f"write {limit / 100:g} for {limit:g} %"
+        remedy = f"write {limit / 100:g} for {percent(limit / 100)}"
     raise ValueError(
         f"{gate.metric} is {metric.values(width, basis)}: {limit:g} can never "
         f"{'pass' if fails else 'fail'}; {remedy}"

@@ -42,4 +42,4 @@ def note(result: AuditResult) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{100 * share:.3g} %"
+    return NONE if share is None else words.percent(share, 3)

@@ -92,6 +92,8 @@ def decision(result: AuditResult) -> str:
         "fail": "The run fails: a gate fails.",
         "inconclusive": "The run is inconclusive: a gate is inconclusive.",
         "pass": "The run passes." if result.gates else "The run passes: nothing fails it.",
+        "no decision": "Nothing was decided: no gate is set, and no claim was tested. A [[gate]] "
+        "decides what may pass.",
     }[result.outcome]
     if result.waived:
         said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
@@ -111,11 +113,12 @@ def _were(count: int) -> str:
 def status(result: AuditResult) -> str:
     """Return the outcome, for its colour: a pass is green only if all claims were tested and held.
 
-    Without a claim nothing was tested.
+    Without a claim, or without a decision, nothing was tested.
     """
     claims = [each.verdict for each in result.verdicts if each.claimed is not None]
     held = bool(claims) and set(claims) == {"not broken"}
-    return "not tested" if result.outcome == "pass" and not held else result.outcome
+    green = result.outcome in ("pass", "no decision")
+    return "not tested" if green and not held else result.outcome
 
 
 def findings(result: AuditResult) -> list[str]:

@@ -72,7 +72,7 @@ def checkpoint(
     given: dict[str, Any] = {
         "step": 7,
         "seen": {"one": Seen(rows, Verdicts(scores, p_values))},
-        "divergence": np.zeros(len(truth.pairs), np.float32),
+        "divergence": np.zeros(len(truth.pairs)),
         "parts": None,
     }
     return Checkpoint(**(given | changes))
@@ -303,7 +303,7 @@ def test_the_divergence_is_a_mean_over_real_pairs_with_users_as_the_sample() -> 
     )
     real = np.arange(users) % 4 > 0
     truth = Truth(pairs, real, 0.9)
-    divergence = source.gamma(2.0, size=users).astype(np.float32)
+    divergence = source.gamma(2.0, size=users)
     parts = Distances(0.5, 0.25, 0.125, 0.0625)
     given = Checkpoint(3, {}, divergence, parts)
     found = found_in(truth, given)
@@ -324,7 +324,7 @@ def test_the_divergence_is_a_mean_over_real_pairs_with_users_as_the_sample() -> 
 def test_pairs_of_one_user_are_no_sample_of_their_own() -> None:
     truth = truth_of(14, users=20, each=20)
     # All of a user's pairs have the same divergence.
-    each = np.random.default_rng(15).random(20).astype(np.float32)
+    each = np.random.default_rng(15).random(20)
     given = Checkpoint(3, {}, each[truth.pairs.users], None)
     whole = found_in(truth, given)["transcript.kl", None, "whole", None].estimate
     counts = np.bincount(truth.pairs.users[truth.real], minlength=20)
@@ -464,7 +464,7 @@ def test_the_curve_is_what_is_found_above_the_fakes() -> None:
     seen = Seen(np.arange(count), Verdicts(scores, None))
     found = list(
         Truth(pairs, real, 0.95).findings(
-            Checkpoint(3, {"a": seen}, np.ones(count, np.float32), None), last=True
+            Checkpoint(3, {"a": seen}, np.ones(count), None), last=True
         )
     )
     points = {each.at: each.estimate.value for each in found if each.metric == "transcript.roc"}

@@ -71,6 +71,12 @@ def of(record: AuditResult, metric: str) -> dict[tuple[Any, ...], Measurement]:
     }
 
 
+def test_an_attack_that_is_always_wrong_leaks_by_its_reverse() -> None:
+    [leak] = leaks([advantage(interval(-1.0, -0.9, -0.8)), advantage(interval(-0.1, 0.0, 0.1))])
+    assert (leak.estimate.lower, leak.estimate.value, leak.estimate.upper) == (0.8, 0.9, 1.0)
+    assert leak.pair == "here"
+
+
 def test_the_leak_is_the_largest_of_each_end() -> None:
     found = [
         advantage(interval(0.2, 0.3, 0.4), "near"),
@@ -88,8 +94,8 @@ def test_the_leak_is_the_largest_of_each_end() -> None:
 
 
 def test_an_attacker_may_keep_silent() -> None:
-    (found,) = leaks([advantage(interval(-0.4, -0.2, -0.1))])
-    assert (found.estimate.lower, found.estimate.value, found.estimate.upper) == (0, 0, 0)
+    (found,) = leaks([advantage(interval(-0.1, 0.0, 0.2))])
+    assert (found.estimate.lower, found.estimate.value, found.estimate.upper) == (0, 0, 0.2)
 
 
 def test_what_assumes_a_law_or_is_no_advantage_does_not_count() -> None:

@@ -24,7 +24,7 @@ def drawn(seed: int, size: int) -> dict[str, Any]:
         "gradients": source.normal(size=(len(place), size)).astype(np.float32),
         "fakes": source.normal(size=(ITEMS, size)).astype(np.float32),
         "items": source.integers(0, ITEMS, PAIRS).astype(np.int32),
-        "sums": source.random(PAIRS).astype(np.float32),
+        "sums": source.random(PAIRS),
     }
 
 
@@ -66,7 +66,7 @@ def test_two_valued_divergences_are_those_of_all_outcomes(size: int, epsilon: fl
     gradients, place = 1.5 * given["gradients"], given["place"]
     gradients[0], gradients[1, 0] = 0, 4.0
     level = size / math.tanh(epsilon / 2)
-    sums = np.zeros(PAIRS, np.float32)
+    sums = np.zeros(PAIRS)
     add_two_valued(place, gradients, level, sums)
     each = [of_all_outcomes(row.astype(np.float64), level) for row in gradients]
     np.testing.assert_allclose(sums[place], each, rtol=2e-5, atol=1e-9)

@@ -147,6 +147,16 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
-    passes = low(make(epsilons=(1.0,), gate=False), control=None)
-    assert summary.decision(passes).endswith("nothing fails it. 1 of 1 claims was not tested.")
-    assert "1 not tested. No gates" in summary.headline(passes)
+    passes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
+    assert summary.decision(passes).endswith("run passes. 1 of 1 claims was not tested.")
+    assert "1 not tested. 1 gate" in summary.headline(passes)
+
+
+def test_a_run_that_decides_nothing_does_not_pass(make: Make) -> None:
+    undecided = low(make(epsilons=(1.0,), gate=False), control=None)
+    assert undecided.outcome == "no decision"
+    assert summary.decision(undecided).startswith("Nothing was decided: no gate is set")
+    assert summary.status(undecided) == "not tested"
+    assert "1 not tested. No gates" in summary.headline(undecided)
+    held = low(make(epsilons=(0.1, 1.0), gate=False))
+    assert (held.outcome, summary.decision(held)) == ("pass", "The run passes: nothing fails it.")

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from dpaudit.core.exit_codes import RUN_FAILED
+
+BEGIN = "import os, signal, sys, time; from dpaudit.core.processes import supervise; supervise()"
+
+
+def start(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{BEGIN}\n{code}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("os._exit(0)", "ended the process with exit code 0, as os._exit does: "),
+        ("os._exit(7)", "ended the process with exit code 7, as os._exit does: "),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL ended the run, "),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV ended the run, "),
+        ("os.fork() or sys.exit(); os.wait(); os._exit(0)", "exit code 0, as os._exit does: "),
+    ],
+)
+def test_an_end_without_a_word_is_that_of_a_failed_run(code: str, words: str) -> None:
+    process = start(code)
+    said = process.communicate()[1]
+    assert process.returncode == RUN_FAILED
+    assert said.startswith("dpaudit: ")
+    assert words in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("code", [0, 1, 4])
+def test_an_end_in_order_is_passed_on(code: int) -> None:
+    process = start(f"print('done'); sys.exit({code})")
+    assert process.communicate() == ("done\n", "")
+    assert process.returncode == code
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_signal_is_passed_on_once(number: signal.Signals, handled: bool) -> None:
+    handler = "lambda *_: (print('stopped', flush=True), sys.exit(9))" if handled else "0"
+    process = start(f"signal.signal({int(number)}, {handler}); print('ready', flush=True)\n{WAIT}")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    assert process.communicate() == ("stopped\n" if handled else "", "")
+    assert process.returncode == (9 if handled else 128 + number)
+
+
+WAIT = "while True: time.sleep(0.01)"
+
+
+@pytest.mark.long
+def test_both_processes_end_if_the_first_is_killed() -> None:
+    process = start(f"print(os.getpid(), flush=True)\n{WAIT}")
+    assert process.stdout is not None
+    child = psutil.Process(int(process.stdout.readline()))
+    process.kill()
+    process.communicate()
+    with suppress(psutil.NoSuchProcess):
+        child.wait(60)
