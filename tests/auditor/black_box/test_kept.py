@@ -89,13 +89,13 @@ WRITTEN += [10**9, 2j, np.arange(5), np.eye(2, dtype=np.float32), np.nan, np.arr
 WRITTEN += [sparse.csr_array([[2.0]]), functools.partial(exact, 0.5), Holding(0.5)]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=repr)
+@pytest.mark.parametrize("part", PARTS)
 def test_values_with_many_digits_may_be_noise(part: Any) -> None:
     assert kept(calling(part), constant=False)
     assert kept(Holding(part), constant=False)
 
 
-@pytest.mark.parametrize("part", WRITTEN, ids=repr)
+@pytest.mark.parametrize("part", WRITTEN)
 def test_words_and_few_digits_may_be_noise_where_outputs_are_constant(part: Any) -> None:
     assert kept(calling(part), constant=True)
     assert not kept(calling(part), constant=False)
