@@ -66,6 +66,9 @@ def supervise() -> None:
         sys.stderr.write(f"dpaudit: {_said(code)}\n")
         code = RUN_FAILED
     sys.stderr.flush()
+    if -code in _FORWARDED:
+        signal.signal(-code, signal.SIG_DFL)
+        signal.raise_signal(-code)
     os._exit(128 - code if code < 0 else code)
 
 

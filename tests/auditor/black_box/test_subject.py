@@ -243,7 +243,7 @@ def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     assert measured.estimate == found.epsilon
     assert measured.event == str(found.event)
     assert (measured.attack, measured.pair, measured.metric) == (found.score, "given", "epsilon")
-    assert (result.data, result.outcome, result.family.size) == (None, "pass", 1)
+    assert (result.data, result.outcome, result.family.size) == (None, "no decision", 1)
     claim = result.points[0].claim
     assert claim is not None
     assert (claim.epsilon, claim.delta, claim.adjacency) == (1.0, 1e-3, "as given")
@@ -275,9 +275,9 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"target": "'own:laplac'"}, 2, ["defense.target", "laplac", "beside the config"]),
+        ({"target": "'own:laplac'"}, 2, ["defense.target", "laplac", "define it in", "correct the name"]),
         ({"target": "'no_such_module_here:f'"}, 2, ["ModuleNotFoundError"]),
-        ({"target": "'.own:f'"}, 2, ["defense.target", "cannot be imported"]),
+        ({"target": "'.own:f'"}, 2, ["defense.target", "is not package.module:name"]),
         ({"target": "'laplace'"}, 2, ["'laplace' is not package.module:name"]),
         ({"target": "'own:'"}, 2, ["is not package.module:name"]),
         ({"target": "':laplace'"}, 2, ["is not package.module:name"]),
