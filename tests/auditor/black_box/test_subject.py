@@ -275,7 +275,11 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"target": "'own:laplac'"}, 2, ["defense.target", "laplac", "define it in", "correct the name"]),
+        (
+            {"target": "'own:laplac'"},
+            2,
+            ["defense.target", "laplac", "define it in", "correct the name"],
+        ),
         ({"target": "'no_such_module_here:f'"}, 2, ["ModuleNotFoundError"]),
         ({"target": "'.own:f'"}, 2, ["defense.target", "is not package.module:name"]),
         ({"target": "'laplace'"}, 2, ["'laplace' is not package.module:name"]),
