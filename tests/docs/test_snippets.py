@@ -60,10 +60,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         head = "x" if name in "mo" else ""  # features have names, scores have none
         np.savetxt(f"{name}.csv", rng.normal(centre, 1, 2000), header=head, comments="")
     np.save("out.npy", rng.normal(0, 1, 2000))
-    Path("audit.toml").write_text("seed = 7\n[[model]]\n[[attack]]\n[audit]\ntrials = 200\n")
+    data = '[data]\nformat = "synthetic"\n'
+    Path("audit.toml").write_text(f"seed = 7\n{data}[[model]]\n[[attack]]\n[audit]\ntrials = 200\n")
     all_observers = 'observers = ["scores", "own-list", "others-lists", "factors"]\n'
     Path("membership.toml").write_text(
-        f'[[recommender]]\nlibrary = "implicit"\n[membership]\n{all_observers}'
+        f'{data}[[recommender]]\nlibrary = "implicit"\n[membership]\n{all_observers}'
     )
     return tmp_path
 
@@ -141,6 +142,8 @@ class Runner:
         if "onto" in block.notes:
             base = tomllib.loads(Path(block.notes["onto"]).read_text(encoding="utf-8"))
             given = {**base, **{key: _beside(base.get(key), part) for key, part in given.items()}}
+        if "defense" not in given:  # a page may show a part without its data
+            given.setdefault("data", {"format": "synthetic"})
         plain = json.loads(json.dumps(given, default=str))  # dates as texts
         Path("page.toml").write_text(toml.render(plain), encoding="utf-8")
         config = load(Path("page.toml"))
