@@ -10,7 +10,13 @@ import pytest
 
 from dpaudit.core.exit_codes import RUN_FAILED
 
-BEGIN = "import os, signal, sys, time; from dpaudit.core.processes import supervise; supervise()"
+# Tests that run in the background may inherit that Ctrl-C is ignored.
+BEGIN = """
+import os, signal, sys, time
+from dpaudit.core.processes import supervise
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+supervise()
+"""
 
 
 def start(code: str) -> subprocess.Popen[str]:
