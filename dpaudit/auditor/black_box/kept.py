@@ -128,25 +128,27 @@ class _Search:
         """Return the pickled attributes of new objects; nothing if they cannot be made."""
         try:
             work = self._pickling.dumps(arguments)
-            made = [kind(**pickle.loads(work)) for _ in range(_REMADE)]  # noqa: S301  of ours
+            copies = [kind(**pickle.loads(work)) for _ in range(_REMADE)]  # noqa: S301  of ours
             return [
-                {name: self._pickling.dumps(each) for name, each in _attributes(one).items()}
-                for one in made
+                {name: self._pickling.dumps(part) for name, part in _attributes(copy).items()}
+                for copy in copies
             ]
         except Exception:  # whatever a constructor raises where arguments are not its own
             return []
 
 
-def _may_be_written(value: Any) -> bool:
+def _may_be_written(value: Any) -> bool:  # noqa: PLR0911  one kind each
     """Whether a person may have written a value."""
     if isinstance(value, np.ndarray):
         return all(_may_be_written(entry) for entry in np.unique(value))
+    if isinstance(value, bytes | bytearray | np.void):
+        return False
     if isinstance(value, str | bool | np.bool_ | np.datetime64 | np.timedelta64):
         return True
     if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
         return _may_be_written(value.real) and _may_be_written(value.imag)
-    if isinstance(value, bytes | bytearray | np.void) or not math.isfinite(value):
-        return not isinstance(value, bytes | bytearray | np.void)
+    if not math.isfinite(value):
+        return True
     digits = Decimal(str(value)).normalize().as_tuple().digits
     if isinstance(value, numbers.Integral):
         return len(digits) <= _DIGITS or abs(int(value)) < _COUNT

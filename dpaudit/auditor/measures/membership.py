@@ -124,10 +124,8 @@ class MembershipInferences(Measure[MemberModel]):
             present = self.design.present(self.table.trainings, unit)
             unanswered, marks = block[:, :cut, -2], block[:, :, -1]
             # What has no answer is an output too; scores of interactions already show it.
-            shown = np.nan_to_num(unanswered).any() and (unit, observer) != (
-                "interaction",
-                "scores",
-            )
+            known = (unit, observer) == ("interaction", "scores")
+            shown = not known and np.nan_to_num(unanswered).any()
             features = block[:, :, : -BESIDE + bool(shown)]
             # Whether there is a model may tell every coin.
             untold = np.nan_to_num(unanswered, nan=1.0)
