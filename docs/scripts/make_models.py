@@ -98,7 +98,7 @@ MODELS = (
 def main(folder: Path) -> None:
     """Audit what is missing, and write the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
+    found, missing = [], []
     for model in MODELS:
         if find_spec(model.needs) or (folder / model.name / storage.NAME).is_file():
             config = folder / f"{model.name}.toml"
@@ -106,8 +106,10 @@ def main(folder: Path) -> None:
             write_text(config, toml.render(tables))
             found.append(audited(configs.load(config), folder / model.name))
         else:
-            print(f"left out: {model.name}")
+            missing.append(model.name)
     parts = [HEAD]
+    if missing:
+        parts.append(f"Left out, as their libraries were not at hand: {', '.join(missing)}.\n")
     for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
         parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
     parts.append(f"## Utility\n\n{table_text(useful(found))}\n")
