@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.load import load
 from dpaudit.config.schema import Config
@@ -22,15 +23,18 @@ def example(name: str, settings: Sequence[str] = ()) -> Config:
 
 
 def audited(config: Config, place: Path) -> AuditResult:
-    """Return the record of a config that a folder holds, after running it if there is none."""
+    """Return the record of a config that a folder holds, after running it if there is none.
+
+    A run that was killed goes on.
+    """
     if (place / storage.NAME).is_file():
         result = storage.load(place)
         if _of(config, result):
             return result
     # Recommenders are functions of Python's, which hold the global lock.
     kind = "processes" if config.recommender else "threads"
-    result = run_audit(config, workers=Workers.all_cores(kind))
     place.mkdir(parents=True, exist_ok=True)
+    result = run_audit(config, workers=Workers.all_cores(kind), place=Place(place))
     write_text(place / storage.NAME, storage.render(result))
     print(f"{place}: {result.timing.seconds:.0f} s", flush=True)
     return result
