@@ -109,7 +109,7 @@ def main(folder: Path) -> None:
             missing.append(model.name)
     parts = [HEAD]
     if missing:
-        parts.append(f"Left out, as their libraries were not at hand: {', '.join(missing)}.\n")
+        parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
     for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
         parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
     parts.append(f"## Utility\n\n{table_text(useful(found))}\n")
