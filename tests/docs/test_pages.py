@@ -86,8 +86,9 @@ def _row(line: str) -> list[str]:
 
 
 def shapes(cells: list[str]) -> set[str]:
-    """Return how the cells of a column that hold numbers are written."""
-    return {_NUMBER.sub("#", cell) for cell in cells if _NUMBER.search(cell)}
+    """Return how the cells of a column that hold numbers are written; both ends of a range."""
+    ends = (end for cell in cells for end in cell.split(" to "))
+    return {_NUMBER.sub("#", end) for end in ends if _NUMBER.search(end)}
 
 
 def decimals(cells: list[str]) -> set[int]:
