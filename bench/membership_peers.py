@@ -1,7 +1,7 @@
 """Compares membership inference attacks with PrivacyGuard's on the same trainings, and their times.
 
     python -m pip install torch && python -m pip install --no-deps privacyguard-platform
-    DPAUDIT_DATA=… python bench/membership_peers.py [docs/results/membership-peers.md]
+    DPAUDIT_DATA=… python bench/membership_peers.py docs/results/membership-peers.md
 
 ALS of implicit is trained on MovieLens-100K with the coins of dpaudit's design. Both tools get the
 scores of the targets: the judged half of the trainings is attacked, the calibrating half are the
@@ -401,7 +401,8 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 PAGE = """\
 # Membership attacks beside PrivacyGuard's
 
-Written by `bench/membership_peers.py`.
+Written by `python bench/membership_peers.py docs/results/membership-peers.md`.
+
 [PrivacyGuard](https://github.com/facebookresearch/PrivacyGuard) of Meta (`privacyguard-platform`
 {version} on PyPI, imported as `privacy_guard`; the distribution `privacy-guard` is another project)
 also has LiRA and RMIA. Both tools get the same numbers here: {trainings} trainings of ALS

@@ -11,20 +11,20 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
+
+# It stands beside this file.
+from pages import page, write
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.files import write_text
 from dpaudit.reports.render.markdown import row
 
-ROOT = Path(__file__).parents[2]
 SEED = 1
 TRUTHS = (0.5, 2.0)
 DIMENSIONS = (1, 3, 10, 50)
@@ -136,13 +136,12 @@ def main() -> None:
     args = parser.parse_args()
     few = fewer(args.runs)
     chance, more = (1.96 * math.sqrt(0.05 * 0.95 / runs) for runs in (args.runs, few))
-    head = f"""# KL divergence: estimates beside the truth
-
-Written by `python docs/scripts/make_divergence.py --runs {args.runs}`; seed {SEED} and a cell's
-numbers make its stream. P and Q are normal in d dimensions with n rows each, and their true
-divergence is 0.5 or 2 nats. {args.runs} samples a cell; {few} where d·n is {LARGE} or more.
-*Coverage*: share of the 95 % intervals that hold the truth, ± {chance:.3f} by chance, or ±
-{more:.3f}. *Seconds*: one call, on one thread.
+    command = f"docs/scripts/make_divergence.py --runs {args.runs}"
+    head = f"""\
+Seed {SEED} and a cell's numbers make its stream. P and Q are normal in d dimensions with n rows
+each, and their true divergence is 0.5 or 2 nats. {args.runs} samples a cell; {few} where d·n is
+{LARGE} or more. *Coverage*: share of the 95 % intervals that hold the truth, ± {chance:.3f} by
+chance, or ± {more:.3f}. *Seconds*: one call, on one thread.
 
 - The **plug-in** is unbiased in every dimension if both laws are normal, and its interval covers;
   it is wider than it need be where d²/n is not small beside the divergence.
@@ -161,7 +160,8 @@ divergence is 0.5 or 2 nats. {args.runs} samples a cell; {few} where d·n is {LA
             "## P narrower than Q\n",
             section("narrower", (1000,), args.runs, pool),
         ]
-    write_text(ROOT / "docs" / "results" / "divergence-tables.md", "\n".join(parts))
+    text = page("KL divergence: estimates beside the truth", command, "\n".join(parts))
+    write("divergence-tables", text)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,24 @@
 """Write docs/results/libraries.md: membership inference on the recommenders of public libraries.
 
 Run it with `DPAUDIT_DATA=… python docs/scripts/make_models.py FOLDER`, which audits every model
-below on MovieLens-100K and keeps its record in FOLDER/NAME; a model whose record is there is not
-run again. A library that needs an environment of its own is named with its Python, as in
-`lenskit=/path/of/venv/bin/python`; a model whose library is not installed is left out, and said.
+below on MovieLens-100K and keeps its record in FOLDER/NAME. A model whose record is there is not
+run again, so libraries that need environments of their own are audited by running it in each; a
+model without record whose library is not installed is left out, and said.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+# It stands beside this file.
+from pages import audited, page, write
+
+from dpaudit.config import load as configs
 from dpaudit.core.files import write_text
 from dpaudit.record import storage
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
@@ -23,15 +27,14 @@ from dpaudit.reports.render.markdown import table_text
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import at_least, epsilon, interval, measured
 
-OUT = Path(__file__).parents[1] / "results" / "libraries.md"
+COMMAND = "docs/scripts/make_models.py FOLDER"
 DATA = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
 MEMBERSHIP = {"trainings": 64, "observers": ["scores", "own-list"]}
-HEAD = """# Membership inference on recommenders of public libraries
-
-Written by `docs/scripts/make_models.py`; every number comes from a record. Each model is trained 64
-times on MovieLens-100K. In each training a coin decides for each of 2500 interactions whether it is
-in the data; 1000 further ones are held out, and utility is measured on them. Half of the trainings
-calibrate the attacks and choose the strongest for each number, the other half judges it.
+HEAD = """\
+Every number comes from a record. Each model is trained 64 times on MovieLens-100K. In each training
+a coin decides for each of 2500 interactions whether it is in the data; 1000 further ones are held
+out, and utility is measured on them. Half of the trainings calibrate the attacks and choose the
+strongest for each number, the other half judges it.
 
 The attacker sees the **scores** of the target's own pairs, or the **list** of ten items that the
 target's user is shown. All of them know the other interactions and can train the same library on
@@ -48,19 +51,17 @@ item on it is not in the history, which no training can mend.
 
 @dataclass(frozen=True)
 class Model:
-    """A model to audit: its tables of the config, and how many trainings it gets."""
+    """A model to audit: its tables of the config, and the module that it needs."""
 
     name: str
     tables: Mapping[str, Any]
-    trainings: int = 64
-    needs: str = ""
-    membership: Mapping[str, Any] = field(default_factory=dict)
+    needs: str
 
 
 def own(library: str, label: str, needs: str = "", **params: Any) -> Model:
     """Return a model of a library."""
     table = {"label": label, "library": library, "params": params}
-    return Model(label.replace(" ", "-"), {"recommender": [table]}, needs=needs or library)
+    return Model(label.replace(" ", "-"), {"recommender": [table]}, needs or library)
 
 
 def private() -> Model:
@@ -68,7 +69,7 @@ def private() -> Model:
     params = {"model": "ncf", "epochs": 2, "noise_multiplier": 1.0}
     table = {"label": "torch ncf, DP-SGD", "library": "torch", "params": params}
     claim = {"epsilon": 1.341, "delta": 1e-5, "observers": ["scores"]}
-    return Model("torch-ncf-dpsgd", {"recommender": [{**table, "claim": claim}]}, needs="torch")
+    return Model("torch-ncf-dpsgd", {"recommender": [{**table, "claim": claim}]}, "torch")
 
 
 MODELS = (
@@ -89,50 +90,31 @@ MODELS = (
     Model(
         "dpsgd-mf-nonprivate",
         {"model": [{"label": "dpsgd-mf", "defense": "dpsgd-mf", "variant": "nonprivate"}]},
-        needs="numpy",
+        "numpy",
     ),
 )
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Audit what is missing, and write the page."""
-    folder = Path(sys.argv[1])
-    pythons = dict(part.split("=", 1) for part in sys.argv[2:])
-    found = []
+    folder.mkdir(parents=True, exist_ok=True)
+    found, missing = [], []
     for model in MODELS:
-        result = audited(model, folder / model.name, pythons.get(model.needs, sys.executable))
-        if result is None:
-            print(f"left out: {model.name}")
+        if find_spec(model.needs) or (folder / model.name / storage.NAME).is_file():
+            config = folder / f"{model.name}.toml"
+            tables = {"seed": 7, "data": DATA, "membership": MEMBERSHIP, **model.tables}
+            write_text(config, toml.render(tables))
+            found.append(audited(configs.load(config), folder / model.name))
         else:
-            found.append(result)
-            print(f"{model.name}: {result.timing.seconds:.0f} s")
-    write_text(OUT, page(found))
-
-
-def audited(model: Model, folder: Path, python: str) -> AuditResult | None:
-    """Return the record in the folder, after running the audit if it is missing."""
-    if not (folder / storage.NAME).is_file():
-        probe = [python, "-c", f"import {model.needs}"]
-        if subprocess.run(probe, capture_output=True, check=False).returncode:  # noqa: S603
-            return None
-        config = folder.with_suffix(".toml")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        table = {**MEMBERSHIP, "trainings": model.trainings, **model.membership}
-        write_text(
-            config, toml.render({"seed": 7, "data": DATA, "membership": table, **model.tables})
-        )
-        run = [python, "-m", "dpaudit", "run", str(config), "-o", str(folder), "-q"]
-        subprocess.run([*run, "--workers", "processes:2"], check=True)  # noqa: S603
-    return storage.load(folder)
-
-
-def page(found: Sequence[AuditResult]) -> str:
-    """Return the page."""
+            missing.append(model.name)
     parts = [HEAD]
+    if missing:
+        parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
     for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
         parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
-    parts.append(f"## Utility and time\n\n{table_text(useful(found))}\n")
-    return "\n".join(parts)
+    parts.append(f"## Utility\n\n{table_text(useful(found))}\n")
+    title = "Membership inference on recommenders of public libraries"
+    write("libraries", page(title, COMMAND, "\n".join(parts)))
 
 
 def leaks(found: Sequence[AuditResult], observer: str) -> Table:
@@ -157,7 +139,7 @@ def leaks(found: Sequence[AuditResult], observer: str) -> Table:
 
 
 def useful(found: Sequence[AuditResult]) -> Table:
-    """Return utility on held-out interactions, and the seconds of a whole audit."""
+    """Return utility on held-out interactions."""
     cells = [
         [
             result.models[0].label,
@@ -165,12 +147,10 @@ def useful(found: Sequence[AuditResult]) -> Table:
                 value(picked(result, metric, attack=None))
                 for metric in ("utility.ndcg", "utility.recall", "utility.rmse")
             ),
-            str(result.config["membership"]["trainings"]),
-            f"{result.timing.seconds:.0f}",
         ]
         for result in found
     ]
-    header = ["model", "nDCG@10", "recall@10", "rmse", "trainings", "seconds of the audit"]
+    header = ["model", "nDCG@10", "recall@10", "rmse"]
     return Table("utility", header, cells)
 
 
@@ -196,4 +176,4 @@ def value(found: Measurement | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

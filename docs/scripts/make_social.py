@@ -281,7 +281,7 @@ def _errors(example: str, result: AuditResult) -> Table:
     cells = []
     for rounds in ROUNDS:
         while training.done < rounds:
-            training.run()
+            training.run_round()
         shown = training.models().predict(fold.users, fold.items)[0]
         away = abs(shown.astype(np.float64) - fold.values)
         cells.append([str(rounds), *_quantiles(away, levels), measured(float(away.mean()))])

@@ -13,36 +13,34 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+
+# It stands beside this file.
+from pages import ROOT, page, write
 
 from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.auditor.black_box.audit import BlackBoxAudit, audit_pairs
 from dpaudit.auditor.black_box.patterns import input_pairs
-from dpaudit.core.files import write_text
 from dpaudit.reports.render.markdown import row
 
-ROOT = Path(__file__).parents[2]
-OUT = ROOT / "docs" / "results" / "standard-bench.md"
 sys.path.insert(0, str(ROOT / "tests" / "support" / "standard_bench"))
 
-from dp_sniper import CONFIDENCE, FINAL, PUBLISHED, Pair  # noqa: E402
-from standard_laws import log_ratio  # noqa: E402
-from standard_records import MECHANISMS, Mechanism  # noqa: E402
+from dp_sniper import CONFIDENCE, FINAL, PUBLISHED, Pair
+from standard_laws import log_ratio
+from standard_records import MECHANISMS, Mechanism
 
 ERROR, SEED = 1e-4, 1
 TRIALS = int(os.environ.get("TRIALS", "4400000"))
 SEARCH = int(os.environ.get("SEARCH", "200000"))
 PROCESSES = int(os.environ.get("PROCESSES", "2"))
-BLOCK, DRAWN = 50_000, 1_000_000
+BLOCK, DRAWN = min(50_000, TRIALS), min(1_000_000, TRIALS)
 HEADER = (
     *("mechanism", "claimed ε", "true ε", "DP-Sniper", "their pair", "limit", "our pair", "claim"),
     *("certifying", "seconds"),
 )
-HEAD = f"""# The standard mechanisms of the field
-
-Written by `docs/scripts/make_standard_bench.py`: every mechanism is audited from its outputs alone,
+COMMAND = "docs/scripts/make_standard_bench.py"
+HEAD = f"""Every mechanism is audited from its outputs alone,
 with {TRIALS:,} of them; 400,000 train a score and the others certify an event. DP-Sniper's figures
 are those of its authors' reference results, from {2 * FINAL:,} final outputs, on the pair of inputs
 that it found best; *their pair* is dpaudit's on the same. *Our pair* is found by a search among
@@ -148,7 +146,8 @@ def main(names: list[str]) -> int:
         f"{PROCESSES} processes; seconds are those of all three columns.\n"
     )
     if not names:
-        write_text(OUT, HEAD + "\n".join(rows) + "\n" + tail)
+        text = HEAD + "\n".join(rows) + "\n" + tail
+        write("standard-bench", page("The standard mechanisms of the field", COMMAND, text))
     return int(right < len(lines))
 
 

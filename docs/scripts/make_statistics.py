@@ -10,20 +10,18 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from default_seed import CASES
 from default_seed import false_claims as false_at_default
+from pages import ROOT, page, write
 
 # scenarios makes soundness_cases, which stands beside its test, importable.
 from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold_bound, rng_of, tightness
 from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
-from dpaudit.core.files import write_text
 from dpaudit.reports.render.markdown import row
 
-ROOT = Path(__file__).parents[2]
 # Trials a class where false claims are counted.
 TRIALS = 200
 # Trials a class, and the share of --audits that a median rests on.
@@ -164,20 +162,19 @@ def main() -> None:
     parser.add_argument("--processes", type=int, choices=(1, 2), default=2)
     parser.add_argument("--part", choices=("all", "default-seed"), default="all")
     args = parser.parse_args()
-    page = ROOT / "docs" / "results" / "statistics-tables.md"
     if args.part == "default-seed":
-        before, _, rest = page.read_text("utf-8").partition("## False claims at the default seed")
+        made = (ROOT / "docs" / "results" / "statistics-tables.md").read_text("utf-8")
+        before, _, rest = made.partition("## False claims at the default seed")
         before, rest = (before, rest) if rest else before.split("## Tightness", 1)
         after = rest.rpartition("## Tightness")[2]
         with ProcessPoolExecutor(args.processes) as pool:
             text = default_seed_text(pool)
-        write_text(page, f"{before.rstrip()}\n\n{text}\n## Tightness{after}")
+        write("statistics-tables", f"{before.rstrip()}\n\n{text}\n## Tightness{after}")
         return
+    command = f"docs/scripts/make_statistics.py --audits {args.audits}"
     head = (
-        "# How often bounds are wrong, and how tight they are\n\nWritten by `python "
-        f"docs/scripts/make_statistics.py --audits {args.audits}`; seed {SEED} and a cell's name "
-        "make its stream. What the kinds mean and which bound to use: "
-        "[statistics](../methods/statistics.md).\n"
+        f"Seed {SEED} and a cell's name make its stream. What the kinds mean and which bound to "
+        "use: [statistics](../methods/statistics.md).\n"
     )
     with ProcessPoolExecutor(args.processes) as pool:
         parts = [
@@ -186,7 +183,8 @@ def main() -> None:
             default_seed_text(pool),
             tightness_text(args.audits, pool),
         ]
-    write_text(page, "\n".join(parts))
+    title = "How often bounds are wrong, and how tight they are"
+    write("statistics-tables", page(title, command, "\n".join(parts)))
 
 
 if __name__ == "__main__":

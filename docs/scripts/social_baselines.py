@@ -18,7 +18,6 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.execution.progress import Progress
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import measured
 
@@ -39,7 +38,7 @@ _SHRUNK = (8, 3)
 def tested_folds(config: Config, ratings: Ratings) -> list[Fold]:
     """Return the folds of an example without the test ratings that chose from its grids."""
     folds = random_folds(ratings, config.training.folds, config.seed)
-    return Grids(config, folds[0], 1, Progress()).untouched(folds)
+    return Grids(config, folds[0]).untouched(folds)
 
 
 def without_model(folds: list[Fold]) -> Table:

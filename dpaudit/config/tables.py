@@ -282,7 +282,8 @@ class Convergence(_Table):
     """The divergence of a published defense's Markov chain from the law that it should sample.
 
     Attributes:
-        steps: the numbers of steps after which they are compared, increasing.
+        steps: the numbers of steps after which they are compared, increasing. What the chain has
+            explored by the last of them is compared by itself, too, at most ten states.
         users: the number of attacked users in the mean; all if there are fewer.
     """
 

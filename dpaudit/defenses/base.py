@@ -95,7 +95,11 @@ class Chain(Protocol):
         """Return the law of the state after each of these numbers of steps."""
         ...
 
-    def divergence_of(self, laws: Any, top: int | None) -> NDArray[np.float64]:
+    def explored(self, steps: int, top: int) -> NDArray[np.float64]:
+        """Return the law of the number of states explored by then, at most `top`, from 1 on."""
+        ...
+
+    def divergence_of(self, laws: Any, top: int | None = None) -> NDArray[np.float64]:
         """Return each law's divergence from the stationary law.
 
         Only the first `top` states are compared; all states if `top` is None.

@@ -341,7 +341,9 @@ def test_convergence_is_computed_and_takes_no_confidence() -> None:
     assert with_it.family == without.family
     assert {(m.model, m.epsilon) for m in found} == {("published", 0.1), ("published", 10.0)}
     assert {(m.step, m.detail) for m in found} == {
-        (step, states) for step in (0, 5, 50) for states in ("first 10 states", "all states")
+        (step, states)
+        for step in (0, 5, 50)
+        for states in ("explored states, at most 10", "all states")
     }
     assert all(m.estimate.kind == "exact" and m.estimate.n == 0 for m in found)
     assert all("mean of 6 users" in m.estimate.method for m in found)

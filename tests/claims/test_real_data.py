@@ -361,6 +361,23 @@ def test_some_predictions_of_movielens_have_small_weights(movielens: DataSource)
 
 
 @pytest.mark.long
+def test_no_record_of_movielens_is_one_that_the_theorem_removes(movielens: DataSource) -> None:
+    ratings = load(movielens)
+    counts = np.bincount(ratings.item, minlength=ratings.n_items)
+    means = np.bincount(ratings.item, ratings.value, ratings.n_items) / np.maximum(counts, 1)
+    pairs, largest = 0, 0.0
+    for user in range(ratings.n_users):
+        profile = ratings.profile(user)
+        if len(profile) > 20:
+            x = profile.values - means[profile.items]
+            # Every prediction at equal similarities, against every rating that enters it.
+            away = abs(x - (x.sum() - x[:, None]) / (len(x) - 1))
+            np.fill_diagonal(away, 0)
+            pairs, largest = pairs + away.size - len(x), max(largest, away.max())
+    assert (pairs, round(largest, 3)) == (20_088_652, 3.992)
+
+
+@pytest.mark.long
 def test_a_low_temperature_shows_a_user_of_movielens(movielens: DataSource) -> None:
     (_, hot), (_, corrected) = trained(movielens, "wt17-alg2-temperature")
     for game, refuted in ((hot, True), (corrected, False)):

@@ -209,7 +209,7 @@ def make_lists(
                 changes |= {"pair": "last-ranked", "shift": None, "theory": theory}
             found.append(measured.model_copy(update=changes))
     for epsilon in epsilons:
-        for states, size in (("first 10 states", 1.0), ("all states", 4.0)):
+        for states, size in (("explored states, at most 10", 1.0), ("all states", 4.0)):
             for step in (0, 10, 1000):
                 value = 0.0 if zero else size / (1 + step)
                 found.append(

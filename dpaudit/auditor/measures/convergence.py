@@ -25,8 +25,8 @@ from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record.result import Measurement
 
 # The largest number of states that the paper's figure compares.
-FIRST = 10
-STATES: dict[str, int | None] = {f"first {FIRST} states": FIRST, "all states": None}
+MOST = 10
+EXPLORED, ALL = f"explored states, at most {MOST}", "all states"
 
 
 def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profile]:
@@ -46,6 +46,10 @@ def mean_divergence(
 ) -> dict[str, NDArray[np.float64]]:
     """Compute `KL(law after t steps ‖ stationary law)` in nats, averaged over users.
 
+    The paper's Figure 4(b) compares the first k̂ states, "the minimum between the value 10 and the
+    number of sets explored": so both laws are taken given that the state is one of these, and the
+    mean is over k̂ after the last of the steps, too. If one state is explored, any two laws agree.
+
     Args:
         defense: the published mechanism; its own number of steps does not matter.
         model: its prepared statistics.
@@ -54,17 +58,21 @@ def mean_divergence(
         executor: computes the users' chains; the result does not depend on it.
 
     Returns:
-        The mean after each number of steps `(S,)`, by the key of `STATES`.
+        The mean after each number of steps `(S,)`, over the explored states and over all.
     """
 
     def of(user: int) -> NDArray[np.float64]:
         chain = defense.chain(defense.exact(model, profiles[user]))
         laws = chain.laws(steps)
-        return np.stack([chain.divergence_of(laws, top) for top in STATES.values()])
+        explored = sum(
+            share * chain.divergence_of(laws, top)
+            for top, share in enumerate(chain.explored(steps[-1], MOST), 1)
+            if share > 0
+        )
+        return np.stack([explored, chain.divergence_of(laws)])
 
     found = executor.map("chains", of, range(len(profiles)), lambda _: 0)
-    mean = np.mean(found, axis=0)
-    return dict(zip(STATES, mean, strict=True))
+    return dict(zip((EXPLORED, ALL), np.mean(found, axis=0), strict=True))
 
 
 class Convergence(Measure[Sweep]):

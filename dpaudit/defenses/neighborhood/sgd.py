@@ -43,6 +43,9 @@ from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
 
+# What removing "paranoid" records is for, section 3. Which records those are depends on the model,
+# which changes in every step, and on ratings, which a removal would show: none is removed.
+_NEAR = "|r_uj − r̂_ui I_uj| of at most the scale's width (no “paranoid” record), not enforced"
 # The least initial similarity: one of 0 would enter no prediction and never change its sign.
 _LEAST = 1e-3
 
@@ -63,7 +66,8 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
     the rater's whole gradient in the row of every other item that they rated. Second, sampling
     multiplies ε by γ only if the ε of a step is small and only one drawn rating depends on the
     record, not all ratings of its user. `|S_i| I_u ≥ C` is assumed and never enforced; `Slope.of`
-    returns its least value.
+    returns its least value. So is `|r_uj − r̂_ui I_uj| ≤ φ`, for which the paper removes "paranoid"
+    records and does not say how.
 
     **Corrected** protects whole users, with adjacency `user-replace`. In each of a user's `n_u`
     rows the gradient is clipped to the L1 norm `c/n_u`, so all rows together have an L1 norm of at
@@ -149,7 +153,9 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             public="the numbers of users and items, the scale"
             if corrected
             else "the means of the items, who rates what",
-            assumes=() if corrected else (f"|S_i| I_u of {self.weight:g} or more, not enforced",),
+            assumes=()
+            if corrected
+            else (f"|S_i| I_u of {self.weight:g} or more, not enforced", _NEAR),
             source="class docstring" if corrected else "Wang & Tang 2017, Theorem 1",
         )
 

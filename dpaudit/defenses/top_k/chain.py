@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -161,13 +161,29 @@ class SetChain:
             row[:], done = law, count
         return rows
 
+    def explored(self, steps: int, top: int) -> Vector:
+        """Return the law of the number of states that the chain has been in, or `top` if less.
+
+        States are explored in their order, so state j is one of them if the chain has reached it:
+        if a chain that stays in j from then on is there.
+
+        Returns:
+            The probabilities of 1, 2, …, `top` explored states, or of as many as there are.
+        """
+        reached = np.ones(min(top, len(self.up)))
+        for state in range(1, len(reached)):
+            up, down = self.up[: state + 1].copy(), self.down[: state + 1].copy()
+            up[state] = down[state] = 0.0
+            reached[state] = replace(self, up=up, down=down).law(steps)[state]
+        return -np.diff(reached, append=0.0)
+
     def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
         """Return `KL(π_t ‖ π)` of laws after some steps from the stationary law, in nats `(S,)`.
 
         Args:
             laws: the laws after the steps `(S, J)`.
-            top: compare the laws given that the state is one of the first `top`, as the paper's
-                Figure 4(b) does with at most 10; None for all states.
+            top: compare the laws given that the state is one of the first `top`; None for all
+                states.
         """
         laws, log_limit = laws[:, :top], self.log_stationary[:top]
         laws = laws / laws.sum(axis=1, keepdims=True)

@@ -27,7 +27,9 @@ def note(result: AuditResult) -> list[str]:
     return [
         "The divergence of a chain is computed from its law, without trials, so it has no "
         "interval. A small divergence says nothing about ε: it is an average over lists, and ε "
-        "is about single lists."
+        "is about single lists. “Explored states” are those that the chain reaches by the last "
+        "step: a chain that never leaves its first state has explored one, on which any two laws "
+        "agree."
     ]
 
 

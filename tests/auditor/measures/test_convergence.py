@@ -7,7 +7,7 @@ import pytest
 from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.convergence import FIRST, STATES, chosen_users, mean_divergence
+from dpaudit.auditor.measures.convergence import ALL, EXPLORED, MOST, chosen_users, mean_divergence
 from dpaudit.core.profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
@@ -48,30 +48,33 @@ def test_it_is_the_mean_over_users_of_the_divergence_of_the_matrix_power(epsilon
     profiles = [ratings.profile(user) for user in range(5)]
     found = mean_divergence(defense, model, profiles, STEPS)
     again = mean_divergence(defense, model, profiles, STEPS, executor=on_threads(2))
-    assert list(found) == list(again) == ["first 10 states", "all states"]
-    for states, top in STATES.items():
-        assert top in {FIRST, None}
+    assert list(found) == list(again) == [EXPLORED, ALL]
+    for states, top in ((EXPLORED, MOST), (ALL, None)):
         assert found[states].tolist() == again[states].tolist()
         for value, steps in zip(found[states], STEPS, strict=True):
             expected = []
             for profile in profiles:
                 chain = defense.chain(defense.exact(model, profile))
-                assert len(chain.up) > FIRST
-                expected.append(divergence(kept(chain, steps)[:top], chain.stationary[:top]))
+                assert len(chain.up) > MOST
+                laws = kept(chain, steps), chain.stationary
+                shares = chain.explored(STEPS[-1], MOST) if top else [1.0]
+                by_top = [divergence(*(law[:k] for law in laws)) for k in range(1, MOST + 1)]
+                expected.append(np.dot(shares, by_top if top else [divergence(*laws)]))
             assert value == pytest.approx(np.mean(expected), abs=1e-9)
         assert found[states][0] > found[states][-1]
     # Ten states of more than ten: the two are not the same number.
-    assert (found["first 10 states"] != found["all states"]).all()
+    assert (found[EXPLORED] != found[ALL]).all()
 
 
-def test_a_chain_of_tiny_time_steps_stays_where_it_is() -> None:
-    # Section 4.5: with Δt = 1e-8 nothing happens in a thousand steps.
+def test_a_chain_of_tiny_time_steps_explores_one_state_and_diverges_on_all() -> None:
+    # Section 4.5: with Δt = 1e-8 "the divergence is 0 since the beginning", of one state.
     ratings = random_ratings()
     defense = TopK(epsilon=10, min_ratings=5, top_k=3, min_co_ratings=2, u_s=1e8)
     profiles = [ratings.profile(0)]
     found = mean_divergence(defense, defense.prepare(ratings), profiles, [0, 1000])
-    for row in found.values():
-        assert row[1] == pytest.approx(row[0], rel=1e-3)
+    assert (found[EXPLORED] < 1e-4).all()
+    assert (found[ALL] > 0.1).all()
+    assert found[ALL][1] == pytest.approx(found[ALL][0], rel=1e-3)
 
 
 def test_users_are_drawn_without_replacement() -> None:

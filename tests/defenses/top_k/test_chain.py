@@ -170,6 +170,26 @@ def test_divergence_is_that_of_the_laws_and_falls() -> None:
     assert made.divergence_of(made.laws(steps)).tolist() == found.tolist()
 
 
+@pytest.mark.parametrize("steps", [0, 1, 6, 40])
+def test_explored_states_are_those_that_a_walk_has_reached(steps: int) -> None:
+    made = chain(spread(12), small(2.0))
+    move = transition(made)
+    # The law of the state and of the largest state so far.
+    both = {(0, 0): 1.0}
+    for _ in range(steps):
+        after: dict[tuple[int, int], float] = {}
+        for (state, most), mass in both.items():
+            for to in np.flatnonzero(move[state]).tolist():
+                key = (to, max(most, to))
+                after[key] = after.get(key, 0.0) + mass * move[state, to]
+        both = after
+    for top in (1, 4, 10, 1000):
+        expected = np.zeros(min(top, len(made.up)))
+        for (_, most), mass in both.items():
+            expected[min(most, len(expected) - 1)] += mass
+        np.testing.assert_allclose(made.explored(steps, top), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3, 1e6])
 def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: float) -> None:
     for exact in (spread(40), row([5.0] * 12 + [1.0] * 30)):

@@ -235,7 +235,7 @@ def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
     assert {datum["series"] for datum in data} == {
         f"chain, ε = {epsilon}, {states}"
         for epsilon in ("0.1", "1", "100")
-        for states in ("first 10 states", "all states")
+        for states in ("explored states, at most 10", "all states")
     }
     assert "datum.value == 5" in json.dumps(specs["convergence"])
 

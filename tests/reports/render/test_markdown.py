@@ -95,7 +95,7 @@ def test_the_divergence_of_a_chain_is_a_table_of_its_own(lists: AuditResult) -> 
     lines = markdown.render(lists).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("| steps |"))
     columns = [cell.strip() for cell in lines[start].strip("|").split("|")]
-    assert columns[:2] == ["steps", "ε = 0.1, first 10 states"]
+    assert columns[:2] == ["steps", "ε = 0.1, explored states, at most 10"]
     assert len(columns) == 1 + 2 * 3
     assert lines[start + 2].startswith("| 0 | 1.000 | 1.000 | 1.000 | 4.000 |")
     assert lines[start + 4].startswith("| 1000 | 0.00100 |")

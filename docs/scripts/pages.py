@@ -1,0 +1,58 @@
+"""What the scripts that write docs/results share: audits that are run once, and the pages' head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpaudit.auditor.place import Place
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.load import load
+from dpaudit.config.schema import Config
+from dpaudit.core.files import write_text
+from dpaudit.execution.workers import Workers
+from dpaudit.record import storage
+from dpaudit.record.result import AuditResult
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(name: str, settings: Sequence[str] = ()) -> Config:
+    """Load the config of an example, with some of its settings replaced as by `dpaudit run -s`."""
+    return load(ROOT / "examples" / f"{name}.toml", settings)
+
+
+def audited(config: Config, place: Path) -> AuditResult:
+    """Return the record of a config that a folder holds, after running it if there is none.
+
+    A run that was killed goes on.
+    """
+    if (place / storage.NAME).is_file():
+        result = storage.load(place)
+        if _of(config, result):
+            return result
+    # Recommenders are functions of Python's, which hold the global lock.
+    kind = "processes" if config.recommender else "threads"
+    place.mkdir(parents=True, exist_ok=True)
+    result = run_audit(config, workers=Workers.all_cores(kind), place=Place(place))
+    write_text(place / storage.NAME, storage.render(result))
+    print(f"{place}: {result.timing.seconds:.0f} s", flush=True)
+    return result
+
+
+def page(title: str, command: str, text: str) -> str:
+    """Return a page: its title, the one command that writes it, and its text."""
+    return f"# {title}\n\nWritten by `python {command}`.\n\n{text.strip()}\n"
+
+
+def write(name: str, text: str) -> None:
+    """Write a page of docs/results."""
+    write_text(ROOT / "docs" / "results" / f"{name}.md", text)
+
+
+def _of(config: Config, result: AuditResult) -> bool:
+    """Whether a record is that of a config; it leaves out the tables of other kinds of audit."""
+    recorded = Config.model_validate(result.config)
+    theirs, ours = recorded.model_dump(mode="json"), config.model_dump(mode="json")
+    same = all(theirs[name] == ours[name] for name in result.config if name != "train")
+    return same and recorded.training == config.training

@@ -1,0 +1,259 @@
+"""Every page of results is what its command prints: captions, columns, rows and formats of numbers.
+
+The command that a page names is run on few generated ratings and with few trials.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from dpaudit.auditor import run
+from dpaudit.auditor.run import run_audit
+from dpaudit.config import load as configs
+from dpaudit.config.load import load
+from dpaudit.config.schema import Config
+from dpaudit.core import files
+from dpaudit.data.source import DataSource
+from dpaudit.record.result import AuditResult
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "docs" / "scripts"
+RESULTS = ROOT / "docs" / "results"
+# Times of `bench` are copied by hand, each beside its command.
+PAGES = [path for path in sorted(RESULTS.glob("*.md")) if path.stem != "speed"]
+COMMAND = re.compile(r"Written by `(?:python )?((?:docs/scripts|bench)/\w+\.py)([^`]*)`")
+# What cuts short a command that measures without an example: its options, its environment, and
+# what stands for parts of it.
+SHORT = {"--runs": "1", "--audits": "1"}
+FEW = {"TRIALS": "4000"}
+_AUDIT = SimpleNamespace(
+    epsilon=SimpleNamespace(lower=0.5, n=1), event=SimpleNamespace(epsilon=lambda *_: 0.5)
+)
+PARTS: dict[str, dict[str, Callable[..., Any]]] = {
+    "standard-bench": {"dpaudit.auditor.black_box.audit.audit_pairs": lambda *_, **__: _AUDIT},
+    "federated": {
+        "dpaudit.defenses.federated.training.FederatedTraining.run_round": lambda training: setattr(
+            training, "done", training.done + 1
+        )
+    },
+    "statistics-tables": {
+        "default_seed.false_claims": lambda _: 0,
+        "scenarios.tightness": lambda *_: 0.9,
+        "scenarios.known_threshold_bound": lambda *_: 1.0,
+    },
+}
+# Tables that another command makes, and pages whose rows depend on what is installed.
+BESIDE = "## The field's own factorisation"
+INSTALLED = {"libraries"}
+_NUMBER = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|∞)")
+_FIXED = re.compile(r"\d+\.(\d+)(?!\d*e)")
+
+
+class Grid(NamedTuple):
+    """A table of a page: its place, its columns, the labels of its rows, and its other cells."""
+
+    caption: str
+    columns: list[str]
+    labels: list[str]
+    cells: list[list[str]]
+
+
+def grids(text: str) -> Iterator[Grid]:
+    """Yield a page's tables; the caption is the line before it that is bold or a heading."""
+    caption, lines = "", text.splitlines()
+    for place, line in enumerate(lines):
+        if line.startswith(("#", "**")):
+            caption = _NUMBER.sub("#", line)
+        if line.startswith("|") and not lines[place - 1].startswith("|"):
+            end = next((n for n in range(place, len(lines)) if not lines[n].startswith("|")), None)
+            head, _, *rows = (_row(each) for each in lines[place:end])
+            yield Grid(caption, head, [cells[0] for cells in rows], [cells[1:] for cells in rows])
+
+
+def _row(line: str) -> list[str]:
+    return [cell.strip().replace("*", "") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def shapes(cells: list[str]) -> set[str]:
+    """Return how the cells of a column that hold numbers are written; both ends of a range."""
+    ends = (end for cell in cells for end in cell.split(" to "))
+    return {_NUMBER.sub("#", end) for end in ends if _NUMBER.search(end)}
+
+
+def decimals(cells: list[str]) -> set[int]:
+    """Return how many decimals the numbers of a column have that are at least 0.01."""
+    numbers = (number for cell in cells for number in _FIXED.finditer(cell))
+    return {len(number[1]) for number in numbers if float(number[0]) >= 0.01}
+
+
+def stale(page: list[Grid], made: list[Grid], *, more: bool) -> list[str]:
+    """Return what a page shows otherwise than its command.
+
+    With `more`, either may have rows of its own.
+    """
+    old, new = (
+        [f"{grid.caption} {' | '.join(grid.columns)}" for grid in part] for part in (page, made)
+    )
+    if old != new:
+        return list(difflib.unified_diff(old, new, "page", "command", n=0, lineterm=""))
+    found = []
+    for one, other in zip(page, made, strict=True):
+        mine, theirs = one.labels, other.labels
+        if more:
+            both = set(mine) & set(theirs)
+            mine, theirs = ([label for label in row if label in both] for row in (mine, theirs))
+        if mine != theirs:
+            found.append(f"{one.caption}: rows {mine}, not {theirs}")
+        for place, column in enumerate(one.columns[1:]):
+            own, its = ([row[place] for row in grid.cells] for grid in (one, other))
+            for what in (shapes, decimals):
+                a, b = what(own), what(its)
+                if a and b and not a & b:
+                    found.append(f"{one.caption}, {column}: {what.__name__} {a}, not {b}")
+    return found
+
+
+def small(config: Config) -> Config:
+    """Return a config with its models and tables on few generated ratings, in few trials."""
+    size = {"n_users": 120, "n_items": 150, "mean_per_user": 45, "minimum_per_user": 24}
+    data: dict[str, Any] = {"synthetic": size}
+    if config.data.sensitive:
+        data = {"synthetic": {**size, "mean_friends": 2}, "sensitive": {"share": 0.2}}
+    if config.data.binarize:
+        data["binarize"] = min(config.data.binarize, 3.0)
+    models = [model.model_copy(update=_short(model)) for model in config.model]
+    changes: dict[str, Any] = {
+        "data": DataSource.model_validate(data),
+        "model": models,
+        "audit": config.audit.model_copy(update={"trials": 200}),
+        "game": [game.model_copy(update={"trials": 400}) for game in config.game],
+        "sybil": [each.model_copy(update={"trials": 2}) for each in config.sybil],
+    }
+    if config.train:
+        few = {"trials": 1, "files": [], "folds": 2, "evaluate_folds": 2}
+        changes["train"] = config.train.model_copy(update=few)
+    if config.convergence:
+        changes["convergence"] = config.convergence.model_copy(update={"users": 2})
+    if config.membership:
+        few = {"trainings": 8, "interactions": 500}
+        changes["membership"] = config.membership.model_copy(update=few)
+    return config.model_copy(update=changes)
+
+
+def _short(model: Any) -> dict[str, Any]:
+    """Return a model's shortest training, with the first value of each grid."""
+    params = {**model.params, **{name: values[0] for name, values in model.grid.items()}}
+    least = {"epochs": 1, "passes": 1, "steps": 1, "rounds": 3}
+    return {"grid": {}, "params": {k: least.get(k, v) for k, v in params.items()}}
+
+
+class Serial:
+    """Stands for the processes of a script."""
+
+    def __init__(self, *_: Any) -> None:
+        """Start nothing."""
+
+    def __enter__(self) -> Serial:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Leave nothing."""
+
+    def map(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Call the function on each."""
+        return map(function, *arguments)
+
+
+PAGE = """## Figure 1
+
+| ε | certified ε | overlap@20 |
+| --- | --- | --- |
+| 1 | **≥ 0.935 (more than claimed)** | 0.851 [0.802, 0.900] |
+| 10 | ≥ 7.803 | 0 [0, 0.0049] |
+"""
+
+
+@pytest.mark.parametrize(
+    ("now", "differs"),
+    [
+        (PAGE, False),
+        (PAGE.replace("0.851 [0.802, 0.900]", "0.0071 [0.0062, 0.010]"), False),
+        (PAGE.replace("**≥ 0.935 (more than claimed)**", "≥ 0"), False),
+        (PAGE.replace("Figure", "Table"), True),
+        (PAGE.replace("overlap@20", "overlap@10"), True),
+        (PAGE.replace("| 10 |", "| 30 |"), True),
+        (PAGE.replace("≥ ", "> "), True),
+        (PAGE.replace("0.851 [0.802, 0.900]", "0.85 [0.80, 0.90]"), True),
+        (PAGE.replace("0.851 [0.802, 0.900]", "0.851").replace("0 [0, 0.0049]", "0"), True),
+        (PAGE + "\n## Figure 2\n\n| ε |\n| --- |\n", True),
+    ],
+)
+def test_a_stale_page_is_noticed(now: str, differs: bool) -> None:
+    assert bool(stale(list(grids(PAGE)), list(grids(now)), more=False)) == differs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_its_command(page: Path) -> None:
+    title, nothing, head, *_ = page.read_text(encoding="utf-8").split("\n")
+    assert title.startswith("# ")
+    assert nothing == ""
+    script = COMMAND.match(head)
+    assert script, f"{page.name} begins with {head}"
+    assert (ROOT / script[1]).is_file()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_what_its_command_prints(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = COMMAND.search(text)
+    assert named
+    if named[1].startswith("bench"):
+        pytest.importorskip("privacy_guard")
+    words = [str(tmp_path) if word == "FOLDER" else word for word in named[2].split()]
+    for option in SHORT.keys() & set(words):
+        words[words.index(option) + 1] = SHORT[option]
+    written: dict[str, str] = {}
+    results: dict[str, AuditResult] = {}
+
+    def write(path: Path, text: str) -> None:
+        written[path.name] = text
+        if tmp_path in path.resolve().parents:
+            path.write_text(text, encoding="utf-8")
+
+    def audit(config: Config, **_: Any) -> AuditResult:
+        key = config.model_dump_json()
+        if key not in results:  # shares of sensitive ratings are one here
+            results[key] = run_audit(config)
+        return results[key]
+
+    monkeypatch.setattr(configs, "load", lambda *given: small(load(*given)))
+    monkeypatch.setattr(run, "run_audit", audit)
+    monkeypatch.setattr(files, "write_text", write)
+    monkeypatch.setattr(futures, "ProcessPoolExecutor", Serial)
+    monkeypatch.setattr(sys, "argv", [named[1], *words])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    for name, value in FEW.items():
+        monkeypatch.setenv(name, value)
+    for script in SCRIPTS.glob("*.py"):
+        monkeypatch.delitem(sys.modules, script.stem, raising=False)
+    for name, part in PARTS.get(page.stem, {}).items():
+        monkeypatch.setattr(name, part)
+    with suppress(SystemExit):
+        runpy.run_path(str(ROOT / named[1]), run_name="__main__")
+    own = [grid for grid in grids(text) if not grid.caption.startswith(BESIDE)]
+    assert not stale(own, list(grids(written[page.name])), more=page.stem in INSTALLED)
