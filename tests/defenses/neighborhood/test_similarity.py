@@ -230,7 +230,7 @@ def test_descent_depends_on_its_start_and_its_step_after_rescaling_alone() -> No
     other = SgdSimilarity(**options, rescale=2.0, start=2.0, learning_rate=1.0, decay=0.01 / 4)
     rows = [final(model, model.prepare(ratings), 0, trials) for model in (one, other)]
     assert abs(rows[0] - 4).max() > 0.1
-    assert np.array_equal(*rows)
+    assert np.array_equal(rows[0], rows[1])
 
 
 def test_the_published_noise_is_that_of_theorem_one() -> None:
