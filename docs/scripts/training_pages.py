@@ -211,7 +211,7 @@ PAGES = (
         quoted=f"{_TEXT} "
         "“a modest decrease in accuracy affords a useful gain in privacy”, of curves on "
         "Netflix and Yahoo data.",
-        ours="neither data set is to be had, and ours has 1 million ratings where theirs have "
+        ours="Neither data set is to be had, and ours has 1 million ratings where theirs have "
         "33 and 100 million, so that noise weighs more on each item; what step and chain length "
         "their curves have is not in the text.",
         floors=("MF, no privacy", "the sampler's descent, no privacy"),
@@ -221,11 +221,10 @@ PAGES = (
     Page(
         "ml-100k-nonprivate",
         title="Without privacy, on the published divisions of MovieLens-100K",
-        quoted="The paper says "
-        "“the instantiation in [29] outperforms most other NBM systems and even the MF or "
+        quoted="“the instantiation in [29] outperforms most other NBM systems and even the MF or "
         "probabilistic MF systems in many settings”; “Generally, MF is more accurate than NBM” "
         "(Wang & Tang 2017, section 1).",
-        ours="no number of theirs stands beside these sentences.",
+        ours="No number of theirs stands beside these sentences.",
         said=(
             Said(
                 "the learned neighbourhood model beats other neighbourhood models",
