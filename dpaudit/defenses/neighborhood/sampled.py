@@ -76,7 +76,8 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         decay: λ.
         temperature: ϱ.
         likelihood: `halves` of Algorithm 2 or `squares` of eq. (6).
-        start: the value of every similarity before the first step.
+        start: the value of every similarity before the first step. As the likelihood depends on a
+            row's direction, a start s divides `learning_rate` by s² and multiplies `decay` by it.
         neighbors: N_k.
         sampling_rate: γ, the probability with which a step uses each rating.
         cap: τ, the largest number of ratings of a user; data with more are refused.

@@ -94,8 +94,10 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         steps: K, the number of updates, each on a fresh sample of rate `sampling_rate`.
         learning_rate: η.
         decay: λ.
-        rescale: β.
+        rescale: β. Only β s_1 and β η matter, and λ η.
         start: s_1, before the rescaling: the value of every similarity, or the mean of each row.
+            Gradients are in proportion to 1/(β s_1) while the published noise is not. So a small
+            β s_1 learns more, and breaks the assumption for raters of fewer than C/(β s_1) others.
         initial: `constant` starts every similarity at s_1; `cosine` starts each row in proportion
             to its cosine similarities. These are computed from the ratings without noise, so only
             `nonprivate` may use them.

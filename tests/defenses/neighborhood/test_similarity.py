@@ -212,6 +212,27 @@ def test_the_temperature_multiplies_the_noise_alone() -> None:
     assert abs(hot).min() > 0
 
 
+def test_the_start_of_the_sampler_only_divides_its_learning_rate() -> None:
+    # By its square, since the likelihood depends on a row's direction; powers of 2 are exact.
+    ratings, trials = drawn(), streams(5)
+    options: dict[str, Any] = {"epsilon": 20.0, "steps": 4, "more_than": 1, "cap": 8}
+    one = SampledSimilarity(**options, learning_rate=0.25, decay=0.02)
+    other = SampledSimilarity(**options, learning_rate=4.0, decay=0.02 / 16, start=4.0)
+    rows = [final(model, model.prepare(ratings), 0, trials) for model in (one, other)]
+    assert abs(rows[0] - 1).max() > 0.1
+    assert np.array_equal(rows[1], 4 * rows[0])
+
+
+def test_descent_depends_on_its_start_and_its_step_after_rescaling_alone() -> None:
+    ratings, trials = drawn(), streams(5)
+    options: dict[str, Any] = {"epsilon": 20.0, "steps": 4, "more_than": 1}
+    one = SgdSimilarity(**options, rescale=8.0, start=0.5, learning_rate=0.25, decay=0.01)
+    other = SgdSimilarity(**options, rescale=2.0, start=2.0, learning_rate=1.0, decay=0.01 / 4)
+    rows = [final(model, model.prepare(ratings), 0, trials) for model in (one, other)]
+    assert abs(rows[0] - 4).max() > 0.1
+    assert np.array_equal(rows[0], rows[1])
+
+
 def test_the_published_noise_is_that_of_theorem_one() -> None:
     from scipy.stats import kstest, laplace
 
