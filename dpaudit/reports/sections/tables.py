@@ -9,7 +9,15 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, noised, rows
-from dpaudit.reports.sections import assumptions, chains, membership, recovery, sybil, transcripts
+from dpaudit.reports.sections import (
+    assumptions,
+    chains,
+    membership,
+    personal,
+    recovery,
+    sybil,
+    transcripts,
+)
 from dpaudit.reports.table import NONE, Table
 
 _POWER = (
@@ -70,6 +78,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
     yield from assumptions.columns(here)
+    yield from personal.columns(here)
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),
