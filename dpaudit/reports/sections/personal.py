@@ -30,9 +30,10 @@ def note(result: AuditResult) -> list[str]:
         return []
     return [
         "'ε of a user' is ε_u of Liu, Wang & Smola 2015, which depends on the user's budget and "
-        "number of ratings. Removing all ratings of the user costs at most a quarter of it. "
-        "Replacing them by those of x costs at most a quarter of ε_u + ε_x, which is at most half "
-        "of the user's budget times ε if models use budgets. A temperature below 1 is counted.",
+        "number of ratings. By an exact draw whose predictions stay in the range or are clipped to "
+        "it, removing all ratings of the user costs at most a quarter of ε_u, and replacing them "
+        "by those of x a quarter of ε_u + ε_x, which is at most half of the user's budget times ε "
+        "if models use budgets. A temperature below 1 is counted.",
         "'loss of a user' is four times what the ratings of a user change in the log-density at "
         "the drawn models, so on the scale of ε_u. It is what happened, not what may happen: no "
         "claim covers a user by it. It lies above ε_u where predictions leave the range that the "
