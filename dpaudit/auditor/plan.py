@@ -42,13 +42,14 @@ def kind_of(config: Config) -> Kind:
         return Kind(MemberModels, (MembershipInferences,))
     if config.trains:
         from dpaudit.auditor.measures.assumptions import Assumptions
+        from dpaudit.auditor.measures.personal import Personal
         from dpaudit.auditor.measures.submissions import Reading
         from dpaudit.auditor.measures.trained_games import TrainedGames
         from dpaudit.auditor.measures.trained_utility import TrainedUtility
         from dpaudit.auditor.measures.transcripts import Transcripts
         from dpaudit.auditor.subjects.trained import TrainedModels
 
-        measures = (TrainedUtility, Assumptions, Transcripts, Reading, TrainedGames)
+        measures = (TrainedUtility, Assumptions, Personal, Transcripts, Reading, TrainedGames)
         return Kind(TrainedModels, measures)
     from dpaudit.auditor.measures.convergence import Convergence
     from dpaudit.auditor.measures.games import Games

@@ -166,10 +166,10 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
 
 
 def reads(ctx: click.Context, source: DataSource) -> None:
-    """Note the files of ratings and links that a config names, so that no report replaces them."""
+    """Note the files of data that a config names, so that no report replaces them."""
     files = source.plain
-    links = files.trust.path if files.trust else None
-    ctx.meta[_READ] = [Path(each).resolve() for each in (files.path, links) if each]
+    tables = (table.path for table in (files.trust, files.budgets) if table)
+    ctx.meta[_READ] = [Path(each).resolve() for each in (files.path, *tables) if each]
 
 
 def files_read(ctx: click.Context) -> set[Path]:

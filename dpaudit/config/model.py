@@ -119,6 +119,12 @@ class Model(_Table):
         return self.plugin.counts if issubclass(self.plugin, TrainedDefense) else ()
 
     @property
+    def personal(self) -> bool:
+        """Whether its users have an ε of their own; False for an unknown defense."""
+        own = issubclass(self.plugin, TrainedDefense) and self.plugin.personal
+        return own and self.variant != "nonprivate"
+
+    @property
     def submits(self) -> bool:
         """Whether users submit to a server, real and fake; False for an unknown defense."""
         return issubclass(self.plugin, FederatedDefense)

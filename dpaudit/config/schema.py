@@ -27,6 +27,7 @@ from dpaudit.config.compatibility.on_demand import check_on_demand, for_lists
 from dpaudit.config.compatibility.trained import (
     BATTERY,
     check_against,
+    check_budgets,
     check_files,
     check_trained,
 )
@@ -283,6 +284,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _plugins_fit(self) -> Self:
         """Refuse parts that do not fit together; unknown names are refused on creation."""
+        check_budgets(self.data.budgets is not None, self.data.path is not None, self.model)
         if self.membership:
             # A table at its default requests nothing.
             given = {

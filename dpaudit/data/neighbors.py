@@ -287,7 +287,9 @@ def _rebuild(
     n_users: int | None = None,
 ) -> Ratings:
     n_users = ratings.n_users if n_users is None else n_users
-    user_ids, sensitive = ratings.user_ids, None
+    user_ids, sensitive, budgets = ratings.user_ids, None, ratings.budgets
+    if budgets is not None:  # a new user accepts the whole ε
+        budgets = np.pad(budgets, (0, n_users - len(budgets)), constant_values=1.0)
     if ratings.sensitive is not None:
         # A changed rating stays sensitive or not; a new rating is not sensitive.
         held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
@@ -306,6 +308,7 @@ def _rebuild(
         sensitive,
         _widened(ratings.friends, n_users),
         ratings.repairs,
+        budgets=budgets,
     )
 
 

@@ -131,6 +131,8 @@ class Ratings:
         item_ids: the source's ids by item, kept only for reading and writing.
         sensitive: whether the user keeps the rating private `(R,)`; None if the data do not say.
         friends: the links between users; None if unknown.
+        budgets: the share of ε that each user accepts, above 0 and at most 1 `(N,)`; None if
+            unknown.
         repairs: what loading dropped, merged or changed; not part of the digest.
     """
 
@@ -144,6 +146,7 @@ class Ratings:
     item_ids: NDArray[np.object_] | None = None
     sensitive: NDArray[np.bool_] | None = None
     friends: Friends | None = None
+    budgets: NDArray[np.float64] | None = None
     repairs: tuple[Repair, ...] = ()
 
     @classmethod
@@ -161,6 +164,7 @@ class Ratings:
         friends: Friends | None = None,
         repairs: tuple[Repair, ...] = (),
         *,
+        budgets: NDArray[np.float64] | None = None,
         ordered: bool = False,
     ) -> Ratings:
         """Sort the rows, unless they are `ordered` already, and check them.
@@ -169,7 +173,8 @@ class Ratings:
 
         Raises:
             DataError: an index is out of range, a rating is outside the range of the scale, a
-                (user, item) is repeated, or the links have another number of users.
+                (user, item) is repeated, the links or budgets have another number of users, or a
+                budget is not above 0 and at most 1.
         """
         order = slice(None) if ordered else np.lexsort((item, user))
         columns = (
@@ -178,9 +183,9 @@ class Ratings:
             np.ascontiguousarray(value[order], dtype=np.float32),
         )
         flags = None if sensitive is None else np.ascontiguousarray(sensitive[order], np.bool_)
-        _freeze(*columns, flags)
+        _freeze(*columns, flags, budgets)
         ids = user_ids, item_ids
-        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, repairs)
+        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, budgets, repairs)
         ratings._check()
         return ratings
 
@@ -189,6 +194,12 @@ class Ratings:
             raise DataError(
                 f"the links are of {len(self.friends.start) - 1} users and the ratings of "
                 f"{self.n_users}: give links of the same users"
+            )
+        shares = np.ones(self.n_users) if self.budgets is None else self.budgets
+        if len(shares) != self.n_users or not ((shares > 0) & (shares <= 1)).all():
+            raise DataError(
+                f"the budgets are not one number above 0 and at most 1 for each of {self.n_users} "
+                "users: give each user's share of ε"
             )
         if not len(self.user):
             return
@@ -221,6 +232,8 @@ class Ratings:
 
     def with_users(self, profiles: Sequence[Profile]) -> Ratings:
         """Append users, who come last, share all that they rate and have no friends.
+
+        The budgets of the other users are left out.
 
         Raises:
             DataError: an item index or a rating outside its range, or a repeated item.
@@ -291,12 +304,13 @@ class Ratings:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the sizes, the scale, the sorted columns and the links, in hexadecimal."""
+        """SHA-256 of sizes, scale, sorted columns, links and budgets, in hexadecimal."""
         head = f"{self.n_users} {self.n_items} {self.scale}".encode()
         state = hashlib.sha256(head)
         columns: list[NDArray[Any]] = [self.user, self.item, self.value]
         columns += [] if self.sensitive is None else [self.sensitive]
         columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
+        columns += [] if self.budgets is None else [self.budgets]
         for column in columns:
             state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
         return state.hexdigest()

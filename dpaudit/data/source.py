@@ -26,7 +26,7 @@ from dpaudit.data.source_parts import (
     expanded,
     position_needed,
 )
-from dpaudit.data.source_social import SensitiveSource, TrustSource
+from dpaudit.data.source_social import BudgetSource, SensitiveSource, TrustSource
 
 __all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
@@ -38,7 +38,7 @@ MissingIds = Literal["error", "drop", "keep"]
 # The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {
     "path", "scale", "on_duplicate", "missing_ids", "outside_scale", "least_raters", "binarize",
-    "trust",
+    "trust", "budgets",
 }  # fmt: skip
 _OPTIONS: dict[Format, set[str]] = {
     **dict.fromkeys(NAMED, _ANY_FILE),
@@ -103,6 +103,7 @@ class DataSource(BaseModel):
         synthetic: the parameters of generated ratings.
         trust: the links between users; for formats read from a folder, only `mutual` can be set.
         sensitive: which ratings their users keep private, if no column says so.
+        budgets: the share of ε that each user accepts, for models with `params.budgets`.
     """
 
     model_config = FROZEN
@@ -124,6 +125,7 @@ class DataSource(BaseModel):
     synthetic: SyntheticParams = SyntheticParams()
     trust: TrustSource | None = None
     sensitive: SensitiveSource | None = None
+    budgets: BudgetSource | None = None
 
     @model_validator(mode="before")
     @classmethod

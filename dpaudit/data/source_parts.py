@@ -161,6 +161,18 @@ class TrustColumns(_Columns):
     trustee: Column = 1
 
 
+class BudgetColumns(_Columns):
+    """The columns of a table of users: who, and which budget.
+
+    Attributes:
+        user: the user's id.
+        budget: the user's budget.
+    """
+
+    user: Column = 0
+    budget: Column = 1
+
+
 class SyntheticParams(BaseModel):
     """The parameters of generated ratings; `dpaudit.data.synthetic.generate` states the model.
 

@@ -1,4 +1,4 @@
-"""Links between users and sensitive ratings: `[data.trust]` and `[data.sensitive]`."""
+"""What is known of users: `[data.trust]`, `[data.sensitive]` and `[data.budgets]`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StrictInt, model_validator
 
 from dpaudit.data.source_parts import (
     FROZEN,
+    BudgetColumns,
     Delimiter,
     Name,
     Seed,
@@ -50,6 +51,34 @@ class TrustSource(BaseModel):
             if getattr(self, name):
                 raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
         problem = position_needed(self.columns, self.format, self.header)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+
+class BudgetSource(BaseModel):
+    """A delimited file of users, one per row, with the budget of each.
+
+    A budget is the share of ε that the user accepts, above 0 and at most 1. It must not depend on
+    the user's ratings, because claims treat it as public.
+
+    Attributes:
+        path: the file, as in `data.path`.
+        delimiter: the separator of fields; a comma if absent.
+        header: whether the first line contains the names of the columns.
+        columns: the columns of the user and of the budget; other columns are ignored.
+    """
+
+    model_config = FROZEN
+
+    path: Name
+    delimiter: Delimiter | None = None
+    header: bool = False
+    columns: BudgetColumns = BudgetColumns()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problem = position_needed(self.columns, "delimited", self.header)
         if problem:
             raise ValueError(problem)
         return self

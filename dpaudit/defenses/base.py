@@ -20,6 +20,7 @@ from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
+from dpaudit.core.personal import PersonalLosses
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListLaw, Predictions, Request, SideInformation, TopList
@@ -340,6 +341,8 @@ class TrainedDefense(Defense, Generic[P]):
     ranks: ClassVar[bool] = False
     # The metrics that `assumptions` yields for the published variant.
     counts: ClassVar[tuple[AssumptionMetric, ...]] = ()
+    # Whether its private variants have `personal_losses`.
+    personal: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> P:
@@ -422,6 +425,14 @@ class TrainedDefense(Defense, Generic[P]):
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
         """Measure how often the claim's assumptions fail in trainings on these ratings."""
         yield from ()
+
+    def personal_losses(self, ratings: Ratings, seed: int) -> PersonalLosses:
+        """Compute the ε of each user who has ratings, and their losses in trainings on these.
+
+        Raises:
+            NotImplementedError: the defense has one ε for all users.
+        """
+        raise NotImplementedError(f"{self.name} has one ε for all users")
 
 
 class FederatedDefense(TrainedDefense[P]):

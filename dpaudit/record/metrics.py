@@ -33,6 +33,8 @@ MetricName = Literal[
     "assumption.denominator",
     "assumption.floor",
     "assumption.norm",
+    "personal.epsilon",
+    "personal.loss",
     "attack.auc",
     "attack.tpr",
     "attack.advantage",
@@ -156,6 +158,7 @@ _COMPARED: Mapping[Audit, str] = {"on demand": "with [[game]]", "trained": "with
 _RECOVERED: Mapping[Audit, str] = {"trained": "with [[attack]] on sensitive ratings"}
 _OBSERVED: Mapping[Audit, str] = {"trained": "with [transcript]"}
 _ASSUMED: Mapping[Audit, str] = {"trained": "whose claim assumes it"}
+_PERSONAL: Mapping[Audit, str] = {"trained": "whose users have an ε of their own"}
 _MEMBERS: Mapping[Audit, str] = {"membership": ""}
 _RATED: Mapping[Audit, str] = {
     "on demand": "that predict ratings",
@@ -219,6 +222,10 @@ _TABLE = (
     Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
            "claim assumes, and the largest norm, counted", "share or norm", _ASSUMED,
            ("step", "part"), "part"),
+    Metric("personal.epsilon", "quantile over users of the ε that a user's own budget and number "
+           "of ratings leave", "ε", _PERSONAL, ("part",), "part"),
+    Metric("personal.loss", "quantile over users and draws of four times what a user's ratings "
+           "change in the log-density of the drawn model", "ε", _PERSONAL, ("part",), "part"),
     Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",
            "share", {"trained": "with [transcript]", "membership": ""}, ("attack",),

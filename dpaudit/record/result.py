@@ -171,7 +171,7 @@ class Measurement(_Record):
         kind: the error or share that is compared.
         basis: what sensitive ratings are recovered from, or which two errors are compared.
         states: the states whose laws are compared.
-        part: which part of a divergence, or which value of an assumption.
+        part: which part of a divergence, value of an assumption, or quantile over users.
         estimator: how a divergence was estimated.
         truth: whether the tested pairs are real or fake.
         correction: the correction for multiple tests.

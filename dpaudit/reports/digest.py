@@ -26,6 +26,7 @@ class Row:
         short: the share of denominators that are smaller than the claim assumes, by step.
         norms: the share of users whose factors are longer than the claim assumes, and the greatest
             length.
+        personal: the quantiles over users of their ε and of their losses, by metric and quantile.
         hits: precision and recall of lists, for models that rank.
     """
 
@@ -38,6 +39,7 @@ class Row:
     divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     short: dict[int, float] = field(default_factory=dict)
     norms: dict[str, float] = field(default_factory=dict)
+    personal: dict[str, dict[str, float]] = field(default_factory=dict)
     hits: dict[str, Estimate] = field(default_factory=dict)
 
     @property
@@ -94,6 +96,10 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 divergence=_divergence(_of(here, "chain.divergence")),
                 short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
                 norms={m.detail or "": m.estimate.value for m in _of(here, "assumption.norm")},
+                personal={
+                    metric: {m.detail or "": m.estimate.value for m in _of(here, metric)}
+                    for metric in ("personal.epsilon", "personal.loss")
+                },
                 hits={
                     name: m.estimate
                     for name in ("precision", "recall")

@@ -167,6 +167,18 @@ def test_a_report_of_a_run_cannot_replace_its_data(config: Path, name: str) -> N
     assert Path("ratings.csv").read_text() == rows
 
 
+def test_a_report_of_a_run_cannot_replace_the_budgets_of_users(config: Path) -> None:
+    Path("users.csv").write_text("1,0.5\n")
+    config.write_text(
+        '[data]\npath = "ratings.csv"\nformat = "movielens-csv"\nbudgets.path = "users.csv"\n'
+        '[model]\ndefense = "dpps-mf"\nepsilon = [1]\nparams.budgets = true\n'
+    )
+    result = call("run", config, "-o", "out", "--report=md=./users.csv")
+    assert result.exit_code == 2
+    assert "which the command reads" in result.stderr
+    assert Path("users.csv").read_text() == "1,0.5\n"
+
+
 @pytest.mark.parametrize("name", ["md", "junit"])
 def test_a_report_of_a_run_cannot_replace_its_config(config: Path, name: str) -> None:
     result = call("run", config, "-o", "out", f"--report={name}=./audit.toml")

@@ -41,7 +41,7 @@ class DefenseRecommender(Trainable):
 
     Attributes:
         defense: the defense.
-        ratings: all data, with the rating scale and the friends.
+        ratings: all data, with the rating scale, the friends and the budgets.
     """
 
     defense: TrainedDefense[Any]
@@ -112,12 +112,12 @@ class DefenseRecommender(Trainable):
         return self.ratings if self.defense.claim() else None
 
     def _data(self, interactions: csr_array) -> Ratings:
-        """Return interactions of `ratings` with what users keep private, and with all friends."""
+        """Return interactions of `ratings` with what users keep private, friends and budgets."""
         every, own = self.ratings, ratings_of(interactions, self.ratings.scale)
         private = every.sensitive
         if private is not None:
             private = private[np.searchsorted(_cells(every), _cells(own))]
-        return replace(own, sensitive=private, friends=every.friends)
+        return replace(own, sensitive=private, friends=every.friends, budgets=every.budgets)
 
 
 def _cells(ratings: Ratings) -> NDArray[np.int64]:

@@ -6,6 +6,9 @@ All are on the scale 1..5.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.data.instances import from_profiles
@@ -23,9 +26,16 @@ def _pair(
     summary: str,
     *,
     own_means: bool = False,
+    budgets: Sequence[float] | None = None,
 ) -> DataPair:
-    """Return a pair; the first's statistics are public, unless `own_means` gives each its own."""
-    first, second = (from_profiles(each, n_items, STARS) for each in (before, after))
+    """Return a pair with the same budgets of users.
+
+    The first's statistics are public, unless `own_means` gives each its own.
+    """
+    shares = None if budgets is None else np.array(budgets)
+    first, second = (
+        replace(from_profiles(each, n_items, STARS), budgets=shares) for each in (before, after)
+    )
     return DataPair(first, second, None if own_means else first, summary)
 
 
@@ -65,6 +75,14 @@ FIRST_RATING = _pair(
     1,
     "two users and one item, which one of them has rated with the middle of the scale; the other, "
     "who has rated nothing, gives it the highest rating",
+)
+QUARTER = _pair(
+    [[(0, 5)]],
+    [[(0, 1), (1, 1)]],
+    2,
+    "one user, whose budget is a quarter of ε, has given one of two items the highest rating, and "
+    "is replaced by one with the same budget who has given both the lowest",
+    budgets=[0.25],
 )
 NEW_ITEM = _pair(
     [[(0, 3)]],

@@ -438,7 +438,8 @@ CLAIMS = (
         because="Replacing u by x can cost (ε_u + ε_x)/4, which exceeds ε_u if ε_x is above 3 ε_u: "
         "the claim holds only among users of similar ε_u. Replacing a user without ratings, "
         "ε_u = 0, by one with one rating has ε = 0.56. And 100 ratings of one user make more of "
-        "100 factors agree in sign than one rating does.",
+        "100 factors agree in sign than one rating does. If each user's share s_u of ε is public "
+        "and bounds the weight, it is at most s_u ε/2.",
         published=(
             PosteriorGame(
                 "ε_u = 0",
@@ -457,6 +458,13 @@ CLAIMS = (
                 data.FIRST_RATING,
                 claim=1.0,
                 truth=_quadrature(0.54703),
+                trials=50_000,
+            ),
+            PosteriorGame(
+                "budgets public, predictions cut, s_u ε/2",
+                _factors(32.0, 5.0, 32, variant="corrected", cap=2, budgets=True, **_LOW),
+                data.QUARTER,
+                claim=4.0,
                 trials=50_000,
             ),
         ),

@@ -132,6 +132,34 @@ def check_files(files: Sequence[str], least_raters: int) -> None:
         )
 
 
+def check_budgets(given: bool, file: bool, models: Sequence[Model]) -> None:
+    """Refuse budgets of users that no model uses, and models that lack them.
+
+    Args:
+        given: whether there is `[data.budgets]`.
+        file: whether the ratings are read from a file.
+        models: `[[model]]`.
+
+    Raises:
+        ValueError: names the table or the model, and the remedy.
+    """
+    users = [
+        model.label
+        for model in models
+        if True in (model.params.get("budgets"), *model.grid.get("budgets", ()))
+    ]
+    if given and not users:
+        raise ValueError(
+            "[data.budgets] is used by no model: set params.budgets = true of 'dpps-mf', or "
+            "remove it"
+        )
+    if users and file and not given:
+        raise ValueError(
+            f"params.budgets = true of model {users[0]!r} needs the budget of each user: set "
+            "data.budgets, or remove it"
+        )
+
+
 def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
     """Refuse to mix models that rank with others, and attacks that do not read their releases.
 

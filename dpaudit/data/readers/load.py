@@ -15,6 +15,7 @@ from dpaudit.data import limits
 from dpaudit.data.ratings import Ratings, Repair, Scale
 from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
+from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
 from dpaudit.data.readers.folder import parquet_files
@@ -24,14 +25,14 @@ from dpaudit.data.readers.rows import Rows, checked, distinct, rated_by
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
-from dpaudit.data.source_social import TrustSource
+from dpaudit.data.source_social import BudgetSource, TrustSource
 from dpaudit.data.synthetic import generate
 
 _PURCHASES = Scale(1.0, 1.0, 1.0)
 
 
 def load(source: DataSource) -> Ratings:
-    """Read or generate the ratings and links that `source` describes.
+    """Read or generate the ratings, links and budgets that `source` describes.
 
     Users and items are numbered by their sorted ids: sorted as numbers if all ids are integers,
     else as text.
@@ -55,6 +56,15 @@ def _read(source: DataSource) -> Ratings:
             f"to the one that contains {path.name}"
         )
     ratings = _ratings(path, plain, repaired=source.format == "epinions")
+    if ratings.user_ids is not None and plain.budgets is not None:
+        budgets, foreign = budgets_of(
+            _users(plain.budgets),
+            ratings.user_ids,
+            path,
+            markers=plain.missing_ids == "keep",
+        )
+        repairs = (*ratings.repairs, *_counted([foreign]))
+        ratings = replace(ratings, budgets=budgets, repairs=repairs)
     if plain.trust is None or ratings.user_ids is None:
         return ratings
     links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
@@ -103,6 +113,19 @@ def _links(source: TrustSource, field: str) -> Table:
             return read_matlab(path, source.columns.used, source.variable, table)
         layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
         return read_text(path, layout)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _users(source: BudgetSource) -> Table:
+    """Read the file of budgets."""
+    path = expanded(source.path, "data.budgets.path")
+    try:
+        check_file(path, "data.budgets.path", "budgets")
+        return read_text(
+            path,
+            Layout(source.delimiter or ",", source.header, source.columns.used, "data.budgets"),
+        )
     except OSError as error:
         raise unreadable(path, error) from error
 

@@ -14,12 +14,14 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
+from dpaudit.core.personal import PersonalLosses
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled_training import (
+    Exact,
     FactorChain,
     FactorDraw,
     SampledRows,
@@ -32,6 +34,7 @@ from dpaudit.defenses.factors import FactorModels, FactorRows
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.training import CHAIN, check_epsilon, check_rated, lane_blocks
+from dpaudit.kernels.lanes import LANES
 
 if TYPE_CHECKING:
     from dpaudit.defenses.factorization.exact_posterior import ExactFactors
@@ -44,15 +47,16 @@ class SampledFactors(TrainedDefense[SampledRows]):
     The target law has a density proportional to
 
         exp(−(ε/4B) (Σ_u w_u Σ_i (r_ui − r̂_ui)² + λ (‖U‖² + ‖V‖²))),
-        w_u = min(1, B/(m_u (Δr + κ)²)),
+        w_u = min(1, s_u B/(m_u (Δr + κ)²)),
 
-    with no prediction outside `[r_min − κ, r_max + κ]`. m_u is the number of ratings of user u. λ
-    applies to the biases too. The law is approached by stochastic gradient Langevin dynamics with
-    step `η_t = η_1 t^−ξ` in epoch t. A mini-batch is one rating; the target does not depend on
-    their order. The noise due to a coordinate is drawn when the coordinate is next read. No step
-    changes a user or item without ratings, so these are drawn from the prior. Only the items' side
-    is released. Each user fits the rest to their own ratings, by a ridge regression whose prior
-    allows for the noise of the released factors (`user_fits.fitted`).
+    with no prediction outside `[r_min − κ, r_max + κ]`. m_u is the number of ratings of user u.
+    s_u is 1, or the user's own budget, a share of ε. λ applies to the biases too. The law is
+    approached by stochastic gradient Langevin dynamics with step `η_t = η_1 t^−ξ` in epoch t. A
+    mini-batch is one rating; the target does not depend on their order. The noise due to a
+    coordinate is drawn when the coordinate is next read. No step changes a user or item without
+    ratings, so these are drawn from the prior. Only the items' side is released. Each user fits the
+    rest to their own ratings, by a ridge regression whose prior allows for the noise of the
+    released factors (`user_fits.fitted`).
 
     **Published** repeats the draw while the prediction of any pair leaves the range, up to
     `retries` times.
@@ -60,6 +64,11 @@ class SampledFactors(TrainedDefense[SampledRows]):
     **Corrected** clips predictions to the range inside the likelihood instead. Then no user changes
     the log-density by more than ε/4. So replacing a user (`user-replace`) costs at most ε/2, which
     is the claim; adding or removing one costs at most ε/4. `b_0` is the middle of the scale.
+
+    **Personal budgets.** The user u has ε_u = ε w_u m_u (Δr + κ)²/B, at most s_u ε, and changes the
+    log-density by at most ε_u/4. So removing the ratings of u costs at most ε_u/4. Replacing them
+    by any others costs at most s_u ε/2, if s_u is public, does not depend on the ratings, and stays
+    (`docs/claims/lws15.md`). The claim is that of s_u = 1, which covers every user.
 
     Both claims are about the target law. They do not cover how many draws it takes until one is
     accepted, or that none is. A chain whose law is within δ of the target in total variation is
@@ -108,6 +117,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         mean: `b_0`, a constant. Unless given it is the middle of the scale for `corrected`, else
             the mean of the ratings, which counts as public.
         biases: whether users and items have biases, as in the paper.
+        budgets: whether s_u are the budgets of the data (`data.budgets`), which count as public.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
@@ -129,7 +139,9 @@ class SampledFactors(TrainedDefense[SampledRows]):
     accept: Literal["all", "rated", "any"] | None = None
     mean: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
     biases: bool = True
+    budgets: bool = False
 
+    personal: ClassVar[bool] = True
     name: ClassVar[str] = "dpps-mf"
     title: ClassVar[str] = "Matrix factorisation drawn from a scaled posterior by Langevin dynamics"
     source: ClassVar[str] = (
@@ -178,7 +190,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
             adjacency="user-replace",
             observer="public",
             public="the numbers of users and items, the scale, τ, B"
-            + ("" if corrected or self.mean is not None else ", the mean b_0"),
+            + ("" if corrected or self.mean is not None else ", the mean b_0")
+            + (", each user's budget" if self.budgets else ""),
             assumes=(CHAIN,),
             source="class docstring" if corrected else "Liu, Wang, Smola 2015, Theorem 2",
         )
@@ -205,7 +218,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
         """Build the rows with `b_0` and the weights `w_u`.
 
         Raises:
-            ConfigError: there are no ratings, or a user has more than τ ratings.
+            ConfigError: there are no ratings, a user has more than τ ratings, or the data lack the
+                budgets that are to be used.
             DataError: the ratings have one value.
         """
         check_rated(self.name, ratings)
@@ -220,13 +234,41 @@ class SampledFactors(TrainedDefense[SampledRows]):
             mean = (scale.minimum + scale.maximum) / 2
         elif mean is None:
             mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
-        # w_u = min(1, B / (m_u (Δr + κ)²))
+        # w_u = min(1, s_u B / (m_u (Δr + κ)²))
         most = counts * (scale.width + self.margin) ** 2
-        largest = self.largest_loss(scale)
+        largest = self.largest_loss(scale) * self._shares(ratings)
         weights = largest / np.maximum(most, largest)
         return SampledRows(
             FactorRows.of(ratings, mean),
             np.ones(len(counts)) if self.variant == "nonprivate" else weights,
+        )
+
+    def _shares(self, ratings: Ratings) -> Exact:
+        """Return s_u `(N,)`."""
+        if not self.budgets:
+            return np.ones(ratings.n_users)
+        if ratings.budgets is None:
+            raise ConfigError(
+                f"params.budgets = true of {self.name} needs the budget of each user, and the data "
+                "have none: set data.budgets, or remove it"
+            )
+        return ratings.budgets
+
+    def personal_losses(self, ratings: Ratings, seed: int) -> PersonalLosses:
+        """Compute each user's own ε, and 4ℓ_u at draws of the model; see `PersonalLosses`.
+
+        Raises:
+            NoModelError: as `train`.
+        """
+        prepared = self.prepare(ratings)
+        rows, scale = prepared.rows, prepared.rows.scale
+        rated = np.diff(rows.start) > 0
+        draw = self._draw(prepared, Streams.first(seed, "personal", 1 if self._large else LANES))
+        bounds = self._range(scale) if self.variant == "corrected" else (-math.inf, math.inf)
+        weights = 4 * self._factor(scale) / self.temperature * prepared.weights[rated]
+        most = np.diff(rows.start)[rated] * (scale.width + self.margin) ** 2
+        return PersonalLosses(
+            weights * most, weights[:, None] * draw.squared_errors(rows, bounds)[rated]
         )
 
     def law(self, prepared: SampledRows) -> ExactFactors:

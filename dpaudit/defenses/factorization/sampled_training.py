@@ -78,16 +78,32 @@ class FactorDraw:
             for start in range(0, len(rows) if rated else rows.n_users, step):
                 some = slice(start, start + step)
                 if rated:
-                    u, v = left[rows.users[some]], right[rows.items[some]]
-                    shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
+                    shown = self._rated(rows, some, w)
                 else:
                     u = left[some]
                     shown = u[:, :-1] @ right[:, :-1].T
                     shown += u[:, -1:]
                     shown += right[:, -1]
-                shown += rows.mean
+                    shown += rows.mean
                 good[w] &= bool((shown >= low).all() and (shown <= high).all())
         return good
+
+    def squared_errors(self, rows: FactorRows, bounds: tuple[float, float]) -> Exact:
+        """Return Σ_i (r_ui − r̂_ui)² of each user and trial `(N, W)`, with r̂ clipped to bounds."""
+        found = np.zeros((rows.n_users, self.count))
+        for w in range(self.count):
+            for start in range(0, len(rows), _ROWS):
+                some = slice(start, start + _ROWS)
+                shown = np.clip(self._rated(rows, some, w).astype(np.float64), *bounds)
+                np.add.at(found[:, w], rows.users[some], (rows.values[some] - shown) ** 2)
+        return found
+
+    def _rated(self, rows: FactorRows, some: slice, w: int) -> Floats:
+        """Return the predictions of some rows by one trial `(n,)`."""
+        u, v = self.users[rows.users[some], :, w], self.items[rows.items[some], :, w]
+        shown: Floats = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
+        shown += rows.mean
+        return shown
 
 
 @dataclass(frozen=True, eq=False)

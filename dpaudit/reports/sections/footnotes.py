@@ -13,6 +13,7 @@ from dpaudit.reports.sections import (
     chains,
     intervals,
     membership,
+    personal,
     recovery,
     sybil,
     transcripts,
@@ -42,7 +43,7 @@ def notes(result: AuditResult) -> list[str]:
             "interval holds by itself. It shows the scatter, assumes a normal law and independent "
             "folds, and decides no gate."
         )
-    notes += assumptions.note(result)
+    notes += assumptions.note(result) + personal.note(result)
     if any(found.theory for found in result.measurements):
         notes.append(
             f"ε by the law is the ε of the same pair, computed by the law of {_drawn(result)}. It "

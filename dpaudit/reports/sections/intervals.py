@@ -27,6 +27,8 @@ _QUANTITIES = {
     "assumption.denominator": "share of denominators below C",
     "assumption.floor": "items whose share is floored",
     "assumption.norm": "length of users' factors,",
+    "personal.epsilon": "ε of a user,",
+    "personal.loss": "loss of a user,",
     "attack.auc": "expected area of attack",
     "attack.tpr": "true positives of attack",
     "attack.advantage": "advantage of attack",

@@ -10,7 +10,15 @@ from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRec
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, noised, rows
 from dpaudit.reports.digest import attacks as attacks_of
-from dpaudit.reports.sections import assumptions, chains, membership, recovery, sybil, transcripts
+from dpaudit.reports.sections import (
+    assumptions,
+    chains,
+    membership,
+    personal,
+    recovery,
+    sybil,
+    transcripts,
+)
 from dpaudit.reports.table import NONE, Table
 
 _POWER = (
@@ -71,6 +79,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
     for label in attacks_of(here):
         yield f"accuracy: {label}", [_interval(row.accuracy.get(label)) for row in here]
     yield from assumptions.columns(here)
+    yield from personal.columns(here)
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),

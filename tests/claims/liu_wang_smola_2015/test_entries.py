@@ -311,6 +311,87 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
     )
 
 
+# Budgets of users. The densities are of laws with the same prior, so the width of their log-ratio
+# over all V bounds the log-ratio of the normalised ones.
+
+
+def width(
+    before: list[tuple[int, float]], after: list[tuple[int, float]], share: float | None
+) -> float:
+    """The width of ln p'/p over many V, where one user with these ratings is replaced, ε = 400."""
+    shares = None if share is None else np.array([share, 1.0])
+    model = SampledFactors(
+        400.0, "corrected", cap=6, margin=0.0, mean=1.0, dimensions=1, biases=False,
+        loss_bound=48.0, budgets=share is not None,
+    )  # fmt: skip
+    source = np.random.default_rng(0)
+    draws = np.zeros((4000, 6, 2))
+    draws[:, :, 0] = source.normal(0, 1, (4000, 6)) * 10 ** source.uniform(-2, 3, (4000, 6))
+    densities = [
+        model.law(model.prepare(replace(ratings, budgets=shares))).log_density(draws)
+        for profile in (before, after)
+        for ratings in [from_profiles([profile, [(0, 4.0)]], 6, data.STARS)]
+    ]
+    return float(np.ptp(densities[1] - densities[0]))
+
+
+MANY: list[tuple[int, float]] = [(item, 5.0) for item in range(6)]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25, 0.05])
+@pytest.mark.parametrize("count", [1, 2, 4, 6])
+def test_a_public_share_bounds_what_removing_and_replacing_cost(count: int, share: float) -> None:
+    high = [(item, 5.0) for item in range(count)]
+    # Removed: a quarter of ε_u, which is at most the share of ε. With one rating it is attained but
+    # for ln 2: if v is 0 the error is 4, and if v is large it is 0 for half of all u.
+    own = 400 * min(share, count * 16 / 48)
+    assert width(high, [], share) <= own / 4
+    if count == 1:
+        assert width(high, [], share) > own / 4 - 0.75
+    for other in ([(0, 1.0)], [(5, 1.0)], [(item, 1.0) for item in range(6)], MANY[::-2]):
+        assert width(high, other, share) <= 400 * share / 2
+
+
+def test_a_weight_by_the_number_of_ratings_alone_bounds_no_replacement() -> None:
+    # A user with one rating has ε_u = ε/3 and one with six has ε. With a share of a third for both
+    # the width is at most ε/6; without it, only (ε_u + ε)/4 is.
+    one = [(5, 1.0)]
+    assert width(one, MANY, 1 / 3) <= 400 / 6
+    assert 400 / 6 < width(one, MANY, None) <= (400 / 3 + 400) / 4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_a_rating_more_costs_its_own_weight_and_what_it_takes_from_the_others(count: int) -> None:
+    # a = εc/4B, m_0 = B/c = 3, w_m = min(1, 3/m)
+    a, w, w_next = 400 * 16 / (4 * 48), min(1, 3 / count), min(1, 3 / (count + 1))
+    for last in (1.0, 5.0):
+        profile = [(item, 5.0) for item in range(count)]
+        most = a * (count * w - (count - 1) * w_next)
+        assert width(profile, [*profile, (5, last)], None) <= most + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_loss_that_is_small_without_the_user_bounds_the_loss_of_privacy(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    absent, loss = source.dirichlet(np.full(12, 0.5)), source.exponential(2, 12)
+    present = absent * np.exp(-loss)
+    z = present.sum()
+    present /= z
+    # The worst sets, for each t.
+    assert np.maximum(present - absent / z, 0).sum() < 1e-12
+    for t in (0.0, 0.5, 2.0):
+        assert np.maximum(absent - math.exp(t) * present, 0).sum() <= absent[loss > t].sum() + 1e-12
+    assert -math.log(z) <= (absent * loss).sum()
+
+
+def test_a_loss_that_is_small_with_the_user_bounds_nothing() -> None:
+    absent, loss = np.array([0.01, 0.99]), np.array([0.0, 10.0])
+    present = absent * np.exp(-loss)
+    present /= present.sum()
+    assert present[1] == pytest.approx(0.0045, abs=1e-4)
+    assert np.maximum(absent - present, 0).sum() == pytest.approx(0.985, abs=1e-3)
+
+
 # Descent.
 
 

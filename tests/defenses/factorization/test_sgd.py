@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
@@ -454,6 +456,70 @@ def test_the_weights_bound_every_users_loss() -> None:
     assert SampledFactors(1.0, cap=10, margin=1.0).largest_loss(STARS) == 250
     plain = SampledFactors(math.inf, "nonprivate", cap=2, loss_bound=25.0)
     np.testing.assert_array_equal(plain.prepare(ratings).weights, 1)
+
+
+@pytest.mark.parametrize("loss_bound", [250.0, 75.0])
+def test_a_budget_bounds_what_its_user_can_change_whatever_they_rated(loss_bound: float) -> None:
+    profiles = [[(i, 3.0) for i in range(count)] for count in (1, 2, 6, 10)] * 4
+    budgets = np.repeat([1.0, 0.5, 0.1, 1e-3], 4)
+    ratings = replace(from_profiles(profiles, 10, STARS), budgets=budgets)
+    model = SampledFactors(8.0, "corrected", cap=10, loss_bound=loss_bound, budgets=True)
+    counts = np.diff(ratings.by_user.start)
+    # ε_u = ε w_u m_u c / B <= s_u ε, with equality where all ratings of weight 1 would cost more.
+    own = 8 * model.prepare(ratings).weights * counts * 25 / loss_bound
+    np.testing.assert_allclose(own, 8 * np.minimum(budgets, counts * 25 / loss_bound))
+    plain = replace(model, budgets=False)
+    np.testing.assert_array_equal(
+        plain.prepare(ratings).weights, plain.prepare(replace(ratings, budgets=None)).weights
+    )
+    claim, whole = model.claim(), plain.claim()
+    assert claim is not None
+    assert whole is not None
+    assert claim.public == f"{whole.public}, each user's budget"
+    assert claim.epsilon == whole.epsilon == 4
+    with pytest.raises(ConfigError, match=r"params\.budgets = true .* set data\.budgets"):
+        model.prepare(replace(ratings, budgets=None))
+
+
+@pytest.mark.parametrize("variant", ["published", "corrected"])
+def test_losses_are_those_of_the_draws(variant: Variant) -> None:
+    profiles: list[list[tuple[int, float]]] = [[(0, 5.0)], [(0, 5.0), (1, 3.0), (2, 1.0)], []]
+    ratings = from_profiles(profiles, 3, STARS)
+    accept: Any = "any" if variant == "published" else None
+    model = SampledFactors(
+        8.0, variant, dimensions=2, cap=3, mean=3.0, epochs=2, spread=2.0, accept=accept
+    )
+    found = model.personal_losses(ratings, 0)
+    # B = 75: ε_u = ε m_u/3, and 4 ℓ_u = (ε/B) Σ e²; the last user has no ratings.
+    np.testing.assert_allclose(found.epsilon, [8 / 3, 8])
+    assert found.loss.shape == (2, LANES)
+    draw = model._draw(model.prepare(ratings), Streams.first(0, "personal", LANES))
+    outside = 0
+    for user, profile in enumerate(profiles[:2]):
+        for w in range(LANES):
+            u, total = draw.users[user, :, w].astype(float), 0.0
+            for item, rating in profile:
+                v = draw.items[item, :, w].astype(float)
+                shown = 3 + u[0] * v[0] + u[1] * v[1] + u[2] + v[2]
+                outside += not 0 <= shown <= 6
+                kept = min(max(shown, 0), 6) if variant == "corrected" else shown
+                total += (rating - kept) ** 2
+            assert found.loss[user, w] == pytest.approx(8 / 75 * total, rel=1e-5)
+    assert outside
+
+
+def test_losses_beyond_the_range_count_as_far_as_the_likelihood_counts_them() -> None:
+    ratings = from_profiles([[(0, 5.0)]], 1, STARS)
+    wild: dict[str, Any] = {"dimensions": 8, "cap": 1, "spread": 10.0, "epochs": 1, "mean": 3.0}
+    still: dict[str, Any] = {"learning_rate": 1e-9}
+    clipped = SampledFactors(8.0, "corrected", **wild, **still).personal_losses(ratings, 0)
+    # b_0 = 3, range 0..6: the largest error is 5, and (Δr + κ)² = 25.
+    assert clipped.loss.max() == pytest.approx(8)
+    free = SampledFactors(8.0, accept="any", **wild, **still).personal_losses(ratings, 0)
+    assert free.loss.max() > 80
+    np.testing.assert_array_equal(free.epsilon, clipped.epsilon)
+    warm = SampledFactors(8.0, accept="any", temperature=0.5, **wild, **still)
+    np.testing.assert_allclose(warm.personal_losses(ratings, 0).epsilon, 2 * free.epsilon)
 
 
 def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
