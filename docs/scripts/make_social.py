@@ -53,8 +53,9 @@ catalogue](../claims/privsr.md) says which of these claims are true.
 comparison *holds* at a place if the two intervals lie apart as the sentence says, *fails* if they
 lie apart the other way, and is *open* if they overlap. A statement is **so** if all its comparisons
 hold, **not so** if some fail and none holds, and **undecided** otherwise; a sentence is so if all
-its statements are, and not so if one is not. All verdicts rest on our start, rounds and rates: what
-the paper's own settings give stands above them, as far as its text says them.
+its statements are, and not so if one is not. What attacks recover is compared by how much better
+it is than item means, or the most popular items, on the same fold. All verdicts rest on our start,
+rounds and rates: what the paper's own settings give, as far as its text says them, stands beside.
 """
 
 

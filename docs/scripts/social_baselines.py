@@ -184,19 +184,22 @@ def by_rounds(words: str, defense: PrivSR, fold: Fold) -> Table:
     rows = defense.prepare(fold.train)
     training = SocialTraining(defense, rows, Streams.first(_SEED, "fold/0", 1))
     levels = (0.25, 0.5, 0.75, 0.9)
-    cells = []
+    cells, means = [], []
     for rounds in _ROUNDS:
         while training.done < rounds:
             training.run_round()
         shown = training.models().predict(fold.users, fold.items)[0]
         away = abs(shown.astype(np.float64) - fold.values)
         quantiles = [measured(float(each)) for each in np.quantile(away, levels)]
-        cells.append([str(rounds), *quantiles, measured(float(away.mean()))])
+        means.append(float(away.mean()))
+        cells.append([str(rounds), *quantiles, measured(means[-1])])
+    lowest = _ROUNDS[int(np.argmin(means))]
     return Table(
         f"Absolute errors of PrivSR {words}, ε = 0.1, x = 10 %, after so many rounds of the rate "
         f"{defense.learning_rate:g}",
         ["rounds", *(f"{100 * level:.0f} % are at most" for level in levels), "mean"],
         cells,
+        note=f"The mean is lowest after {lowest} rounds.",
     )
 
 

@@ -145,7 +145,7 @@ class Across:
     within: float | None = None
 
     def parts(self, results: Results) -> Iterator[Part]:
-        """Yield a comparison for each pair of places that were run."""
+        """Yield a comparison for each pair of places that were run, named by the shorter name."""
         for more, less in self.places:
             if more in results and less in results:
                 pairs = [
@@ -158,7 +158,7 @@ class Across:
                     else _near(one, other, self.within * other.value)
                     for one, other in pairs
                 )
-                yield Part(name(self.point), f"{more} against {less}", holds)
+                yield Part(name(self.point), min(more, less, key=len), holds)
 
 
 @dataclass(frozen=True)
