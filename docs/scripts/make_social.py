@@ -5,23 +5,24 @@ filmtrust, ciao or epinions; without a NAME all are written. What FOLDER holds a
 `dpaudit run examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` writes it, unless another config made
 it; the rest is run (`social_runs.py`). The texts are in `social_words.py` and
 `social_words_lists.py`, tables of results in `social_tables.py`, verdicts on the paper's sentences
-in `social_verdicts.py`, and what has no example in `social_baselines.py`.
+in `social_verdicts.py` (by `social_numbers.py`), and what has no example in `social_baselines.py`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import social_baselines as baselines
 import social_tables as tables
 import social_words as words
 import social_words_lists as lists
+from social_numbers import Point, Results
 from social_runs import Runs, example, with_categories, with_share
-from social_verdicts import Results
 
 from dpaudit.config.schema import Config
 from dpaudit.core.files import write_text
@@ -55,7 +56,8 @@ lie apart the other way, and is *open* if they overlap. A statement is **so** if
 hold, **not so** if some fail and none holds, and **undecided** otherwise; a sentence is so if all
 its statements are, and not so if one is not. What attacks recover is compared by how much better
 it is than item means, or the most popular items, on the same fold. All verdicts rest on our start,
-rounds and rates: what the paper's own settings give, as far as its text says them, stands beside.
+rounds and rates. Beside them stands what the means of one training with the paper's own settings
+come to, as far as its text says them, at x = 10 %.
 """
 
 
@@ -80,15 +82,15 @@ class Page:
         """Figures 4 to 9."""
         own = f"{self.name}-privsr"
         results, config, folds = self._by_x(own), *_tested(own)
-        systems = baselines.rating_systems()
+        papers = self._paper("ratings", baselines.rating_systems(), folds[0])
         configs = {share: with_share(own, share) for share in SHARES[own] if share}
         return [
             _heading("Ratings", own, config),
             captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
             captioned(baselines.without_model(folds)),
-            self._paper("ratings", "Figures 6 to 9", lambda: baselines.scored(systems, folds[0])),
-            *_figure(words.TEST_RATINGS, results, tables.test_ratings(results)),
-            *_figure(words.SENSITIVE, results, tables.sensitive(results)),
+            captioned(papers.table("Figures 6 to 9")),
+            *_figure(words.TEST_RATINGS, results, tables.test_ratings(results), papers),
+            *_figure(words.SENSITIVE, results, tables.sensitive(results), papers),
             *_figure(words.FRIENDS, {}, [baselines.similarities(configs)]),
             *_figure(words.ROUNDS, {}, _rounds(results[words.x(0.1)], folds[0], config)),
         ]
@@ -99,19 +101,13 @@ class Page:
         config, place = example(own), words.x(0.1)
         result = self.runs.record(own, config)
         fold = baselines.tested_folds(config, read(config.data))[0]
+        papers = self._paper("parameters", baselines.swept_systems(), fold)
+        shown = [tables.by_point("By ε and β, x = 10 %", {"": result})]
         return [
             f"## Parameters\n\n`examples/{own}.toml`. {_budget(config)}",
             captioned(tables.chosen(place, result)),
-            self._paper(
-                "parameters",
-                "Figures 10 and 11",
-                lambda: baselines.scored(baselines.swept_systems(), fold),
-            ),
-            *_figure(
-                words.PARAMETERS,
-                {place: result},
-                [tables.by_point("By ε and β, x = 10 %", {"": result})],
-            ),
+            captioned(papers.table("Figures 10 and 11")),
+            *_figure(words.PARAMETERS, {place: result}, shown, papers),
         ]
 
     def listed(self) -> list[str]:
@@ -120,15 +116,12 @@ class Page:
         if own not in SHARES:
             return []
         results, config, folds = self._by_x(own), *_tested(own)
+        papers = self._paper("lists", baselines.list_systems(), folds[0])
         return [
             _heading("Lists", own, config),
             captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
             captioned(baselines.without_model(folds)),
-            self._paper(
-                "lists",
-                "Figures 12 and 13",
-                lambda: baselines.scored(baselines.list_systems(), folds[0]),
-            ),
+            captioned(papers.table("Figures 12 and 13")),
             *_figure(lists.LISTS, results, tables.lists(results)),
         ]
 
@@ -138,17 +131,15 @@ class Page:
             return []
         own, rated = "ciao-privsr-categories", "ciao-privsr-categories-ratings"
         by_list, by_rating = self._by_category(own), self._by_category(rated)
+        cells = self.runs.cells("ciao-paper-categories", lambda: _paper_by_category(own))
+        shown = [tables.by_point("Three categories sensitive, or as many at random", by_rating)]
         return [
             "## Which ratings are sensitive",
             _selections(own, by_list),
-            self._paper("categories", "Figure 14, PrivSR at ε = 0.1,", lambda: _paper_by_list(own)),
+            captioned(baselines.Papers(cells, False).table("Figure 14, PrivSR at ε = 0.1,")),
             *_figure(lists.CATEGORY_LISTS, by_list, tables.lists(by_list, "sensitive categories")),
             _selections(rated, by_rating),
-            *_figure(
-                lists.CATEGORY_RATINGS,
-                by_rating,
-                [tables.by_point("Three categories sensitive, or as many at random", by_rating)],
-            ),
+            *_figure(lists.CATEGORY_RATINGS, by_rating, shown),
         ]
 
     def _by_x(self, own: str) -> dict[str, AuditResult]:
@@ -167,24 +158,23 @@ class Page:
             for matched in (False, True)
         }
 
-    def _paper(self, part: str, figures: str, made: Callable[[], list[list[str]]]) -> str:
-        """Table of systems with the paper's settings, x = 10 % unless their names say more."""
-        rated = part in {"ratings", "parameters"}
-        rounds = baselines.ROUNDS["ratings" if rated else "lists"]
-        kinds = ("rmse", "mae") if rated else ("precision@5", "recall@5")
-        return captioned(
-            Table(
-                f"{figures} with the paper's γ = 1e-4, λ = 1e-3, α = 1e-2, d = 10, from a normal "
-                f"start, {rounds} rounds, on the first fold",
-                ["model", *kinds, *(f"{kind} of what is recovered" for kind in kinds)],
-                self.runs.cells(f"{self.name}-paper-{part}", made),
-            )
+    def _paper(self, part: str, systems: Mapping[Point, Any], fold: Fold) -> baselines.Papers:
+        """Return the scores of systems with the paper's settings."""
+        cells = self.runs.cells(
+            f"{self.name}-paper-{part}", lambda: baselines.scored(systems, fold)
         )
+        return baselines.Papers(cells, part != "lists", list(systems))
 
 
-def _figure(said: words.Said, results: Results, shown: Iterable[Table]) -> list[str]:
+def _figure(
+    said: words.Said,
+    results: Results,
+    shown: Iterable[Table],
+    papers: baselines.Papers | None = None,
+) -> list[str]:
     """The section of one figure: the paper, our tables, the verdicts."""
-    return [said.head(), *map(captioned, shown), said.judged(results)]
+    judged = said.judged(results, papers.numbers if papers else None)
+    return [said.head(), *map(captioned, shown), judged]
 
 
 def _tested(own: str) -> tuple[Config, list[Fold]]:
@@ -231,15 +221,15 @@ def _selections(own: str, results: Results) -> str:
     return f"`examples/{own}.toml`. {_budget(example(own))} Sensitive are of all: {shares}."
 
 
-def _paper_by_list(own: str) -> list[list[str]]:
+def _paper_by_category(own: str) -> list[list[str]]:
     """Score PrivSR with the paper's settings where categories are sensitive, or at random."""
-    system = baselines.list_systems()["PrivSR, ε = 0.1"]
+    system = baselines.list_systems()[lists.RANKING]
     cells = []
     for three in lists.CATEGORIES:
         for matched in (False, True):
             config = with_categories(own, three, matched)
             fold = baselines.tested_folds(config, read(config.data))[0]
-            cells += baselines.scored({lists.chosen(three, matched): system}, fold)
+            cells += baselines.scored({(lists.chosen(three, matched), math.inf): system}, fold)
     return cells
 
 
@@ -248,7 +238,7 @@ def _rounds(result: AuditResult, fold: Fold, config: Config) -> list[Table]:
     model = next(each for each in config.model if each.label == "PrivSR")
     point = next(each for each in result.points if (each.model, each.epsilon) == words.FULL)
     chosen = replace(model.defenses("model")[model.epsilon.index(0.1)], **point.chosen)
-    papers = baselines.rating_systems()["PrivSR, ε = 0.1"]
+    papers = baselines.rating_systems()[words.FULL]
     return [
         baselines.by_rounds("with the paper's settings", papers, fold),
         baselines.by_rounds("with the settings chosen", chosen, fold),

@@ -7,11 +7,15 @@ round by round.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import social_words as words
+import social_words_lists as lists
 from numpy.typing import NDArray
+from social_numbers import Metric, Numbers, Point, name
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
 from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
@@ -21,6 +25,7 @@ from dpaudit.auditor.trained.scores import scores_of
 from dpaudit.auditor.trained.top_lists import precision_and_recall
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import RunError
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.ratings import Friends, Ratings
@@ -29,10 +34,11 @@ from dpaudit.data.similarity import friends_similarity
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.training import SocialTraining
+from dpaudit.record.bases import BEYOND_MEANS
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import measured
 
-Numbers = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 # γ, λ and d of section 7.1. The start, the rounds, and the triples of a round are not said: these
 # are the defaults, but fewer rounds of lists.
@@ -48,45 +54,39 @@ _SHRUNK = (8, 3)
 _ROUNDS = (10, 30, 100, 300)
 
 
-def rating_systems() -> dict[str, PrivSR]:
+def rating_systems() -> dict[Point, PrivSR]:
     """Return the systems of Figures 6 to 9 with the paper's settings."""
-    own: dict[str, dict[str, Any]] = {
-        "MF": {**_FREE, "social": 0.0},
-        "SoReg": _FREE,
-        "DPMF, ε = 0.1": {"epsilon": 0.1, "noise_kind": "equal", "social": 0.0},
-        "PrivSR, ε = 0.05": {"epsilon": 0.05},
-        "PrivSR, ε = 0.1": {"epsilon": 0.1},
+    found = {
+        words.MF: _rating({**_FREE, "social": 0.0}),
+        words.SOREG: _rating(_FREE),
+        words.DPMF: _rating({"epsilon": 0.1, "noise_kind": "equal", "social": 0.0}),
     }
-    return {name: _rating(each) for name, each in own.items()}
+    return found | {at: _rating({"epsilon": at[1]}) for at in (words.LOW, words.EQUAL, words.FULL)}
 
 
-def swept_systems() -> dict[str, PrivSR]:
+def swept_systems() -> dict[Point, PrivSR]:
     """Return the points of Figures 10 and 11 with the paper's settings."""
-    points = [(1.0, epsilon) for epsilon in (0.01, 0.05, 0.1, 0.5, 1.0)]
-    points += [(beta, 0.01) for beta in (0.5, 0.1, 0.05, 0.01)]
+    points = dict.fromkeys([*words.SWEEP, *reversed(words.BETAS)])
     return {
-        f"β = {beta:g}, ε = {epsilon:g}": _rating({"epsilon": epsilon, "beta": beta})
-        for beta, epsilon in points
+        at: _rating({"epsilon": at[1], "beta": float(at[0].removeprefix("β = "))}) for at in points
     }
 
 
-def list_systems() -> dict[str, PrivSRRanking]:
+def list_systems() -> dict[Point, PrivSRRanking]:
     """Return the systems of Figures 12 and 13 with the paper's settings."""
-    own: dict[str, dict[str, Any]] = {
-        "BPR": {**_FREE, "social": False},
-        "SBPR": _FREE,
-        "PrivSR, ε = 0.1": {"epsilon": 0.1},
+    own = {
+        lists.BPR: {**_FREE, "social": False},
+        lists.SBPR: _FREE,
+        lists.RANKING: {"epsilon": 0.1},
     }
-    return {
-        name: PrivSRRanking(**_PAPER, **each, rounds=ROUNDS["lists"]) for name, each in own.items()
-    }
+    return {at: PrivSRRanking(**_PAPER, **each, rounds=ROUNDS["lists"]) for at, each in own.items()}
 
 
 def _rating(own: Mapping[str, Any]) -> PrivSR:
     return PrivSR(**_PAPER, **own, rounds=ROUNDS["ratings"])
 
 
-def scored(systems: Mapping[str, Any], fold: Fold) -> list[list[str]]:
+def scored(systems: Mapping[Point, Any], fold: Fold) -> list[list[str]]:
     """Train each system once on a fold; return its scores on test ratings and of an attack.
 
     Returns:
@@ -94,7 +94,7 @@ def scored(systems: Mapping[str, Any], fold: Fold) -> list[list[str]]:
     """
     kept = fold.train.kept_private
     cells = []
-    for name, defense in systems.items():
+    for point, defense in systems.items():
         attack = _RIDGE["list" if defense.ranks else "recover"]
         scores = scores_of(defense, 5)
         probes = [scores.tested(fold)]
@@ -103,11 +103,62 @@ def scored(systems: Mapping[str, Any], fold: Fold) -> list[list[str]]:
         try:
             models = defense.train(defense.prepare(fold.train), Streams.first(_SEED, "fold/0", 1))
         except RunError:
-            cells.append([name, "diverges", *[NONE] * 3])
+            cells.append([name(point), "diverges", *[NONE] * 3])
         else:
             numbers = [measured(float(each)) for probe in probes for each in probe(models)[0][:2]]
-            cells.append([name, *numbers, *[NONE] * (4 - len(numbers))])
+            cells.append([name(point), *numbers, *[NONE] * (4 - len(numbers))])
     return cells
+
+
+@dataclass(frozen=True)
+class Papers:
+    """Scores of systems with the paper's settings.
+
+    Attributes:
+        cells: what `scored` returned.
+        rated: whether they are errors; else hits of lists.
+        points: the systems; empty if they are not compared.
+    """
+
+    cells: list[list[str]]
+    rated: bool
+    points: Sequence[Point] = ()
+
+    def table(self, figures: str) -> Table:
+        """Show the scores."""
+        kinds = ("rmse", "mae") if self.rated else ("precision@5", "recall@5")
+        return Table(
+            f"{figures} with the paper's γ = 1e-4, λ = 1e-3, α = 1e-2, d = 10, from a normal "
+            f"start, {ROUNDS['ratings' if self.rated else 'lists']} rounds, on the first fold",
+            ["model", *kinds, *(f"{kind} of what is recovered" for kind in kinds)],
+            self.cells,
+        )
+
+    @property
+    def numbers(self) -> Numbers:
+        """Return the scores as numbers without intervals."""
+        named = {name(point): point for point in self.points}
+        rows = {named[row[0]]: row[1:] for row in self.cells if NONE not in row}
+        against = words.DPMF if self.rated else lists.BPR
+        by: dict[Metric, dict[Point, Estimate]] = {}
+        for place, kind in enumerate(("rmse", "mae") if self.rated else ("precision", "recall")):
+            useful = {point: float(row[place]) for point, row in rows.items()}
+            # All are compared with the same item means, or with the same most popular items.
+            sign = -1 if self.rated else 1
+            by[f"utility.{kind}", None] = _exact(useful)
+            by[f"reconstruction.{kind}", BEYOND_MEANS] = _exact(
+                {point: sign * float(row[place + 2]) for point, row in rows.items()}
+            )
+            if against in useful:
+                by["utility.difference", kind] = _exact(
+                    {point: value - useful[against] for point, value in useful.items()}
+                )
+        return Numbers(by, against=name(against))
+
+
+def _exact(values: Mapping[Point, float]) -> dict[Point, Estimate]:
+    method = "one training on one fold"
+    return {point: Estimate.exact(value, method) for point, value in values.items()}
 
 
 def tested_folds(config: Config, ratings: Ratings) -> list[Fold]:
@@ -179,7 +230,7 @@ def similarities(configs: Mapping[float, Config]) -> Table:
     )
 
 
-def by_rounds(words: str, defense: PrivSR, fold: Fold) -> Table:
+def by_rounds(which: str, defense: PrivSR, fold: Fold) -> Table:
     """Figure 5: quantiles of absolute errors on test ratings after some rounds."""
     rows = defense.prepare(fold.train)
     training = SocialTraining(defense, rows, Streams.first(_SEED, "fold/0", 1))
@@ -195,7 +246,7 @@ def by_rounds(words: str, defense: PrivSR, fold: Fold) -> Table:
         cells.append([str(rounds), *quantiles, measured(means[-1])])
     lowest = _ROUNDS[int(np.argmin(means))]
     return Table(
-        f"Absolute errors of PrivSR {words}, ε = 0.1, x = 10 %, after so many rounds of the rate "
+        f"Absolute errors of PrivSR {which}, ε = 0.1, x = 10 %, after so many rounds of the rate "
         f"{defense.learning_rate:g}",
         ["rounds", *(f"{100 * level:.0f} % are at most" for level in levels), "mean"],
         cells,
@@ -208,12 +259,12 @@ def friends(ratings: Ratings) -> Friends:
     return ratings.friends or Friends.none(ratings.n_users)
 
 
-def _errors(guess: Numbers, fold: Fold) -> Numbers:
+def _errors(guess: Array, fold: Fold) -> Array:
     scale = fold.train.scale
     return mean_errors(np.clip(guess, scale.minimum, scale.maximum)[None], fold.values)[0]
 
 
-def _biases(fold: Fold, by_user: float, by_item: float) -> Numbers:
+def _biases(fold: Fold, by_user: float, by_item: float) -> Array:
     """Predict by the mean plus users' and items' mean deviations, shrunk by so many ratings."""
     train = fold.train
     mean = float(train.value.mean())
@@ -226,7 +277,7 @@ def _biases(fold: Fold, by_user: float, by_item: float) -> Numbers:
     return np.asarray(mean + users[fold.users] + items[fold.items])
 
 
-def _shrunk(places: NDArray[np.int32], values: Numbers, count: int, by: float) -> Numbers:
+def _shrunk(places: NDArray[np.int32], values: Array, count: int, by: float) -> Array:
     return np.asarray(
         np.bincount(places, values, count) / (np.bincount(places, minlength=count) + by)
     )

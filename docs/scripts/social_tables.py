@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from social_verdicts import EDGE, Metric, Point, Results, at_edge, edges_of, estimates, name
+from social_numbers import EDGE, Metric, Point, Results, at_edge, edges_of, estimates, name
 
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate

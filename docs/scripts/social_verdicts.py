@@ -8,28 +8,25 @@ end of a grid, past which it might have done better.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
-from dpaudit.config.schema import Config
+from social_numbers import Metric, Numbers, Point, name
+
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render.markdown import escape
-from dpaudit.reports.words import epsilon
 
-# The results by place, such as "x = 10 %".
-Results = Mapping[str, AuditResult]
-# A model's label and its ε.
-Point = tuple[str, float]
-# A metric and its detail.
-Metric = tuple[str, str | None]
-
-EDGE = "†"
 SO, NOT, OPEN = "so", "not so", "undecided"
+# The place of what was run with the paper's settings.
+_FIRST = ", first fold"
+PAPERS = f"x = 10 %{_FIRST}"
 # "Alike" allows for this part of the difference between two other models.
 _PART = 0.25
+
+
+Places = Mapping[str, Numbers]
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Rule(Protocol):
 
     words: str
 
-    def parts(self, results: Results) -> Iterator[Part]:
+    def parts(self, places: Places) -> Iterator[Part]:
         """Yield its comparisons."""
 
 
@@ -58,14 +55,30 @@ class Larger:
     metrics: Sequence[Metric]
     pairs: Sequence[tuple[Point, Point]]
 
-    def parts(self, results: Results) -> Iterator[Part]:
+    def parts(self, places: Places) -> Iterator[Part]:
         """Yield a comparison for each pair and place that has the numbers."""
         for pair in self.pairs:
-            for place, result in results.items():
-                numbers = [estimates(result, *metric) for metric in self.metrics]
-                if all(set(pair) <= set(each) for each in numbers):
-                    holds = _both(_above(each[pair[0]], each[pair[1]]) for each in numbers)
-                    yield Part(_pair(*pair), place, _beyond_edges(holds, result, pair))
+            for place, numbers in places.items():
+                found = [numbers.of(metric) for metric in self.metrics]
+                if all(set(pair) <= set(each) for each in found):
+                    holds = _both(_above(each[pair[0]], each[pair[1]]) for each in found)
+                    yield Part(_pair(*pair), place, _beyond_edges(holds, numbers, pair))
+
+
+@dataclass(frozen=True)
+class Grows:
+    """That numbers grow along a chain of models, from each that was run to the next."""
+
+    words: str
+    metrics: Sequence[Metric]
+    chain: Sequence[Point]
+
+    def parts(self, places: Places) -> Iterator[Part]:
+        """Yield a comparison for each step and place."""
+        for place, numbers in places.items():
+            run = [each for each in self.chain if each in numbers.of(self.metrics[0])]
+            steps = [(more, less) for less, more in pairwise(run)]
+            yield from Larger(self.words, self.metrics, steps).parts({place: numbers})
 
 
 @dataclass(frozen=True)
@@ -78,22 +91,22 @@ class Alike:
     scale: tuple[Point, Point]
     places: Sequence[str] | None = None
 
-    def parts(self, results: Results) -> Iterator[Part]:
+    def parts(self, places: Places) -> Iterator[Part]:
         """Yield a comparison for each pair and place that has the numbers."""
         for pair in self.pairs:
-            for place, result in _at(results, self.places):
-                numbers = [estimates(result, *metric) for metric in self.metrics]
-                if all({*pair, *self.scale} <= set(each) for each in numbers):
+            for place, numbers in _at(places, self.places):
+                found = [numbers.of(metric) for metric in self.metrics]
+                if all({*pair, *self.scale} <= set(each) for each in found):
                     near = [
                         _near(
                             each[pair[0]],
                             each[pair[1]],
                             _PART * abs(each[self.scale[0]].value - each[self.scale[1]].value),
                         )
-                        for each in numbers
+                        for each in found
                     ]
-                    holds = _beyond_edges(_both(near), result, pair)
-                    larger = numbers[0][pair[0]].value > numbers[0][pair[1]].value
+                    holds = _beyond_edges(_both(near), numbers, pair)
+                    larger = found[0][pair[0]].value > found[0][pair[1]].value
                     order = pair if larger else pair[::-1]
                     what = _pair(*(pair if holds else order), "above" if holds is False else "and")
                     yield Part(what, place, holds)
@@ -109,21 +122,20 @@ class Differs:
     above: bool
     places: Sequence[str] | None = None
 
-    def parts(self, results: Results) -> Iterator[Part]:
+    def parts(self, places: Places) -> Iterator[Part]:
         """Yield a comparison for each point and place that has a difference."""
         zero = Estimate.exact(0.0, "no difference")
         for point in self.points:
-            for place, result in _at(results, self.places):
-                numbers = [measurements(result, "utility.difference", kind) for kind in self.kinds]
-                if all(point in each for each in numbers):
-                    found = [each[point].estimate for each in numbers]
+            for place, numbers in _at(places, self.places):
+                found = [numbers.of(("utility.difference", kind)) for kind in self.kinds]
+                if all(point in each for each in found):
                     holds = _both(
-                        _above(each, zero) if self.above else _above(zero, each) for each in found
+                        _above(each[point], zero) if self.above else _above(zero, each[point])
+                        for each in found
                     )
-                    base = str(numbers[0][point].against)
-                    compared = {at for at in edges_of(result) if at == point or at[0] == base}
-                    holds = _beyond_edges(holds, result, compared)
-                    yield Part(f"{name(point)} against {base}", place, holds)
+                    of = {at for at in numbers.edges if at == point or at[0] == numbers.against}
+                    what = f"{name(point)} against {numbers.against}"
+                    yield Part(what, place, _beyond_edges(holds, numbers, of))
 
 
 @dataclass(frozen=True)
@@ -144,12 +156,12 @@ class Across:
     places: Sequence[tuple[str, str]]
     within: float | None = None
 
-    def parts(self, results: Results) -> Iterator[Part]:
+    def parts(self, places: Places) -> Iterator[Part]:
         """Yield a comparison for each pair of places that were run, named by the shorter name."""
         for more, less in self.places:
-            if more in results and less in results:
+            if more in places and less in places:
                 pairs = [
-                    [estimates(results[at], *metric)[self.point] for at in (more, less)]
+                    [places[at].of(metric)[self.point] for at in (more, less)]
                     for metric in self.metrics
                 ]
                 holds = _both(
@@ -169,15 +181,24 @@ class Sentence:
     rules: Sequence[Rule] = field(default_factory=tuple)
 
 
-def judged(sentence: Sentence, results: Results) -> str:
-    """Judge a sentence and each of its rules, as a Markdown list."""
-    found = [(rule.words, list(rule.parts(results))) for rule in sentence.rules]
-    verdicts = [verdict(parts) for _, parts in found]
+def judged(sentence: Sentence, places: Places, paper: Numbers | None = None) -> str:
+    """Judge a sentence and each of its rules, as a Markdown list.
+
+    Args:
+        sentence: the sentence.
+        places: our numbers.
+        paper: those of one training with the paper's settings, if there are any.
+    """
+    lines, verdicts = [], []
+    for rule in sentence.rules:
+        parts = list(rule.parts(places))
+        verdicts.append(verdict(parts))
+        lines.append(f"  - {escape(rule.words)}: {verdicts[-1]}{_where(parts)}.")
+        theirs = list(rule.parts({PAPERS: paper})) if paper else []
+        if theirs:
+            lines[-1] += f" With the paper's settings: {verdict(theirs)}."
     whole = NOT if NOT in verdicts else SO if verdicts and set(verdicts) == {SO} else OPEN
-    lines = [f"- “{escape(sentence.quoted)}”: **{whole}**."]
-    for (words, parts), each in zip(found, verdicts, strict=True):
-        lines.append(f"  - {escape(words)}: {each}{_where(parts)}.")
-    return "\n".join(lines)
+    return "\n".join([f"- “{escape(sentence.quoted)}”: **{whole}**.", *lines])
 
 
 def verdict(parts: Iterable[Part]) -> str:
@@ -188,49 +209,12 @@ def verdict(parts: Iterable[Part]) -> str:
     return NOT if False in states and True not in states else OPEN
 
 
-def edges_of(result: AuditResult) -> set[Point]:
-    """Return each model at an ε where a setting was chosen at an end of its grid."""
-    grids = {model.label: model.grid for model in Config.model_validate(result.config).model}
-    return {
-        (point.model, point.epsilon)
-        for point in result.points
-        for key, value in point.chosen.items()
-        if at_edge(value, grids[point.model].get(key, ()))
-    }
-
-
-def at_edge(value: object, offered: Sequence[object]) -> bool:
-    """Whether a chosen number is the least, unless 0, or the largest of several offered."""
-    numbers = [float(each) for each in offered if isinstance(each, int | float)]
-    if len(numbers) < 2 or not isinstance(value, int | float):
-        return False
-    return value == max(numbers) or (value == min(numbers) and value != 0)
-
-
-def measurements(
-    result: AuditResult, metric: str, detail: str | None = None
-) -> dict[Point, Measurement]:
-    """Return the measurements of a metric by model and ε."""
-    return {
-        (each.model, each.epsilon): each
-        for each in result.measurements
-        if each.metric == metric and each.detail == detail
-    }
-
-
-def estimates(result: AuditResult, metric: str, detail: str | None = None) -> dict[Point, Estimate]:
-    """Return the estimates of a metric by model and ε."""
-    return {at: each.estimate for at, each in measurements(result, metric, detail).items()}
-
-
-def name(point: Point) -> str:
-    """Name a model and its ε, which is left out where there is no noise."""
-    model, value = point
-    return model if value == math.inf else f"{model}, ε = {epsilon(value)}"
-
-
-def _at(results: Results, places: Sequence[str] | None) -> Iterator[tuple[str, AuditResult]]:
-    return ((at, each) for at, each in results.items() if places is None or at in places)
+def _at(places: Places, wanted: Sequence[str] | None) -> Iterator[tuple[str, Numbers]]:
+    return (
+        (at, each)
+        for at, each in places.items()
+        if wanted is None or at.removesuffix(_FIRST) in wanted
+    )
 
 
 def _above(one: Estimate, other: Estimate) -> bool | None:
@@ -252,9 +236,9 @@ def _both(states: Iterable[bool | None]) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _beyond_edges(holds: bool | None, result: AuditResult, of: Iterable[Point]) -> bool | None:
+def _beyond_edges(holds: bool | None, numbers: Numbers, of: Iterable[Point]) -> bool | None:
     """Leave a failure open if one of these models stands at an end of its grid."""
-    return None if holds is False and set(of) & edges_of(result) else holds
+    return None if holds is False and numbers.edges & set(of) else holds
 
 
 def _pair(one: Point, other: Point, word: str = "above") -> str:
@@ -274,6 +258,11 @@ def _where(parts: Sequence[Part]) -> str:
             if part.holds is state:
                 by.setdefault(part.what, []).append(part.place)
         if by:
-            listed = "; ".join(f"{what} at {', '.join(places)}" for what, places in by.items())
+            listed = "; ".join(f"{what}{_at_places(places, parts)}" for what, places in by.items())
             said.append(f"{word}: {escape(listed)}")
     return f" ({'. '.join(said)})"
+
+
+def _at_places(places: Sequence[str], parts: Sequence[Part]) -> str:
+    """Name places, unless there is only one."""
+    return f" at {', '.join(places)}" if len({part.place for part in parts}) > 1 else ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
-from social_verdicts import Alike, Differs, Larger, Metric, Point, Results, Sentence, judged
+from social_numbers import Metric, Numbers, Point, Results, numbers_of
+from social_verdicts import Alike, Differs, Grows, Larger, Sentence, judged
 
 from dpaudit.record.bases import BEYOND_MEANS, LEAK
 
@@ -61,14 +61,15 @@ class Said:
             f"### {self.title}\n\n*The paper.* The curve itself is not in the text at hand;{said}"
         )
 
-    def judged(self, results: Results) -> str:
+    def judged(self, results: Results, paper: Numbers | None = None) -> str:
         """The verdict on each sentence, and why ours differs."""
-        parts = [judged(each, results) for each in self.sentences if each.rules]
+        places = {place: numbers_of(result) for place, result in results.items()}
+        parts = [judged(each, places, paper) for each in self.sentences if each.rules]
         if parts:
             parts.insert(0, "*Sentence by sentence, by the paper's metric.*")
         if self.second:
             parts.append("*By the leak, which is not in the paper.*")
-            parts += [judged(each, results) for each in self.second]
+            parts += [judged(each, places) for each in self.second]
         return "\n\n".join([*parts, f"*Why ours may differ.* {self.differs}"])
 
 
@@ -207,8 +208,8 @@ ROUNDS = Said(
     "The noise is new in each round and adds up, so that errors fall while there is more to learn "
     "than noise to gain, and rise after that; which rounds the paper shows is not said.",
 )
-_SWEEP: Sequence[Point] = [("β = 1", value) for value in (0.01, 0.05, 0.1, 0.5, 1.0)]
-_BETAS: Sequence[Point] = [(f"β = {beta:g}", 0.01) for beta in (0.01, 0.05, 0.1, 0.5, 1)]
+SWEEP: Sequence[Point] = [("β = 1", value) for value in (0.01, 0.05, 0.1, 0.5, 1.0)]
+BETAS: Sequence[Point] = [(f"β = {beta:g}", 0.01) for beta in (0.01, 0.05, 0.1, 0.5, 1)]
 PARAMETERS = Said(
     "Figures 10 and 11: by ε and β",
     [
@@ -216,12 +217,8 @@ PARAMETERS = Said(
             "Larger privacy budget indicates less noise, resulting in better recommendation "
             "effectiveness and worse privacy protection",
             [
-                Larger("test errors fall with ε", ERRORS, list(combinations(_SWEEP, 2))),
-                Larger(
-                    "what the attack gains on item means grows with ε",
-                    RECOVERED,
-                    [(more, less) for less, more in combinations(_SWEEP, 2)],
-                ),
+                Grows("test errors fall with ε", ERRORS, SWEEP[::-1]),
+                Grows("what the attack gains on item means grows with ε", RECOVERED, SWEEP),
             ],
         ),
         Sentence(
@@ -232,14 +229,10 @@ PARAMETERS = Said(
                 Alike(
                     "test errors differ by at most a quarter of what ε does to them",
                     ERRORS,
-                    [(each, _BETAS[-1]) for each in _BETAS[:-1]],
-                    (_SWEEP[0], _SWEEP[-1]),
+                    [(each, BETAS[-1]) for each in BETAS[:-1]],
+                    (SWEEP[0], SWEEP[-1]),
                 ),
-                Larger(
-                    "what the attack gains on item means grows with β",
-                    RECOVERED,
-                    [(more, less) for less, more in combinations(_BETAS, 2)],
-                ),
+                Grows("what the attack gains on item means grows with β", RECOVERED, BETAS),
             ],
         ),
     ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from social_verdicts import Across, Differs, Larger, Metric, Sentence
+from social_numbers import Metric
+from social_verdicts import Across, Differs, Larger, Sentence
 from social_words import ERRORS, FEW, FULL, LEAKS, Said
 
 from dpaudit.record.bases import BEYOND_MEANS, LEAK, RELEASED

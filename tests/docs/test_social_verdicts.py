@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-import social_verdicts  # type: ignore[import-not-found]
 from records import estimate  # type: ignore[import-not-found]
-from social_verdicts import Alike, Larger, Part, Sentence, at_edge, judged, verdict
+from social_numbers import Numbers, at_edge  # type: ignore[import-not-found]
+from social_verdicts import (  # type: ignore[import-not-found]
+    Alike,
+    Larger,
+    Part,
+    Sentence,
+    judged,
+    verdict,
+)
 
 from dpaudit.core.estimate import Estimate
 
@@ -16,15 +21,13 @@ METRIC = ("utility.rmse", None)
 
 
 @pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Let a result be its estimates by model, with those at an end of a grid under `edges`."""
-    monkeypatch.setattr(social_verdicts, "estimates", lambda result, *_: result["of"])
-    monkeypatch.setattr(social_verdicts, "edges_of", lambda result: result["edges"])
+def places() -> dict[str, Numbers]:
+    """Return numbers of A and B at three places; at the second A stands at an end of a grid."""
     ends = {LOW: about(1.0, 0.0), HIGH: about(2.0, 0.0)}
     return {
-        "x = 10 %": {"of": {A: about(1.5), B: about(1.2), **ends}, "edges": set()},
-        "x = 20 %": {"of": {A: about(1.3), B: about(1.2), **ends}, "edges": {A}},
-        "x = 30 %": {"of": {A: about(1.2), B: about(1.5), **ends}, "edges": set()},
+        "x = 10 %": Numbers({METRIC: {A: about(1.5), B: about(1.2), **ends}}),
+        "x = 20 %": Numbers({METRIC: {A: about(1.3), B: about(1.2), **ends}}, frozenset({A})),
+        "x = 30 %": Numbers({METRIC: {A: about(1.2), B: about(1.5), **ends}}),
     }
 
 
@@ -65,28 +68,28 @@ def test_an_end_of_a_grid(value: object, offered: list[object], expected: bool) 
     assert at_edge(value, offered) is expected
 
 
-def test_overlapping_intervals_decide_nothing(results: dict[str, Any]) -> None:
-    results["x = 20 %"]["of"][A] = about(1.25)
+def test_overlapping_intervals_decide_nothing(places: dict[str, Numbers]) -> None:
+    places["x = 20 %"] = Numbers({METRIC: {A: about(1.25), B: about(1.2)}})
     rule = Larger("A errs more", [METRIC], [(A, B)])
-    assert [part.holds for part in rule.parts(results)] == [True, None, False]
+    assert [part.holds for part in rule.parts(places)] == [True, None, False]
 
 
-def test_what_fails_at_an_end_of_a_grid_is_open(results: dict[str, Any]) -> None:
+def test_what_fails_at_an_end_of_a_grid_is_open(places: dict[str, Numbers]) -> None:
     rule = Larger("B errs more", [METRIC], [(B, A)])
-    assert [part.holds for part in rule.parts(results)] == [False, None, True]
-    text = judged(Sentence("B is worse", [rule]), results)
+    assert [part.holds for part in rule.parts(places)] == [False, None, True]
+    text = judged(Sentence("B is worse", [rule]), places)
     assert text.startswith("- “B is worse”: **undecided**.")
     assert "fails: B, ε = 0.1 above A, ε = 0.1 at x = 10 %" in text
     assert "open: B, ε = 0.1 above A, ε = 0.1 at x = 20 %" in text
 
 
-def test_alike_is_judged_by_what_separates_two_others(results: dict[str, Any]) -> None:
+def test_alike_is_judged_by_what_separates_two_others(places: dict[str, Numbers]) -> None:
     rule = Alike("alike", [METRIC], [(A, B)], (HIGH, LOW))
     # 0.25 is allowed: 0.3 apart with intervals of 0.1 is open, 0.1 holds.
-    assert [part.holds for part in rule.parts(results)] == [None, True, None]
-    results["x = 30 %"]["of"][B] = about(1.9)
-    assert [part.holds for part in rule.parts(results)] == [None, True, False]
-    assert [part.what for part in rule.parts(results)][2] == "B, ε = 0.1 above A, ε = 0.1"
+    assert [part.holds for part in rule.parts(places)] == [None, True, None]
+    places["x = 30 %"].by[METRIC][B] = about(1.9)
+    assert [part.holds for part in rule.parts(places)] == [None, True, False]
+    assert [part.what for part in rule.parts(places)][2] == "B, ε = 0.1 above A, ε = 0.1"
 
 
 def test_nothing_is_judged_where_nothing_was_run() -> None:
