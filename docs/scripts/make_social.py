@@ -37,10 +37,10 @@ OUT = Path(__file__).parents[2] / "docs" / "results"
 ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
     "filmtrust-privsr": ALL,
-    "ciao-privsr": ALL,
-    "epinions-privsr": (0.0, 0.1, 0.3, 0.5),
+    "ciao-privsr": (0.1, 0.3),
+    "epinions-privsr": (0.1,),
     "filmtrust-privsr-ranking": ALL,
-    "ciao-privsr-ranking": (0.0, 0.1, 0.3, 0.5),
+    "ciao-privsr-ranking": (0.1,),
 }
 TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
 HEAD = """# PrivSR on {title}: results
@@ -212,13 +212,14 @@ def _budget(config: Config) -> str:
 
 
 def _selections(own: str, results: Results) -> str:
-    """Say what an example of Figure 14 is run with."""
-    shares = "; ".join(
-        f"{place}: {100 * each.data.sensitive / each.data.ratings:.0f} %"
+    """Say what an example of Figure 14 is run with, and what share is sensitive."""
+    shares = [
+        [place, f"{100 * each.data.sensitive / each.data.ratings:.0f} %"]
         for place, each in results.items()
         if each.data and each.data.sensitive
-    )
-    return f"`examples/{own}.toml`. {_budget(example(own))} Sensitive are of all: {shares}."
+    ]
+    table = Table("What is sensitive, of all", ["sensitive categories", "share"], shares)
+    return f"`examples/{own}.toml`. {_budget(example(own))}\n\n{captioned(table)}"
 
 
 def _paper_by_category(own: str) -> list[list[str]]:

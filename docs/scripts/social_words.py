@@ -236,7 +236,6 @@ PARAMETERS = Said(
             ],
         ),
     ],
-    "The rate is chosen anew at each point, and where noise is that large (ε = 0.01) the best one "
-    "is so small that little more than who rates high is learned: what is recovered then follows "
-    "the rate more than β.",
+    "The rate is chosen anew at each point, and where another β gets another rate, what is "
+    "recovered follows the rate more than β.",
 )
