@@ -1,301 +1,249 @@
 """Write docs/results/social-NAME.md: PrivSR on social data, beside what its paper says.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_social.py FOLDER [NAME…]`, where NAME is
-filmtrust, ciao or epinions; without a NAME all are written. Records that FOLDER holds, as `dpaudit
-run examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` writes them, are read; the others are run. The
-texts are in `social_words.py`, tables of results in `social_tables.py`, and baselines without an
-example in `social_baselines.py`.
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_social.py FOLDER NAME`, where NAME is
+filmtrust, ciao or epinions; without a NAME all are written. What FOLDER holds already is read, as
+`dpaudit run examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` writes it, unless another config made
+it; the rest is run (`social_runs.py`). The texts are in `social_words.py` and
+`social_words_lists.py`, tables of results in `social_tables.py`, verdicts on the paper's sentences
+in `social_verdicts.py` (by `social_numbers.py`), and what has no example in `social_baselines.py`.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import social_baselines as baselines
+import social_tables as tables
 import social_words as words
-from numpy.typing import NDArray
-from social_baselines import as_the_paper, tested_folds, without_model
-from social_tables import by_point, ranked, rated
+import social_words_lists as lists
+from social_numbers import Point, Results
+from social_runs import Runs, example, with_categories, with_share
 
-from dpaudit.auditor.run import run_audit
-from dpaudit.config.load import load
 from dpaudit.config.schema import Config
 from dpaudit.core.files import write_text
-from dpaudit.core.streams import Streams
-from dpaudit.data.ratings import Friends, Ratings
+from dpaudit.data.folds import Fold
 from dpaudit.data.readers.load import load as read
-from dpaudit.data.similarity import friends_similarity
-from dpaudit.defenses.social.training import SocialTraining
-from dpaudit.execution.workers import Workers
-from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import captioned
-from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.words import epsilon, measured
+from dpaudit.reports.table import Table
 
-ROOT = Path(__file__).parents[2]
-OUT = ROOT / "docs" / "results"
+OUT = Path(__file__).parents[2] / "docs" / "results"
 # The paper's x: the share of the ratings that are sensitive. Fewer values where a run takes long.
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-RATED = {
-    "FilmTrust": ("filmtrust-privsr", SHARES),
-    "Ciao": ("ciao-privsr", (0.0, 0.1, 0.3, 0.5)),
-    "Epinions": ("epinions-privsr", (0.1, 0.5)),
+ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+SHARES = {
+    "filmtrust-privsr": ALL,
+    "ciao-privsr": (0.1, 0.3),
+    "epinions-privsr": (0.1,),
+    "filmtrust-privsr-ranking": ALL,
+    "ciao-privsr-ranking": (0.1,),
 }
-RANKED = {
-    "FilmTrust": ("filmtrust-privsr-ranking", SHARES),
-    "Ciao": ("ciao-privsr-ranking", SHARES),
-}
-# Four selections of Ciao's 28 categories, with 9 %, a third, 5 % and 3 % of all ratings.
-CATEGORIES = ((8, 14, 23), (1, 3, 10), (9, 17, 18), (13, 16, 28))
-ROUNDS = (10, 30, 100, 300)
-HEAD = """# PrivSR on {name}: results
+TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
+HEAD = """# PrivSR on {title}: results
 
-Written by `docs/scripts/make_social.py`. Each cell is a mean over the folds of its example.
-Intervals are Student's over folds; that of a difference is a paired t test. No fold tests a rating
-by which a grid's settings were judged. ε is what the noise is scaled to: [the
+Written by `python docs/scripts/make_social.py FOLDER {name}`. A cell is a mean over the folds of
+its example. Intervals are Student's over folds; that of a difference is a paired t test. No fold
+tests a rating by which a grid's settings were judged. ε is what the noise is scaled to: [the
 catalogue](../claims/privsr.md) says which of these claims are true.
+
+**Verdicts** on the paper's sentences are computed from the records, by the paper's metric first. A
+comparison *holds* at a place if the two intervals lie apart as the sentence says, *fails* if they
+lie apart the other way, and is *open* if they overlap. A statement is **so** if all its comparisons
+hold, **not so** if some fail and none holds, and **undecided** otherwise; a sentence is so if all
+its statements are, and not so if one is not. What attacks recover is compared by how much better
+it is than item means, or the most popular items, on the same fold. All verdicts rest on our start,
+rounds and rates. Beside them stands what the means of one training with the paper's own settings
+come to, as far as its text says them, at x = 10 %.
 """
 
 
 def main(folder: Path, names: Sequence[str]) -> None:
     """Write the pages of these data sets."""
-    for name in RATED:
-        if names and name.lower() not in names:
-            continue
-        parts = [*_rated(folder, name), *_ranked(folder, name)]
-        if name == "FilmTrust":
-            parts += ["## Parameters", *_parameters(folder)]
-        if name == "Ciao":
-            parts += ["## Which ratings are sensitive", *_categories(folder)]
-        page = [f"{HEAD.format(name=name)}\n{_took(folder, name)}", *parts]
-        write_text(OUT / f"social-{name.lower()}.md", "\n\n".join(page) + "\n")
+    runs = Runs(folder)
+    for name in names or TITLES:
+        page = Page(runs, name)
+        parts = [*page.rated(), *page.swept(), *page.listed(), *page.selected()]
+        head = f"{HEAD.format(title=TITLES[name], name=name)}\n{runs.took(name)}"
+        write_text(OUT / f"social-{name}.md", "\n\n".join([head, *parts]) + "\n")
 
 
-def _rated(folder: Path, name: str) -> list[str]:
-    """Figures 4 to 9."""
-    example, shares = RATED[name]
-    results = _by_x(folder, example, shares)
-    return [
-        _heading("Ratings", example),
-        _chosen(results[0.1]),
-        *_baselines(example),
-        *rated(results),
-        words.FRIENDS.text(),
-        captioned(_similarities(example, shares)),
-        words.ROUNDS.text(),
-        captioned(_errors(example, results[0.1])),
-    ]
+@dataclass(frozen=True)
+class Page:
+    """The page of one data set; each method returns the parts of a section."""
+
+    runs: Runs
+    name: str
+
+    def rated(self) -> list[str]:
+        """Figures 4 to 9."""
+        own = f"{self.name}-privsr"
+        results, config, folds = self._by_x(own), *_tested(own)
+        papers = self._paper("ratings", baselines.rating_systems(), folds[0])
+        configs = {share: with_share(own, share) for share in SHARES[own] if share}
+        return [
+            _heading("Ratings", own, config),
+            captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
+            captioned(baselines.without_model(folds)),
+            captioned(papers.table("Figures 6 to 9")),
+            *_figure(words.TEST_RATINGS, results, tables.test_ratings(results), papers),
+            *_figure(words.SENSITIVE, results, tables.sensitive(results), papers),
+            *_figure(words.FRIENDS, {}, [baselines.similarities(configs)]),
+            *_figure(words.ROUNDS, {}, _rounds(results[words.x(0.1)], folds[0], config)),
+        ]
+
+    def swept(self) -> list[str]:
+        """Figures 10 and 11."""
+        own = f"{self.name}-privsr-parameters"
+        config, place = example(own), words.x(0.1)
+        result = self.runs.record(own, config)
+        fold = baselines.tested_folds(config, read(config.data))[0]
+        papers = self._paper("parameters", baselines.swept_systems(), fold)
+        shown = [tables.by_point("By ε and β, x = 10 %", {"": result})]
+        return [
+            f"## Parameters\n\n`examples/{own}.toml`. {_budget(config)}",
+            captioned(tables.chosen(place, result)),
+            captioned(papers.table("Figures 10 and 11")),
+            *_figure(words.PARAMETERS, {place: result}, shown, papers),
+        ]
+
+    def listed(self) -> list[str]:
+        """Figures 12 and 13."""
+        own = f"{self.name}-privsr-ranking"
+        if own not in SHARES:
+            return []
+        results, config, folds = self._by_x(own), *_tested(own)
+        papers = self._paper("lists", baselines.list_systems(), folds[0])
+        return [
+            _heading("Lists", own, config),
+            captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
+            captioned(baselines.without_model(folds)),
+            captioned(papers.table("Figures 12 and 13")),
+            *_figure(lists.LISTS, results, tables.lists(results)),
+        ]
+
+    def selected(self) -> list[str]:
+        """Figure 14, by both forms of the model."""
+        if self.name != "ciao":
+            return []
+        own, rated = "ciao-privsr-categories", "ciao-privsr-categories-ratings"
+        by_list, by_rating = self._by_category(own), self._by_category(rated)
+        cells = self.runs.cells("ciao-paper-categories", lambda: _paper_by_category(own))
+        shown = [tables.by_point("Three categories sensitive, or as many at random", by_rating)]
+        return [
+            "## Which ratings are sensitive",
+            _selections(own, by_list),
+            captioned(baselines.Papers(cells, False).table("Figure 14, PrivSR at ε = 0.1,")),
+            *_figure(lists.CATEGORY_LISTS, by_list, tables.lists(by_list, "sensitive categories")),
+            _selections(rated, by_rating),
+            *_figure(lists.CATEGORY_RATINGS, by_rating, shown),
+        ]
+
+    def _by_x(self, own: str) -> dict[str, AuditResult]:
+        return {
+            words.x(share): self.runs.record(f"{own}-{share:g}", with_share(own, share))
+            for share in SHARES[own]
+        }
+
+    def _by_category(self, own: str) -> dict[str, AuditResult]:
+        return {
+            lists.chosen(three, matched): self.runs.record(
+                f"{own}-{'-'.join(map(str, three))}{'-random' * matched}",
+                with_categories(own, three, matched),
+            )
+            for three in lists.CATEGORIES
+            for matched in (False, True)
+        }
+
+    def _paper(self, part: str, systems: Mapping[Point, Any], fold: Fold) -> baselines.Papers:
+        """Return the scores of systems with the paper's settings."""
+        cells = self.runs.cells(
+            f"{self.name}-paper-{part}", lambda: baselines.scored(systems, fold)
+        )
+        return baselines.Papers(cells, part != "lists", list(systems))
 
 
-def _ranked(folder: Path, name: str) -> list[str]:
-    """Figures 12 and 13."""
-    if name not in RANKED:
-        return []
-    example, shares = RANKED[name]
-    results = _by_x(folder, example, shares)
-    parts = [_heading("Lists", example), _chosen(results[0.1]), *_baselines(example)]
-    return [*parts, words.LISTS.text(), *map(captioned, ranked(results))]
+def _figure(
+    said: words.Said,
+    results: Results,
+    shown: Iterable[Table],
+    papers: baselines.Papers | None = None,
+) -> list[str]:
+    """The section of one figure: the paper, our tables, the verdicts."""
+    judged = said.judged(results, papers.numbers if papers else None)
+    return [said.head(), *map(captioned, shown), judged]
 
 
-def _took(folder: Path, name: str) -> str:
-    places = sorted(folder.glob(f"{name.lower()}-*/record.json"))
-    minutes = sum(record.load(place).timing.seconds for place in places) / 60
-    return f"The {len(places)} runs behind this page took {minutes:.0f} minutes in all."
+def _tested(own: str) -> tuple[Config, list[Fold]]:
+    """Return an example, and its folds without the ratings by which settings were chosen."""
+    config = with_share(own, 0.1)
+    return config, baselines.tested_folds(config, read(config.data))
 
 
-def _heading(name: str, example: str) -> str:
-    data = _config(example, 0.1).data
-    ratings = read(data)
-    what = "ratings" if data.binarize is None else f"ratings of {data.binarize:g} or more"
+def _heading(title: str, own: str, config: Config) -> str:
+    ratings = read(config.data)
+    bound = config.data.binarize
+    what = "ratings" if bound is None else f"ratings of {bound:g} or more"
     return (
-        f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} {what} by {ratings.n_users:,} "
-        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links. "
-        f"{_budget(_config(example, 0.1))}"
+        f"## {title}\n\n`examples/{own}.toml`: {len(ratings):,} {what} by {ratings.n_users:,} "
+        f"users of {ratings.n_items:,} items, {len(baselines.friends(ratings)):,} links. "
+        f"{_budget(config)}"
     )
 
 
 def _budget(config: Config) -> str:
     """Say how many settings each system has, and on which ratings they are chosen and tested."""
-    offered = {math.prod(map(len, model.grid.values())) for model in config.model}
+    offered = sorted({math.prod(map(len, model.grid.values())) for model in config.model})
     tuned = (
         "Settings are fixed"
-        if offered == {1}
-        else f"Each system chooses among {' or '.join(map(str, sorted(offered)))} settings at each "
-        "ε, on a tenth of the first fold's training ratings (one division), which is tested nowhere"
+        if offered == [1]
+        else f"Each system chooses among {' or '.join(map(str, offered))} settings at each ε, on a "
+        "tenth of the first fold's training ratings (one division), which is tested nowhere"
     )
     train = config.training
+    folds = f"{train.evaluate_folds} of {train.folds}" if train.evaluate_folds else train.folds
     return (
-        f"{tuned}. {train.folds} folds, {train.trials} training{'s' * (train.trials > 1)} of each "
-        f"on each, seed {config.seed}."
+        f"{tuned}. {folds} folds, {train.trials} training{'s' * (train.trials > 1)} of each on "
+        f"each, seed {config.seed}."
     )
 
 
-def _chosen(result: AuditResult) -> str:
-    """Table of the settings that the grids chose, and of users whose factors no claim covers."""
-    longer = {
-        (each.model, each.epsilon): each.estimate.value
-        for each in result.measurements
-        if each.metric == "assumption.norm" and each.detail == "share longer than 1"
-    }
+def _selections(own: str, results: Results) -> str:
+    """Say what an example of Figure 14 is run with, and what share is sensitive."""
+    shares = [
+        [place, f"{100 * each.data.sensitive / each.data.ratings:.0f} %"]
+        for place, each in results.items()
+        if each.data and each.data.sensitive
+    ]
+    table = Table("What is sensitive, of all", ["sensitive categories", "share"], shares)
+    return f"`examples/{own}.toml`. {_budget(example(own))}\n\n{captioned(table)}"
+
+
+def _paper_by_category(own: str) -> list[list[str]]:
+    """Score PrivSR with the paper's settings where categories are sensitive, or at random."""
+    system = baselines.list_systems()[lists.RANKING]
     cells = []
-    for point in result.points:
-        share = longer.get((point.model, point.epsilon))
-        chosen = ", ".join(f"{name} {value:g}" for name, value in (point.chosen or {}).items())
-        shown = NONE if share is None else f"{100 * share:.0f} %"
-        cells.append([f"{point.model}, ε = {epsilon(point.epsilon)}", chosen or NONE, shown])
-    return captioned(
-        Table(
-            "Chosen at x = 10 %, and users whose factors end longer than the 1 that claims assume",
-            ["model", "settings", "longer than 1"],
-            cells,
-        )
-    )
+    for three in lists.CATEGORIES:
+        for matched in (False, True):
+            config = with_categories(own, three, matched)
+            fold = baselines.tested_folds(config, read(config.data))[0]
+            cells += baselines.scored({(lists.chosen(three, matched), math.inf): system}, fold)
+    return cells
 
 
-def _baselines(example: str) -> list[str]:
-    config = _config(example, 0.1)
-    folds = tested_folds(config, read(config.data))
-    tables = [without_model(folds)]
-    if folds[0].train.scale.width:
-        tables.append(as_the_paper(folds[0], config.seed))
-    return [captioned(each) for each in tables]
-
-
-def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, AuditResult]:
-    return {
-        share: _run(folder, f"{example}-{share:g}", _config(example, share)) for share in shares
-    }
-
-
-def _config(example: str, share: float) -> Config:
-    """Load an example with another share; without sensitive ratings there is nothing to attack."""
-    sensitive = f"data.sensitive={{ share = {share} }}"
-    nobody = [] if share else ["attack=[]"]
-    return load(ROOT / "examples" / f"{example}.toml", [sensitive, *nobody])
-
-
-def _run(folder: Path, name: str, config: Config) -> AuditResult:
-    place = folder / name / "record.json"
-    if not place.is_file():
-        found = run_audit(config, workers=Workers(os.cpu_count() or 1))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_text(place, found.model_dump_json())
-        print(place, f"{found.timing.seconds:.0f} s")
-    return record.load(place)
-
-
-def _friends(ratings: Ratings) -> Friends:
-    return ratings.friends or Friends.none(ratings.n_users)
-
-
-def _parameters(folder: Path) -> list[str]:
-    """Figures 10 and 11."""
-    name = "filmtrust-privsr-parameters"
-    config = load(ROOT / "examples" / f"{name}.toml")
-    table = by_point(
-        "Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": _run(folder, name, config)}
-    )
-    return [f"`examples/{name}.toml`. {_budget(config)}", words.PARAMETERS.text(), captioned(table)]
-
-
-def _categories(folder: Path) -> list[str]:
-    """Figure 14."""
-    name = "ciao-privsr-categories"
-    place = ROOT / "examples" / f"{name}.toml"
-    parts = [f"`examples/{name}.toml`. {_budget(load(place))}", words.CATEGORIES.text()]
-    for three in CATEGORIES:
-        label, settings = "-".join(map(str, three)), f"categories = {list(three)}"
-        found = {
-            shown: _run(
-                folder,
-                f"{name}-{label}{'-random' * matched}",
-                load(
-                    place, [f"data.sensitive={{ {settings}{', matched_random = true' * matched} }}"]
-                ),
-            )
-            for shown, matched in (("by category", False), ("at random", True))
-        }
-        share = read(load(place, [f"data.sensitive={{ {settings} }}"]).data).kept_private.mean()
-        parts.append(
-            captioned(
-                by_point(
-                    f"Figure 14: Ciao, ratings of categories {', '.join(map(str, three))} "
-                    f"sensitive ({100 * share:.0f} %), and as many at random",
-                    found,
-                )
-            )
-        )
-    return parts
-
-
-def _similarities(example: str, shares: Sequence[float]) -> Table:
-    """Figure 4: friends' similarity from all ratings and from those that are not sensitive."""
-    cells = []
-    for share in filter(None, shares):
-        ratings = read(_config(example, share).data)
-        whole, shared = (
-            friends_similarity(each, _friends(ratings)) for each in (ratings, ratings.shared)
-        )
-        alike = whole > 0
-        lost = alike & (shared == 0)
-        away = abs(shared - whole)[alike & ~lost]
-        cells.append(
-            [
-                f"{100 * share:.0f} %",
-                f"{100 * alike.mean():.1f} %",
-                f"{100 * lost.sum() / max(alike.sum(), 1):.1f} %",
-                *(f"{value:.4f}" for value in (away.mean(), np.quantile(away, 0.95))),
-            ]
-        )
-    return Table(
-        "Figure 4: cosine of friends from all ratings, and from those that are not sensitive",
-        [
-            "x",
-            "links whose ends rated something both",
-            "of these nothing both is left",
-            "mean difference of the others",
-            "95 % of them differ by at most",
-        ],
-        cells,
-    )
-
-
-def _errors(example: str, result: AuditResult) -> Table:
-    """Figure 5: the law of prediction errors after some rounds, with the settings chosen."""
-    config = _config(example, 0.1)
-    fold = tested_folds(config, read(config.data))[0]
+def _rounds(result: AuditResult, fold: Fold, config: Config) -> list[Table]:
+    """Figure 5, with the paper's settings and with those chosen."""
     model = next(each for each in config.model if each.label == "PrivSR")
-    chosen = next(
-        point.chosen for point in result.points if (point.model, point.epsilon) == ("PrivSR", 0.1)
-    )
-    defense = replace(model.defenses("model")[model.epsilon.index(0.1)], **(chosen or {}))
-    rows = defense.prepare(fold.train)
-    training = SocialTraining(defense, rows, Streams.first(config.seed, "fold/0", 1))
-    levels = (0.25, 0.5, 0.75, 0.9)
-    cells = []
-    for rounds in ROUNDS:
-        while training.done < rounds:
-            training.run_round()
-        shown = training.models().predict(fold.users, fold.items)[0]
-        away = abs(shown.astype(np.float64) - fold.values)
-        cells.append([str(rounds), *_quantiles(away, levels), measured(float(away.mean()))])
-    return Table(
-        f"Figure 5: absolute errors of PrivSR, ε = 0.1, x = 10 %, rate "
-        f"{defense.learning_rate:g}, after so "
-        "many rounds",
-        ["rounds", *(f"{100 * level:.0f} % are at most" for level in levels), "mean"],
-        cells,
-    )
-
-
-def _quantiles(away: NDArray[np.float64], levels: Sequence[float]) -> list[str]:
-    return [measured(float(value)) for value in np.quantile(away, levels)]
+    point = next(each for each in result.points if (each.model, each.epsilon) == words.FULL)
+    chosen = replace(model.defenses("model")[model.epsilon.index(0.1)], **point.chosen)
+    papers = baselines.rating_systems()[words.FULL]
+    return [
+        baselines.by_rounds("with the paper's settings", papers, fold),
+        baselines.by_rounds("with the settings chosen", chosen, fold),
+    ]
 
 
 if __name__ == "__main__":

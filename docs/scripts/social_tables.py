@@ -3,142 +3,131 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import social_words as words
+from social_numbers import EDGE, Metric, Point, Results, at_edge, edges_of, estimates, name
 
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
 from dpaudit.record.bases import BEYOND_WITHOUT, LEAK, MEANS, RELEASED
-from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports.render.markdown import captioned
+from dpaudit.record.result import AuditResult
 from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.words import epsilon, interval, measured
+from dpaudit.reports.words import interval, measured
 
 
-def rated(results: dict[float, AuditResult]) -> list[str]:
-    """Figures 6 to 9."""
-    recovered = "of sensitive ratings that are recovered; last, of item means"
-    beyond = "By how much the attack errs less than on a model without any of them (rmse, paired)"
-    leak = "Leak: by how much it errs less on the half that a model saw (rmse, paired)"
-    tables = [
-        *(
-            _by_share(f"Figures 6 and 7: {kind} on test ratings", results, [f"utility.{kind}"])
-            for kind in ("rmse", "mae")
-        ),
-        _above_mf(results),
-        _by_share(
-            "Errors above those of DPMF at the same ε (rmse, paired)",
+def chosen(place: str, result: AuditResult) -> Table:
+    """Table of the settings that the grids chose, and of users whose factors no claim covers."""
+    grids = {model.label: model.grid for model in Config.model_validate(result.config).model}
+    longer = estimates(result, "assumption.norm", "share longer than 1")
+    cells = []
+    for point in result.points:
+        at = (point.model, point.epsilon)
+        settings = [
+            f"{key} {value:g}{EDGE * at_edge(value, grids[point.model].get(key, ()))}"
+            for key, value in point.chosen.items()
+        ]
+        share = f"{100 * longer[at].value:.0f} %" if at in longer else NONE
+        cells.append([name(at), ", ".join(settings) or NONE, share])
+    return Table(
+        f"Chosen at {place}, and users whose factors end longer than the 1 that claims assume",
+        ["model", "settings", "longer than 1"],
+        cells,
+        note=f"{EDGE} at an end of its grid, past which the model may be better: what it fails by "
+        "there is undecided. 0 is no such end.",
+    )
+
+
+def test_ratings(results: Results) -> Iterator[Table]:
+    """Figures 6 and 7."""
+    for kind in ("rmse", "mae"):
+        yield by_place(f"{kind} on test ratings", results, [(f"utility.{kind}", None)])
+    yield _above(results, ("MF", math.inf))
+    yield by_place(
+        "Errors above those of DPMF at ε = 0.1 (rmse, paired t test)",
+        results,
+        [("utility.difference", "rmse")],
+        sure=True,
+    )
+
+
+def sensitive(results: Results) -> Iterator[Table]:
+    """Figures 8 and 9, and what of them is a leak."""
+    for kind in ("rmse", "mae"):
+        yield by_place(
+            f"{kind} of sensitive ratings that are recovered; last, of item means",
             results,
-            ["utility.difference"],
-            detail="rmse",
-            sure=True,
-        ),
-    ]
-    attacks = [
-        *(
-            _by_share(
-                f"Figures 8 and 9: {kind} {recovered}",
-                results,
-                [f"reconstruction.{kind}"],
-                detail=RELEASED,
-                last="item means",
-            )
-            for kind in ("rmse", "mae")
-        ),
-        *(
-            _by_share(caption, results, ["reconstruction.rmse"], detail=detail, sure=True)
-            for caption, detail in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
-        ),
-    ]
-    return [
-        words.ERRORS.text(),
-        *map(captioned, tables),
-        words.RECOVERED.text(),
-        *map(captioned, attacks),
-    ]
+            [(f"reconstruction.{kind}", RELEASED)],
+            last="item means",
+        )
+    for caption, detail in (
+        ("By how much the attack errs less than on a model without any of them", BEYOND_WITHOUT),
+        ("Leak: by how much it errs less on the half that a model saw", LEAK),
+    ):
+        yield by_place(
+            f"{caption} (rmse, paired)", results, [("reconstruction.rmse", detail)], sure=True
+        )
 
 
-def _above_mf(results: dict[float, AuditResult]) -> Table:
-    """How much more each system errs than plain factorisation at the same share."""
-    header, cells = ["x"], []
-    for share, result in results.items():
-        found = _found(result, "utility.rmse", None)
-        base = found["MF", math.inf].estimate.value
-        others = {key: each.estimate.value - base for key, each in found.items() if key[0] != "MF"}
-        header = ["x", *(f"{model}, ε = {epsilon(value)}" for model, value in others)]
-        cells.append([f"{100 * share:.0f} %", *(f"{value:+.4f}" for value in others.values())])
-    return Table("Errors above those of MF (rmse; differences of the means above)", header, cells)
-
-
-def ranked(results: dict[float, AuditResult]) -> list[Table]:
+def lists(results: Results, place: str = "x") -> Iterator[Table]:
     """Figures 12 and 13, of lists of five."""
-    beyond = "What the attack finds beyond that on a model without any of them (recall, paired)"
-    leak = "Leak: what it finds more of the half that a model saw (recall, paired)"
-    return [
-        _by_share(
-            "Figure 12: precision@5 / recall@5 of lists of test items",
+    pair = ("precision", "recall")
+    yield by_place(
+        "precision@5 / recall@5 of lists of test items",
+        results,
+        [(f"utility.{kind}", None) for kind in pair],
+        place=place,
+    )
+    yield by_place(
+        "precision@5 / recall@5 of what is kept private, found by the attack; last, by the most "
+        "popular items",
+        results,
+        [(f"reconstruction.{kind}", RELEASED) for kind in pair],
+        last="most popular",
+        place=place,
+    )
+    for caption, detail in (
+        ("What the attack finds beyond that on a model without any of them", BEYOND_WITHOUT),
+        ("Leak: what it finds more of the half that a model saw", LEAK),
+    ):
+        yield by_place(
+            f"{caption} (recall, paired)",
             results,
-            ["utility.precision", "utility.recall"],
-        ),
-        _by_share(
-            "Figure 13: precision@5 / recall@5 of what is kept private, found by the attack; last, "
-            "by the most popular items",
-            results,
-            ["reconstruction.precision", "reconstruction.recall"],
-            detail=RELEASED,
-            last="most popular",
-        ),
-        *(
-            _by_share(caption, results, ["reconstruction.recall"], detail=detail, sure=True)
-            for caption, detail in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
-        ),
-    ]
+            [("reconstruction.recall", detail)],
+            sure=True,
+            place=place,
+        )
 
 
-def _by_share(
+def by_place(
     caption: str,
-    results: dict[float, AuditResult],
-    metrics: Sequence[str],
-    detail: str | None = None,
+    results: Results,
+    metrics: Sequence[Metric],
     last: str | None = None,
     sure: bool = False,
+    place: str = "x",
 ) -> Table:
-    """A row for each share, a column for each model and ε, and one `last` for no model."""
-    at = {
-        share: [_found(result, metric, detail) for metric in metrics]
-        for share, result in results.items()
-    }
-    columns = list(dict.fromkeys(key for found in at.values() for key in found[0]))
-    header = ["x", *(f"{model}, ε = {epsilon(value)}" for model, value in columns)]
+    """A row for each place, a column for each model and ε, and one `last` for no model."""
+    numbers = {at: [estimates(result, *each) for each in metrics] for at, result in results.items()}
+    points = list(dict.fromkeys(point for found in numbers.values() for point in found[0]))
     cells = []
-    for share, found in at.items():
-        row = [f"{100 * share:.0f} %"]
-        row += [_shown([each[key] for each in found if key in each], sure) for key in columns]
+    for at, found in numbers.items():
+        edges = edges_of(results[at])
+        row = [at.removeprefix("x = ")]
+        for point in points:
+            shown = _shown([each[point] for each in found if point in each], sure)
+            row.append(shown + f" {EDGE}" * (point in edges and shown != NONE))
         if last:
             # The same beside every model.
-            means = [_found(results[share], metric, MEANS) for metric in metrics]
+            means = [estimates(results[at], metric, MEANS) for metric, _ in metrics]
             row.append(_shown([next(iter(each.values())) for each in means if each], sure))
         cells.append(row)
-    return Table(caption, [*header, *([last] if last else [])], cells)
+    header = [place, *map(name, points), *([last] if last else [])]
+    return Table(caption, header, cells)
 
 
-def _shown(found: Sequence[Measurement], sure: bool) -> str:
-    shown = (interval(each.estimate) if sure else measured(each.estimate.value) for each in found)
-    return " / ".join(shown) or NONE
-
-
-def _found(
-    result: AuditResult, metric: str, detail: str | None
-) -> dict[tuple[str, float], Measurement]:
-    return {
-        (each.model, each.epsilon): each
-        for each in result.measurements
-        if each.metric == metric and each.detail == detail
-    }
-
-
-def by_point(caption: str, results: dict[str, AuditResult]) -> Table:
-    """A row for each model and ε: its errors, and what is recovered."""
-    metrics = {
+def by_point(caption: str, results: Mapping[str, AuditResult]) -> Table:
+    """A row for each model, ε and place: its errors, and what is recovered."""
+    metrics: dict[str, Metric] = {
         "rmse": ("utility.rmse", None),
         "mae": ("utility.mae", None),
         "rmse of what is recovered": ("reconstruction.rmse", RELEASED),
@@ -147,10 +136,34 @@ def by_point(caption: str, results: dict[str, AuditResult]) -> Table:
         "leak (rmse)": ("reconstruction.rmse", LEAK),
     }
     cells = []
-    for label, result in results.items():
-        found = [_found(result, *metric) for metric in metrics.values()]
-        for model, value in found[0]:
-            shown = [measured(each[model, value].estimate.value) for each in found]
-            name = f"{model}, ε = {epsilon(value)}"
-            cells.append([f"{name}, {label}" if label else name, *shown])
+    for place, result in results.items():
+        numbers = [estimates(result, *metric) for metric in metrics.values()]
+        edges = edges_of(result)
+        for point in numbers[0]:
+            label = f"{name(point)}{f', {place}' * bool(place)}{f' {EDGE}' * (point in edges)}"
+            cells.append([label, *(measured(each[point].value) for each in numbers)])
     return Table(caption, ["model", *metrics], cells)
+
+
+def _above(results: Results, base: Point) -> Table:
+    """How much more each system errs than plain factorisation at the same place."""
+    numbers = {at: estimates(result, "utility.rmse") for at, result in results.items()}
+    points = list(dict.fromkeys(point for found in numbers.values() for point in found))
+    points.remove(base)
+    cells = [
+        [
+            at.removeprefix("x = "),
+            *(f"{found[point].value - found[base].value:+.4f}" for point in points),
+        ]
+        for at, found in numbers.items()
+    ]
+    return Table(
+        "Errors above those of MF (rmse; differences of the means above)",
+        ["x", *map(name, points)],
+        cells,
+    )
+
+
+def _shown(found: Sequence[Estimate], sure: bool) -> str:
+    shown = (interval(each) if sure else measured(each.value) for each in found)
+    return " / ".join(shown) or NONE
