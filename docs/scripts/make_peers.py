@@ -1,15 +1,12 @@
-"""Test Surprise's SVD and our biased factorisation on MovieLens-100K's published divisions.
+"""The table of `make_training` on Surprise's SVD and our biased factorisation, MovieLens-100K.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_peers.py [FILE]`, with the extra `bench`
-installed. It prints a Markdown table, or writes it to FILE, which `docs/scripts/make_training.py`
-reads.
+It needs the extra `bench`.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +16,6 @@ import numpy as np
 import pandas as pd
 import surprise
 
-from dpaudit.core.files import write_text
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, files_folds
 from dpaudit.data.readers.load import load
@@ -34,15 +30,6 @@ BIG = SgdFactors(math.inf, "nonprivate", 256, 50, learning_rate=0.01, decay=0.1,
 SMALL = SgdFactors(math.inf, "nonprivate", 16, 50, learning_rate=0.01, decay=0.1, spread=0.05)
 
 Trainer = Callable[[Fold], float]
-
-
-def main() -> None:
-    """Write the table."""
-    table = written()
-    if len(sys.argv) > 1:
-        write_text(Path(sys.argv[1]), table)
-    else:
-        print(table, end="")
 
 
 def written() -> str:
@@ -104,7 +91,3 @@ def as_ours(defense: SgdFactors) -> dict[str, float]:
         "reg_all": defense.decay,
         "init_std_dev": defense.spread,
     }
-
-
-if __name__ == "__main__":
-    main()

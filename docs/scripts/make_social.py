@@ -1,9 +1,8 @@
 """Write docs/results/social-NAME.md: PrivSR on social data, beside what its paper says.
 
 Run it with `DPAUDIT_DATA=… python docs/scripts/make_social.py FOLDER NAME`, where NAME is
-filmtrust, ciao or epinions; without a NAME all are written. What FOLDER holds already is read, as
-`dpaudit run examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` writes it, unless another config made
-it; the rest is run (`social_runs.py`). The texts are in `social_words.py` and
+filmtrust, ciao or epinions; without a NAME all are written. It runs what FOLDER does not hold
+(`social_runs.py`). The texts are in `social_words.py` and
 `social_words_lists.py`, tables of results in `social_tables.py`, verdicts on the paper's sentences
 in `social_verdicts.py` (by `social_numbers.py`), and what has no example in `social_baselines.py`.
 """
@@ -21,18 +20,17 @@ import social_baselines as baselines
 import social_tables as tables
 import social_words as words
 import social_words_lists as lists
+from pages import example, page, write
 from social_numbers import Point, Results
-from social_runs import Runs, example, with_categories, with_share
+from social_runs import Runs, with_categories, with_share
 
 from dpaudit.config.schema import Config
-from dpaudit.core.files import write_text
 from dpaudit.data.folds import Fold
 from dpaudit.data.readers.load import load as read
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import Table
 
-OUT = Path(__file__).parents[2] / "docs" / "results"
 # The paper's x: the share of the ratings that are sensitive. Fewer values where a run takes long.
 ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
@@ -43,9 +41,7 @@ SHARES = {
     "ciao-privsr-ranking": (0.1,),
 }
 TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
-HEAD = """# PrivSR on {title}: results
-
-Written by `python docs/scripts/make_social.py FOLDER {name}`. A cell is a mean over the folds of
+HEAD = """A cell is a mean over the folds of
 its example. Intervals are Student's over folds; that of a difference is a paired t test. No fold
 tests a rating by which a grid's settings were judged. ε is what the noise is scaled to: [the
 catalogue](../claims/privsr.md) says which of these claims are true.
@@ -65,10 +61,11 @@ def main(folder: Path, names: Sequence[str]) -> None:
     """Write the pages of these data sets."""
     runs = Runs(folder)
     for name in names or TITLES:
-        page = Page(runs, name)
-        parts = [*page.rated(), *page.swept(), *page.listed(), *page.selected()]
-        head = f"{HEAD.format(title=TITLES[name], name=name)}\n{runs.took(name)}"
-        write_text(OUT / f"social-{name}.md", "\n\n".join([head, *parts]) + "\n")
+        own = Page(runs, name)
+        parts = [*own.rated(), *own.swept(), *own.listed(), *own.selected()]
+        text = "\n\n".join([f"{HEAD}\n{runs.took(name)}", *parts])
+        command = f"docs/scripts/make_social.py FOLDER {name}"
+        write(f"social-{name}", page(f"PrivSR on {TITLES[name]}: results", command, text))
 
 
 @dataclass(frozen=True)
@@ -247,4 +244,4 @@ def _rounds(result: AuditResult, fold: Fold, config: Config) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "dpaudit-out/social"), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,15 +1,15 @@
 """Write docs/results/training.md: errors of trained models, beside what their papers say.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_training.py`, which runs every example named
-here and takes hours on two cores. `python docs/scripts/make_training.py FOLDER` runs nothing: it
-reads FOLDER/NAME as `dpaudit run examples/NAME.toml -o FOLDER/NAME` wrote it, and FOLDER/peers.md
-from `docs/scripts/make_peers.py`, and says what is missing. The judgement of a paper's sentences
-is in `training_verdicts.py`, the texts are in `training_pages.py`.
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_training.py FOLDER`, with the extra `bench`
+installed. It runs each example named here that FOLDER does not hold, as FOLDER/NAME, and trains
+the peers (`make_peers.py`) unless FOLDER has peers.md. The judgement of a paper's sentences is in
+`training_verdicts.py`, the texts are in `training_pages.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import sys
@@ -19,30 +19,23 @@ from functools import cache
 from pathlib import Path
 
 # They stand beside this file.
+from pages import ROOT, audited, example, page, write
 from training_pages import HARMLESS, PAGES, Page
 from training_verdicts import OPEN, Curve, Edge, edges_of, judged
 
-from dpaudit.auditor.run import run_audit
-from dpaudit.config.load import load
 from dpaudit.config.schema import Config
 from dpaudit.core.files import write_text
-from dpaudit.execution.workers import Workers
-from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, listed, measured, percent
 
-ROOT = Path(__file__).parents[2]
-OUT = ROOT / "docs" / "results" / "training.md"
-HEAD = """# Recommenders that are trained: results on MovieLens
-
-Written by `docs/scripts/make_training.py`; every number and every verdict comes from a record of
+HEAD = """Every number and every verdict comes from a record of
 the named example. No copy at hand has the papers' figures: the quoted text is all that is known of
 their curves. A cell is the root mean squared error on test ratings, a mean over folds and trainings
 of each, with Student's interval over folds, which shows scatter and proves nothing. ε is what the
 noise is scaled to: [the catalogue](../claims/index.md) says which of these claims are true. Minutes
-are those of a machine of two cores that did other work at the same time.
+are those of one core.
 
 **Verdicts.** An error is smaller if its mean is. † marks a model whose settings were chosen at an
 end of a grid of ours: past that end its error may be smaller, so a comparison that it loses is
@@ -54,43 +47,20 @@ and its example fixes was chosen by hand before.
 PEERS = "## The field's own factorisation, MovieLens-100K\n"
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Write the page."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    parts = [HEAD]
-    read = cache(lambda name: found(name, folder))
-    for page in PAGES:
-        result = read(page.example)
-        if result is None:
-            print(f"missing: {page.example}")
-        parts.append(written(page, result))
-    parts.append(PEERS)
-    peers = folder / "peers.md" if folder else None
-    if peers and peers.is_file():
-        parts.append(peers.read_text(encoding="utf-8"))
-    else:
-        print("missing: peers.md")
-        parts.append("Not here yet: `docs/scripts/make_peers.py` makes it.\n")
-    write_text(OUT, "\n".join(parts))
+    record = cache(lambda name: audited(example(name), folder / name))
+    figures = [written(figure, record(figure.example)) for figure in PAGES]
+    text = "\n".join([HEAD, *figures, PEERS, peers(folder / "peers.md")])
+    title = "Recommenders that are trained: results on MovieLens"
+    write("training", page(title, "docs/scripts/make_training.py FOLDER", text))
 
 
-def found(name: str, folder: Path | None) -> AuditResult | None:
-    """Return the record of an example, run if no folder is given; None if the folder lacks it."""
-    if folder is None:
-        return run_audit(load(ROOT / "examples" / f"{name}.toml"), workers=Workers(2))
-    here = folder / name
-    if not (here / record.NAME).is_file():
-        return None
-    result, config = record.load(here), load(ROOT / "examples" / f"{name}.toml")
-    outcome = Config.model_validate(result.config)
-    same = (outcome.seed, outcome.model, outcome.training) == (
-        config.seed,
-        config.model,
-        config.training,
-    )
-    if not same:
-        print(f"{here} was run from another config than examples/{name}.toml")
-    return result if same else None
+def peers(place: Path) -> str:
+    """Return the table of peers that a file holds, after training them if there is none."""
+    if not place.is_file():
+        write_text(place, importlib.import_module("make_peers").written())  # needs an extra
+    return place.read_text(encoding="utf-8")
 
 
 def settings_digest(name: str) -> str:
@@ -99,17 +69,14 @@ def settings_digest(name: str) -> str:
     return hashlib.sha256(json.dumps(parsed, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def written(page: Page, result: AuditResult | None) -> str:
+def written(page: Page, result: AuditResult) -> str:
     """The section of one figure."""
-    lines = [f"## {page.title}\n"]
-    run = f"`dpaudit run examples/{page.example}.toml`"
-    if result is None or result.data is None:
-        lines.append(f"Not here yet: {run} runs it.\n")
-        return "\n".join(lines)
-    lines.append(
-        f"{run}, settings {settings_digest(page.example)}, data {result.data.digest[:12]}, "
-        f"{result.timing.seconds / 60:.0f} min.\n"
-    )
+    data = f"data {result.data.digest[:12]}, " if result.data else ""
+    lines = [
+        f"## {page.title}\n",
+        f"`dpaudit run examples/{page.example}.toml`, settings {settings_digest(page.example)}, "
+        f"{data}{result.timing.seconds / 60:.0f} min.\n",
+    ]
     curves, edges = curves_of(page, result), edges_of(page, result)
     lines += [f"**The paper.** {page.quoted}\n", f"**Ours.** {page.ours}\n"]
     lines += [table_text(table(curves, edges)) + "\n", *([page.note + "\n"] if page.note else [])]
@@ -220,4 +187,4 @@ def table(curves: Mapping[str, Curve], edges: Sequence[Edge]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
