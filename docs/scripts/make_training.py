@@ -28,7 +28,7 @@ from dpaudit.core.files import write_text
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.words import epsilon, interval, listed, measured, percent
+from dpaudit.reports.words import epsilon, interval, listed, measured, number, percent
 
 HEAD = """Every number and every verdict comes from a record of
 the named example. No copy at hand has the papers' figures: the quoted text is all that is known of
@@ -80,9 +80,57 @@ def written(page: Page, result: AuditResult) -> str:
     curves, edges = curves_of(page, result), edges_of(page, result)
     lines += [f"**The paper.** {page.quoted}\n", f"**Ours.** {page.ours}\n"]
     lines += [table_text(table(curves, edges)) + "\n", *([page.note + "\n"] if page.note else [])]
+    users = users_of(result)
+    lines += [table_text(users_table(users)) + "\n"] if users else []
     lines += [f"- {escape(line)}" for line in facts(page, result, curves, edges)]
     lines += [f"- {judged(said, curves, edges)}" for said in page.said]
+    lines += [f"- {typical(users)}"] if users else []
     return "\n".join(lines) + "\n"
+
+
+# By model and ε, by metric: the quantiles over users, by name.
+Users = Mapping[tuple[str, float], Mapping[str, Mapping[str, float]]]
+
+
+def users_of(result: AuditResult) -> Users:
+    """Return the ε of single users and their losses in draws."""
+    found: dict[tuple[str, float], dict[str, dict[str, float]]] = {}
+    for each in result.measurements:
+        if each.metric.startswith("personal."):
+            point = found.setdefault((each.model, each.epsilon), {})
+            point.setdefault(each.metric, {})[each.part or ""] = each.estimate.value
+    return found
+
+
+def users_table(users: Users) -> Table:
+    """Table of the quantiles over users, with a row for each model and ε."""
+    return Table(
+        caption="",
+        header=["", "ε", "ε of a user: median / 90 % / largest", "loss of a user, in draws"],
+        cells=[
+            [label, epsilon(at), *(" / ".join(map(number, of.values())) for of in point.values())]
+            for (label, at), point in users.items()
+        ],
+    )
+
+
+def typical(users: Users) -> str:
+    """Judge whether a typical user's loss is much smaller than ε."""
+    large: dict[str, list[float]] = {label: [] for label, _ in users}
+    for (label, at), point in users.items():
+        if point["personal.loss"]["median"] > at / 10:
+            large[label].append(at)
+    verdicts = [
+        f"{escape(label)}: **not so** at ε = {listed(sorted(where))}"
+        if where
+        else f"{escape(label)}: **so**"
+        for label, where in large.items()
+    ]
+    return (
+        "The paper: a typical user's loss is much smaller than ε; here, the median is at most a "
+        f"tenth of it, a limit of ours. {'. '.join(verdicts)}. This describes draws, and [what is "
+        "proven](../claims/lws15.md#budgets-of-users) needs more."
+    )
 
 
 def facts(

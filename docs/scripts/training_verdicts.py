@@ -132,7 +132,7 @@ def compared(
         if its is None or not said.least <= at <= said.most:
             continue
         looked.append(at)
-        wins = mine.value < its.value
+        wins = mine.value < its.value * (1 + said.slack)
         loser = (other, math.inf if constant else at) if wins else (model, at)
         if loser in open_ends:
             undecided.append(at)
