@@ -35,10 +35,10 @@ from dpaudit.reports.table import Table
 ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
     "filmtrust-privsr": ALL,
-    "ciao-privsr": (0.1, 0.3),
-    "epinions-privsr": (0.1,),
+    "ciao-privsr": ALL,
+    "epinions-privsr": (0.0, 0.1, 0.3, 0.5),
     "filmtrust-privsr-ranking": ALL,
-    "ciao-privsr-ranking": (0.1,),
+    "ciao-privsr-ranking": ALL,
 }
 TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
 HEAD = """A cell is a mean over the folds of
