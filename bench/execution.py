@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import Game
-from dpaudit.auditor.games.targets import target_pair
-from dpaudit.auditor.games.trained import trained_game
+from dpaudit.audits.trained.game_targets import target_pair
+from dpaudit.audits.trained.trained_game import trained_game
 from dpaudit.config.schema import Config
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.factorization.sgd import SgdFactors

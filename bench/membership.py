@@ -27,10 +27,10 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from bench_peers import ml_1m_ratings
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.auditor.membership.defense import DefenseRecommender
-from dpaudit.auditor.membership.design import Design
-from dpaudit.auditor.membership.training import Training
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership.defense import DefenseRecommender
+from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.training import Training
 from dpaudit.config.membership import Membership
 from dpaudit.config.schema import Config
 from dpaudit.core.plugin import STRICT

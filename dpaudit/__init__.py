@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpaudit.auditor.black_box.audit import audit, audit_pairs
+    from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.membership import audit_recommender
 
     __version__: str
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
 
         return version("dpaudit")
     if name in ("audit", "audit_pairs"):
-        from dpaudit.auditor.black_box import audit as blackbox
+        from dpaudit.audits.mechanism import audit as blackbox
 
         return getattr(blackbox, name)
     if name == "audit_recommender":

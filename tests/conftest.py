@@ -46,7 +46,7 @@ def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unrepeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits that repeat nothing in fresh processes, whose start takes longer than many audits."""
-    name = "dpaudit.auditor.black_box.audit.repeated"
+    name = "dpaudit.audits.mechanism.audit.repeated"
     monkeypatch.setattr(name, lambda game, certificate, *_: (certificate, None))
 
 

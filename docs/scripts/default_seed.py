@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpaudit.auditor.black_box.audit import audit
+from dpaudit.audits.mechanism.audit import audit
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpaudit.auditor.black_box.audit import audit
+from dpaudit.audits.mechanism.audit import audit
 
 CLAIM, FACTOR, TRIALS = 1.0, 2.0, 6000
 Rng = np.random.Generator

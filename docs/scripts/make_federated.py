@@ -39,8 +39,8 @@ from federated_design import (
 from pages import example, page, write
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
-from dpaudit.auditor.measures.trained_utility import over_folds
-from dpaudit.auditor.trained.errors import errors, mean_errors
+from dpaudit.audits.trained.errors import errors, mean_errors
+from dpaudit.audits.trained.utility import over_folds
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.streams import Streams

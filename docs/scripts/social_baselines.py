@@ -19,10 +19,10 @@ from social_numbers import Metric, Numbers, Point, name
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
 from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
-from dpaudit.auditor.trained.errors import mean_errors
-from dpaudit.auditor.trained.grids import Grids
-from dpaudit.auditor.trained.scores import scores_of
-from dpaudit.auditor.trained.top_lists import precision_and_recall
+from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.audits.trained.errors import mean_errors
+from dpaudit.audits.trained.grids import Grids
+from dpaudit.audits.trained.scores import scores_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate

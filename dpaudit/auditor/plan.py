@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
-from dpaudit.auditor.measures.base import Measure, MetricKey
+from dpaudit.auditor.measure import Measure, MetricKey
 from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
@@ -32,31 +32,31 @@ class Kind(NamedTuple):
 def kind_of(config: Config) -> Kind:
     """Select the subject: a black box, models of a membership game, trained, or on demand."""
     if config.defense:
-        from dpaudit.auditor.black_box.subject import BlackBox, OutputGame
+        from dpaudit.audits.mechanism.subject import BlackBox, OutputGame
 
         return Kind(BlackBox, (OutputGame,))
     if config.membership:
-        from dpaudit.auditor.measures.membership import MembershipInferences
-        from dpaudit.auditor.subjects.membership import MemberModels
+        from dpaudit.audits.membership.measures import MembershipInferences
+        from dpaudit.audits.membership.subject import MemberModels
 
         return Kind(MemberModels, (MembershipInferences,))
     if config.trains:
-        from dpaudit.auditor.measures.assumptions import Assumptions
-        from dpaudit.auditor.measures.personal import Personal
-        from dpaudit.auditor.measures.submissions import Reading
-        from dpaudit.auditor.measures.trained_games import TrainedGames
-        from dpaudit.auditor.measures.trained_utility import TrainedUtility
-        from dpaudit.auditor.measures.transcripts import Transcripts
-        from dpaudit.auditor.subjects.trained import TrainedModels
+        from dpaudit.audits.federated.measures import Transcripts
+        from dpaudit.audits.federated.submissions import Reading
+        from dpaudit.audits.trained.assumptions import Assumptions
+        from dpaudit.audits.trained.games import TrainedGames
+        from dpaudit.audits.trained.personal import Personal
+        from dpaudit.audits.trained.subject import TrainedModels
+        from dpaudit.audits.trained.utility import TrainedUtility
 
         measures = (TrainedUtility, Assumptions, Personal, Transcripts, Reading, TrainedGames)
         return Kind(TrainedModels, measures)
-    from dpaudit.auditor.measures.convergence import Convergence
-    from dpaudit.auditor.measures.games import Games
-    from dpaudit.auditor.measures.risk import Risk
-    from dpaudit.auditor.measures.sybil import SybilAttacks
-    from dpaudit.auditor.measures.utility import Utility
-    from dpaudit.auditor.subjects.on_demand import OnDemandModels
+    from dpaudit.audits.on_demand.convergence import Convergence
+    from dpaudit.audits.on_demand.games import Games
+    from dpaudit.audits.on_demand.risk import Risk
+    from dpaudit.audits.on_demand.subject import OnDemandModels
+    from dpaudit.audits.on_demand.utility import Utility
+    from dpaudit.audits.sybil.measures import SybilAttacks
 
     return Kind(OnDemandModels, (Risk, Utility, Convergence, Games, SybilAttacks))
 

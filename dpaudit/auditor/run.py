@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.judgement import judge_run
-from dpaudit.auditor.measures.base import Found
+from dpaudit.auditor.measure import Found
 from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of, kind_of
 from dpaudit.config.schema import Config

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpaudit.auditor.games.search import search_pair
-from dpaudit.auditor.games.targets import size_class
+from dpaudit.audits.on_demand.search import search_pair
+from dpaudit.audits.trained.game_targets import size_class
 from dpaudit.claims.entry import Experiment, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_trained import trained_games

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from dpaudit.auditor.games.targets import size_class, target_pair
-from dpaudit.auditor.games.trained import DataPair
+from dpaudit.audits.trained.game_targets import size_class, target_pair
+from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.entry import Check, Experiment
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wang_tang_2017.one_step import OneStepGame

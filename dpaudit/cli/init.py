@@ -186,7 +186,7 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
     Raises:
         DataError: there are too few interactions.
     """
-    from dpaudit.auditor.membership.design import Design
+    from dpaudit.audits.membership.design import Design
     from dpaudit.cli.sizing import SEED
     from dpaudit.config.membership import Membership
 

@@ -13,7 +13,7 @@ from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dpaudit.auditor.membership.one_model import OneModel
+    from dpaudit.audits.membership.one_model import OneModel
 
 _ASSUMES = (
     "These numbers assume that members and non-members differ only by the training. They decide no "
@@ -81,7 +81,7 @@ def membership(
 
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
-    from dpaudit.auditor.membership.one_model import audit_scores
+    from dpaudit.audits.membership.one_model import audit_scores
 
     if (features_in is None) != (features_out is None):
         raise ConfigError("one of --features-in and --features-out is missing: give both")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpaudit.auditor.cost import Cost
-    from dpaudit.auditor.forecast import Forecast
+    from dpaudit.audits.on_demand.forecast import Forecast
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
@@ -87,8 +87,8 @@ def plan(
 
 def _plan_config(path: Path, factor: float | None, minutes: float | None, workers: Workers) -> None:
     from dpaudit.auditor.cost import cost_of
-    from dpaudit.auditor.forecast import forecast
     from dpaudit.auditor.plan import check_gates, check_named
+    from dpaudit.audits.on_demand.forecast import forecast
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.arguments import (
+from dpaudit.audits.mechanism.arguments import (
     check_arguments,
     check_calls,
     check_claim,
     check_probability,
 )
-from dpaudit.auditor.black_box.audit import (
+from dpaudit.audits.mechanism.audit import (
     BlackBoxAudit,
     Mechanism,
     Score,
     audit_calls,
 )
-from dpaudit.auditor.black_box.calls import Calls
+from dpaudit.audits.mechanism.calls import Calls
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.frequentist.seeds import settled

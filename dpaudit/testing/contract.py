@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
 from dpaudit.auditor.games.game import Scores
-from dpaudit.auditor.games.trained import DataPair, trained_game
+from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser

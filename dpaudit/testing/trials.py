@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dpaudit.auditor.black_box.calls import Calls
+from dpaudit.audits.mechanism.calls import Calls
 
 # The numbers to choose from. More than 20 000 are chosen for a stated power only: learning a score
 # would take longer than cheap calls.

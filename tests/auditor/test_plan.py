@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.auditor.measures.base import metric_of
+from dpaudit.auditor.measure import metric_of
 from dpaudit.auditor.plan import check_gates, check_named, check_waivers, family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file

@@ -185,7 +185,7 @@ def test_a_run_with_a_secret_seed_goes_on_with_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dpaudit.auditor.measures.games.match_of", stopped)
+        patch.setattr("dpaudit.audits.on_demand.games.match_of", stopped)
         assert call("run", config, "-o", out, "-q").exit_code == 130
     assert words_of(out / NAME).get("secret", "") == "yes"
     listed = call("runs", out).output

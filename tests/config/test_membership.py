@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from dpaudit.auditor.membership.halves import Trials, judged, strongest
-from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.plan import check_gates
+from dpaudit.audits.membership.halves import Trials, judged, strongest
+from dpaudit.audits.membership.rates import Curve
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
 from dpaudit.config.membership import BATTERY, Membership, OwnRecommender, StatedClaim

@@ -15,9 +15,9 @@ PACKAGE = Path(dpaudit.__file__).parent
 # user how to call the mechanism. The contract changes numpy's global state, which must not matter,
 # and adapters seed it for libraries that draw from it, as do calls of a mechanism that may.
 MADE = {
-    "auditor/black_box/ambient.py": 1,
-    "auditor/black_box/blocks.py": 1,
-    "auditor/black_box/outcome.py": 1,
+    "audits/mechanism/ambient.py": 1,
+    "audits/mechanism/blocks.py": 1,
+    "audits/mechanism/outcome.py": 1,
     "recommenders/base.py": 1,
     "testing/contract.py": 1,
 }

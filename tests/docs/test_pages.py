@@ -41,7 +41,7 @@ _AUDIT = SimpleNamespace(
     epsilon=SimpleNamespace(lower=0.5, n=1), event=SimpleNamespace(epsilon=lambda *_: 0.5)
 )
 PARTS: dict[str, dict[str, Callable[..., Any]]] = {
-    "standard-bench": {"dpaudit.auditor.black_box.audit.audit_pairs": lambda *_, **__: _AUDIT},
+    "standard-bench": {"dpaudit.audits.mechanism.audit.audit_pairs": lambda *_, **__: _AUDIT},
     "federated": {
         "dpaudit.defenses.federated.training.FederatedTraining.run_round": lambda training: setattr(
             training, "done", training.done + 1

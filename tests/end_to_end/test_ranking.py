@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
 from dpaudit.auditor.run import run_audit
-from dpaudit.auditor.trained.top_lists import precision_and_recall
+from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.config.schema import Config
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from subtle_mechanisms import EPSILON, LEAKS, twin  # type: ignore[import-not-found]
 
-from dpaudit.auditor.black_box.audit import audit
+from dpaudit.audits.mechanism.audit import audit
 
 SURE = 1 - 1e-6
 

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.base import Distinguisher, Readable, SybilAttack
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.targets import target_pair
+from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.core.claim import Claim
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT

@@ -15,7 +15,7 @@ import pytest
 from plain_mechanisms import laplace, responses  # type: ignore[import-not-found]
 from scipy.stats import binom
 
-from dpaudit.auditor.black_box.audit import audit_pairs
+from dpaudit.audits.mechanism.audit import audit_pairs
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.black_box.calls import Calls
+from dpaudit.audits.mechanism.calls import Calls
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.testing import trials
 from dpaudit.testing.trials import affordable, sufficient

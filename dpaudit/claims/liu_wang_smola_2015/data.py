@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpaudit.auditor.games.trained import DataPair
+from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Scale
 

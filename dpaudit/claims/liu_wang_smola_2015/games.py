@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.trained import DataPair
+from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.entry import GameScores
 from dpaudit.claims.games import described
 from dpaudit.claims.trained_games import DataGame, run_posteriors

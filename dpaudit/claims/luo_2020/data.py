@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpaudit.auditor.games.trained import DataPair
+from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Scale
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.trained import DataPair
+from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.core.errors import ConfigError, RunError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpaudit_newsletter.attack import NewsletterReader
 from dpaudit_newsletter.defense import NoisyPopularity
 
-from dpaudit.auditor.games.targets import target_pair
+from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.data import Ratings, SyntheticParams, generate
 from dpaudit.testing.contract import check_attack, check_defense, check_game
 

@@ -24,7 +24,7 @@ from scipy import sparse
 from dpaudit.attacks.black_box import encoding, leaves
 from dpaudit.attacks.black_box.encoding import Encoding, packed
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.audit import audit
+from dpaudit.audits.mechanism.audit import audit
 
 Rng = np.random.Generator
 

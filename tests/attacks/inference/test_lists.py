@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpaudit.attacks.inference.lists import ListIdeal
-from dpaudit.auditor.measures.risk import run_risk
+from dpaudit.audits.on_demand.risk import run_risk
 from dpaudit.core.profile import Profile
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import NO_MODEL, Game, Scores
-from dpaudit.auditor.games.trained import DataPair, trained_game
+from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.observation import Observer, PreparedPair, View

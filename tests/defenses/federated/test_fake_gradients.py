@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import Game, Scores
-from dpaudit.auditor.games.trained import DataPair, trained_game
+from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from records import estimate, make_result  # type: ignore[import-not-found]
 
-from dpaudit.auditor.trained.errors import over_folds
-from dpaudit.auditor.trained.means import joint_mean, own_mean
+from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.audits.trained.errors import over_folds
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import AuditResult, Family, Measurement

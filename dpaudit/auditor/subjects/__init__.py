@@ -1,1 +1,0 @@
-"""The subjects of audits: recommenders that serve on demand, and trained recommenders."""

@@ -1,0 +1,232 @@
+"""What the server of a federated training can infer from the submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter
+
+from dpaudit.attacks.base import SubmissionTest
+from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, points
+from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.federated.scores import (
+    Finding,
+    Truth,
+    averaged,
+    gated_areas,
+    gated_divergence,
+    is_whole,
+)
+from dpaudit.audits.federated.transcripts import run_transcript
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.config import schema as configs
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import Streams, generator
+from dpaudit.data.folds import Fold
+from dpaudit.defenses.base import FederatedDefense
+from dpaudit.execution.tasks import Task
+from dpaudit.record import result as records
+from dpaudit.record.metrics import METRICS, MetricName
+
+# The error is measured at about this many checkpoints.
+_CURVE = 40
+_ERROR: MetricName = "transcript.rmse"
+# The findings of a training and its largest possible divergence, as text that keeps every bit; and
+# what stands for those of a training without a model.
+_NONE: tuple[list[Finding], float] = ([], 0.0)
+_FINDINGS = TypeAdapter(tuple[list[Finding], float], config=ConfigDict(ser_json_inf_nan="strings"))
+# The confidence of intervals that hold by themselves and gate nothing. It is not that of the run,
+# so that a run with another one trains nothing again.
+_ALONE = 0.95
+# The first metric is measured for every model, the others only for those whose users submit fakes.
+_SEEN: tuple[MetricName, ...] = (
+    _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
+    "transcript.power", "transcript.exposed", "transcript.false", "transcript.kl",
+)  # fmt: skip
+
+
+class Transcripts(Measure[TrainedModel]):
+    """`attack.auc` and `transcript.…`: what the server learns in trainings on the first fold."""
+
+    def __init__(self, subject: TrainedModels) -> None:
+        """Create the attacks."""
+        config = subject.context.config
+        self.context, self.fold, self.wanted = subject.context, subject.folds[0], config.transcript
+        self.gated = {metric: gated(config, metric) for metric in ("attack.auc", "transcript.kl")}
+        self.attacks: dict[str, SubmissionTest] = {
+            attack.label: attack.create("attack") for attack in config.submission_tests
+        }
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Yield gated AUCs and divergences where users submit fakes, and the transcript metrics."""
+        if config.transcript is None:
+            return
+        private = {model.label for model in config.model if model.variant != "nonprivate"}
+        areas, divergences = gated(config, "attack.auc"), gated(config, "transcript.kl")
+        for model, epsilon in points(config):
+            for attack in config.submission_tests if areas and model in private else ():
+                yield MetricKey("attack.auc", model, epsilon, attack=attack.label)
+            if divergences and model in private:
+                yield MetricKey("transcript.kl", model, epsilon)
+        for model, epsilon in points(config):
+            for metric in _SEEN if model in private else _SEEN[:1]:
+                yield MetricKey(metric, model, epsilon, joint=False)
+
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Train the model at every ε, and run the attacks at the chosen rounds.
+
+        Raises:
+            ConfigError: the data do not fit the model, or a chosen round is beyond its last.
+        """
+        if self.wanted is not None:
+            stage = f"{model.label}: transcripts"
+            measured = partial(self._measured, stage, model, self.wanted)
+            yield from self.context.unit(stage, measured)
+
+    def _measured(
+        self, stage: str, model: TrainedModel, wanted: configs.Transcript
+    ) -> Iterator[Found]:
+        context = self.context
+        streams = Streams.first(context.seed, "transcript", wanted.trials)
+        tasks = (
+            Task(work, trial, 1, repr(defense))
+            for defense in model.defenses
+            for work in [_Training(defense, self.fold, self.attacks, wanted, context.seed)]
+            for trial in streams.blocks(1)
+        )
+        executor = context.tasks(stage, model.model, *context.config.attack)
+        finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
+        for place, defense in enumerate(model.defenses):
+            trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
+            if not isinstance(defense, FederatedDefense):
+                raise TypeError(f"users of {defense.name} submit nothing to a server")
+            where = model.label, defense.epsilon
+            lost = trials.count(_NONE)
+            yield from diverged(lost, len(trials), "transcripts", *where, ("attack.auc", *_SEEN))
+            if lost:
+                continue
+            most = max(largest for _, largest in trials)
+            findings = [seen for seen, _ in trials]
+            for finding in self._together(findings, defense.rounds, most):
+                yield _measured(*where, finding)
+
+    def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
+        measured = [[each for each in trial if each.metric != _ERROR] for trial in trials]
+        alpha, confidence = self.context.family.alpha, self.context.family.confidence
+        if self.gated["attack.auc"]:
+            yield from gated_areas(measured, last, alpha, confidence)
+        if self.gated["transcript.kl"]:
+            yield from gated_divergence(measured, last, most, alpha, confidence)
+            measured = [[e for e in trial if not is_whole(e, last)] for trial in measured]
+        yield from averaged(measured)
+        errors: dict[int, list[float]] = {}
+        for trial in trials:
+            for each in trial:
+                if each.metric == _ERROR:
+                    errors.setdefault(each.step, []).append(each.estimate.value)
+        for step, values in errors.items():
+            mean = student_mean(values, 1 - self.context.family.confidence, "trainings")
+            yield Finding(_ERROR, step, mean)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One training whose submissions are attacked.
+
+    Attributes:
+        defense: the recommender.
+        fold: the fold to train and test on.
+        attacks: the attacks, by label.
+        wanted: what to run.
+        seed: seed of the choice of users and pairs.
+    """
+
+    defense: Any
+    fold: Fold
+    attacks: Mapping[str, SubmissionTest]
+    wanted: configs.Transcript
+    seed: int
+
+    def __call__(self, trial: Streams) -> str:
+        """Run one training, and return the findings at its checkpoints, and more, as JSON."""
+        return _FINDINGS.dump_json(attempted(partial(self._seen, trial), _NONE)).decode()
+
+    def _seen(self, trial: Streams) -> tuple[list[Finding], float]:
+        defense, wanted = self.defense, self.wanted
+        prepared = self._prepared
+        transcript = defense.transcript(
+            prepared, trial, self._users(wanted.users, prepared.n_users)
+        )
+        if self.attacks and defense.variant != "nonprivate":
+            _check_pairs(transcript)
+        last = defense.rounds
+        asked = wanted.steps(last)
+        every = max(1, last // _CURVE)
+        # Without privacy users submit no fakes.
+        attacks = self.attacks if defense.variant != "nonprivate" else {}
+        truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
+        floor = Estimate.exact(float(transcript.floored), "counted")
+        asks = defense.public_share is None
+        found = [Finding("assumption.floor", 0, floor)] if asks else []
+        for checkpoint in run_transcript(
+            transcript,
+            attacks,
+            sorted({*asked, *range(every, last + 1, every)}),
+            asked,
+            self.seed,
+        ):
+            step = checkpoint.step
+            found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
+            if checkpoint.seen:
+                found += truth.findings(checkpoint, last=step == last)
+        return found, transcript.most
+
+    @cached_property
+    def _prepared(self) -> Any:
+        return self.defense.prepare(self.fold.train)
+
+    def _users(self, most: int, count: int) -> NDArray[np.bool_] | None:
+        if most >= count:
+            return None
+        rng = generator(self.seed, "watched users")
+        observed = np.zeros(count, np.bool_)
+        observed[rng.choice(count, most, replace=False)] = True
+        return observed
+
+    def _error(self, transcript: Any) -> float:
+        fold = self.fold
+        shown = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
+        return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
+
+
+def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement:
+    """Record a finding with only the fields that its metric has."""
+    given = {"attack": found.attack, "step": found.step, "at": found.at}
+    known = METRICS[found.metric].known
+    fields = {name: value for name, value in given.items() if name in known}
+    return records.measured(
+        found.metric, label, epsilon, found.estimate, detail=found.detail, **fields
+    )
+
+
+def _check_pairs(transcript: Any) -> None:
+    """Refuse pairs from which no interval can be computed, before anything is run.
+
+    Raises:
+        ConfigError: fewer than two users submit real pairs, or fakes.
+    """
+    real, users = transcript.real, transcript.pairs.users
+    for what, these in (("real pairs", real), ("fakes", ~real)):
+        if len(np.unique(users[these])) < 2:
+            raise ConfigError(
+                f"fewer than two of the observed users submit {what}, so nothing can be said of "
+                "users like them: raise transcript.users or params.density, or use more data"
+            )

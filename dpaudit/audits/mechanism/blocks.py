@@ -1,0 +1,199 @@
+"""Blocks of calls: tasks that run on the workers of an executor.
+
+A call is a function of its data set and of a stream that its number decides. So the outputs are the
+same on any workers, if that is all that they depend on. `parallel` finds out: it makes some calls
+twice, one after the other in this process. A mechanism that gives other outputs the second time, or
+does not draw from its stream, keeps a state or has noise of its own. Its calls stay in one
+sequence, in this process. Workers might start from the same state, such as a generator with a fixed
+seed, and their outputs would share noise: trials that are not independent accuse at random.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.audits.mechanism.ambient import ambient_restored
+from dpaudit.audits.mechanism.outcome import Job, called
+from dpaudit.audits.mechanism.same import same_data
+from dpaudit.core.errors import InputError, RunError
+from dpaudit.core.streams import seed_sequence
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.workers import ONE_THREAD, Pool
+
+# The number of calls that are made twice.
+_TWICE = 32
+# Seconds of calls that are worth starting workers.
+_WORTH = 2.0
+# The number of blocks of a game.
+_BLOCKS = 64
+
+
+class Block(NamedTuple):
+    """Calls that follow each other.
+
+    Attributes:
+        first: the number of the first call.
+        present: whether each call is on D' `(n,)`.
+        sizes: the number of outputs of each call `(n,)`; empty if calls make one output each.
+    """
+
+    first: int
+    present: NDArray[np.bool_]
+    sizes: NDArray[np.int64]
+
+    @property
+    def trials(self) -> int:
+        """The number of outputs."""
+        return int(self.sizes.sum()) if len(self.sizes) else len(self.present)
+
+    def parts(self) -> list[Block]:
+        """Divide the calls into blocks of equal size."""
+        size = -(-len(self.present) // _BLOCKS)
+        return [self.at(start, size) for start in range(0, len(self.present), size)]
+
+    def at(self, start: int, size: int = 1) -> Block:
+        """Return the block of some of the calls."""
+        chosen = slice(start, start + size)
+        return Block(self.first + start, self.present[chosen], self.sizes[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Caller:
+    """The work of a task: calls a mechanism.
+
+    Attributes:
+        mechanism: the mechanism.
+        pair: the data sets D and D'.
+        seed: seed of every call's stream.
+        purpose: names the streams.
+        ambient: whether calls seed the generators of their process, see `ambient`; not where
+            several threads call.
+    """
+
+    mechanism: Any
+    pair: tuple[Any, Any]
+    seed: int
+    purpose: str
+    ambient: bool = True
+
+    def jobs(self, block: Block) -> list[Job]:
+        """Return the arguments of a block's calls."""
+        return [
+            (
+                self.pair[int(present)],
+                seed_sequence(self.seed, self.purpose, child=block.first + i),
+                int(block.sizes[i]) if len(block.sizes) else None,
+            )
+            for i, present in enumerate(block.present)
+        ]
+
+    def __call__(self, block: Block) -> Any:
+        """Make the calls of a block, and return the list of what they return.
+
+        Raises:
+            InputError: the mechanism changes its data set.
+        """
+        before = self._before
+        with ambient_restored() if self.ambient else nullcontext():
+            made = [called(self.mechanism, job, ambient=self.ambient) for job in self.jobs(block)]
+        if before is not None and not same_data(before, self.pair):
+            raise InputError(
+                "the mechanism changes its data set in place, so that one call sees what another "
+                "left: make it work on a copy"
+            )
+        return made
+
+    @cached_property
+    def _before(self) -> Any:
+        """A copy of the data; None if they cannot be copied, or compared with their copy."""
+        try:
+            found = copy.deepcopy(self.pair)
+        except Exception:
+            return None
+        return found if same_data(found, self.pair) else None
+
+
+def failed(words: str, culprit: str = "the mechanism") -> RunError:
+    """Return the error of a mechanism that raises in every call, or of its score.
+
+    Args:
+        words: the exception.
+        culprit: what raised it.
+    """
+    return RunError(
+        f"{culprit} raised {words}; call it yourself with (data, numpy.random.default_rng(0)) to "
+        "see where"
+    )
+
+
+def parallel(executor: Executor, caller: Caller, *, batched: bool, calls: int) -> Executor:
+    """Return the executor for the calls of a mechanism: the given one, or one for one sequence.
+
+    Args:
+        executor: has the workers.
+        caller: calls the mechanism.
+        batched: whether calls ask for a number of outputs.
+        calls: the number of calls.
+
+    Returns:
+        `executor` if the outputs depend on data and stream alone, the mechanism and the data can be
+        sent to its workers, and the calls take so long that workers are worth it.
+    """
+    # Noise of the process's own generators is not to repeat here: threads would share it.
+    traced = replace(caller, mechanism=_traced(caller.mechanism), ambient=False)
+    block = Block(0, np.arange(_TWICE) % 2 == 1, np.ones(_TWICE if batched else 0, np.int64))
+    first = traced(block)
+    clock = time.perf_counter()
+    again = traced(block)
+    seconds = (time.perf_counter() - clock) / _TWICE
+    workers = executor.pool.workers
+    if (
+        workers != ONE_THREAD
+        and seconds * calls >= _WORTH
+        and all(isinstance(made, tuple) and made[1] for made in first)
+        and _equal(first, again)
+        and (workers.backend == "threads" or _can_be_sent(caller))
+    ):
+        return executor
+    return replace(executor, pool=Pool(ONE_THREAD))
+
+
+def _traced(mechanism: Any) -> Any:
+    """Return a mechanism that also returns whether it has drawn from its stream."""
+
+    def traced(data: Any, rng: np.random.Generator, *count: int) -> tuple[Any, bool]:
+        before = rng.bit_generator.state
+        try:
+            made = mechanism(data, rng, *count)
+        except Exception as error:
+            made = repr(error)
+        return made, rng.bit_generator.state != before
+
+    return traced
+
+
+def _equal(outputs: Any, others: Any) -> bool:
+    """Whether outputs have the same types and bits."""
+    try:
+        return pickle.dumps(outputs) == pickle.dumps(others)
+    except Exception:  # they are of a foreign type
+        return False
+
+
+def _can_be_sent(caller: Caller) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(caller)
+    except Exception:  # whatever the mechanism and its data hold
+        return False
+    return True

@@ -1,0 +1,339 @@
+"""Calls of a black-box mechanism: a fair coin chooses D or D' for each call of one sequence.
+
+A mechanism may keep state: a counter, a cache, a budget, a clock. If all outputs of D came before
+those of D', or in blocks, this state would reveal the data set. Therefore an independent coin
+decides the data set of every call. Whatever the state contains, earlier outputs and the number of
+the call included, an (ε, δ)-DP answer to the data of *this* call reveals its coin with odds of at
+most e^ε to 1. So, given all outputs, the coins are independent with such odds, which is all that
+the label test needs; a mechanism that ignores its data leaves them fair. The score may read all
+outputs at once, as their order carries no information about the coins.
+
+A coin does not help in two cases. First, an answer may depend on *earlier* calls: on their data, or
+on noise that it shares with them. Then the outputs reveal more of a coin than one answer does, and
+what they certify has to be repeated in fresh processes: see `repetition`. Second, the outputs of
+one call may share something, such as an offset, so that the coin of one reveals those of the
+others. A batched mechanism is therefore asked for one output per call up to `MOST` calls, which
+needs no assumption. Beyond that, each block of trials makes two calls, one for each data set, in
+random order, for as many outputs as the coins ask for. This relies on the mechanism's promise that
+the outputs of a call are independent; `order.check_calls` refuses scores that are correlated within
+calls. With so many calls, a correlation that it overlooks raises the variance of a count by at most
+about 7 %.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.black_box.encoding import batch_of, joined, packed
+from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
+from dpaudit.audits.mechanism.isolated import each_in_a_process
+from dpaudit.audits.mechanism.kept import may_be_noise
+from dpaudit.audits.mechanism.outcome import Raised
+from dpaudit.audits.mechanism.same import same_data
+from dpaudit.audits.mechanism.snapshot import Snapshot
+from dpaudit.core.errors import InputError
+from dpaudit.core.streams import generator, seed_sequence
+from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.execution.tasks import Task
+from dpaudit.execution.workers import ONE_THREAD
+
+# mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
+Mechanism = Callable[..., Any]
+# score(outputs): one number for each output.
+Score = Callable[[Any], Any]
+
+# Most calls of a batched mechanism in one game.
+MOST = 2**14
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Outputs in the order of the calls.
+
+    Attributes:
+        outputs: an array `(n, ...)` if all are numbers or arrays of one shape, else a list of n.
+        present: whether each was made from D' `(n,)`.
+        calls: the number of the call that made each output `(n,)`.
+    """
+
+    outputs: Any
+    present: NDArray[np.bool_]
+    calls: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def of(self, present: bool) -> Any:
+        """Return the outputs made from D' if `present`, else from D."""
+        chosen = self.present == present
+        if isinstance(self.outputs, np.ndarray):
+            return self.outputs[chosen]
+        return [self.outputs[i] for i in np.flatnonzero(chosen)]
+
+
+class Plan(NamedTuple):
+    """Which calls make which outputs.
+
+    Attributes:
+        block: the calls.
+        present: whether each output is made from D' `(n,)`.
+        calls: the number of the call that makes each output `(n,)`.
+    """
+
+    block: Block
+    present: NDArray[np.bool_]
+    calls: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The caller of a mechanism.
+
+    Attributes:
+        mechanism: the mechanism.
+        batched: whether it takes a number of outputs.
+        seed: seed of the coins, the order and every call's stream.
+        fresh_process: whether every call runs in its own process.
+        exact: whether outputs keep their types; else numbers of different types are merged into
+            one array.
+        executor: runs blocks of calls, or says how many processes run at a time; None makes all
+            calls in one sequence, and has a process per core.
+        snapshot: the mechanism before its first call, for fresh processes.
+    """
+
+    mechanism: Mechanism
+    batched: bool
+    seed: int
+    fresh_process: bool = False
+    exact: bool = True
+    executor: Executor | None = None
+    snapshot: Snapshot | None = None
+
+    def __post_init__(self) -> None:
+        if self.snapshot is None:
+            object.__setattr__(self, "snapshot", Snapshot.of(self.mechanism))
+
+    @property
+    def kept(self) -> Snapshot:
+        """The mechanism before its first call."""
+        assert self.snapshot is not None  # noqa: S101
+        return self.snapshot
+
+    def on_workers(self, pair: tuple[Any, Any], count: int) -> Calls:
+        """Return the same calls, but in one sequence unless they may run on several workers.
+
+        Args:
+            pair: a pair of data sets.
+            count: the number of calls.
+        """
+        if self.executor is None or self.fresh_process:
+            return self
+        caller = Caller(self.mechanism, pair, self.seed, "twice")
+        chosen = parallel(self.executor, caller, batched=self.batched, calls=count)
+        return replace(self, executor=chosen)
+
+    def run(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:
+        """Draw `count` outputs, each from a data set chosen by its own coin.
+
+        Args:
+            pair: the data sets D and D'.
+            purpose: names the streams: equal purposes give the same outputs.
+            count: the number of outputs. As long as a call makes one output, a larger count extends
+                the same sequence.
+            most: most calls of a batched mechanism.
+        """
+        plan = self._plan(purpose, count, most)
+        caller = self._caller(pair, purpose)
+        if self.fresh_process:
+            return self._trials(plan, self._alone(caller, plan.block, own_hash=False))
+        tasks = (Task(caller, block, block.trials) for block in plan.block.parts())
+        answers = (self.executor or INLINE).run(tasks)
+        return self._trials(plan, [output for made in answers for output in made])
+
+    def fresh(self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool) -> Trials:
+        """Draw outputs as `run` does, each in a fresh process, and one a call.
+
+        Args:
+            pair: the data sets D and D'.
+            purpose: names the streams.
+            count: the number of outputs.
+            own_hash: whether each process has a seed of hashes of its own.
+
+        Raises:
+            InputError: the mechanism or its data cannot be sent to a process.
+        """
+        (self.executor or INLINE).progress.expect(count)
+        plan = self._plan(purpose, count, count)
+        caller = self._caller(pair, purpose)
+        return self._trials(plan, self._alone(caller, plan.block, own_hash=own_hash))
+
+    def repeats(
+        self, trials: Trials, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool
+    ) -> bool:
+        """Whether some calls of `run` give the same outputs again in fresh processes.
+
+        Args:
+            trials: the outputs.
+            pair: the data sets D and D'.
+            purpose: names the streams.
+            count: the number of calls, which are chosen from the later half; each has a process of
+                its own.
+            own_hash: whether each has a seed of hashes of its own too.
+
+        Raises:
+            InputError: the mechanism or its data cannot be sent to a process.
+        """
+        block, caller = self._plan(purpose, len(trials), MOST).block, self._caller(pair, purpose)
+        last = len(block.present) - 1
+        numbers = np.linspace(last // 2, last, count).astype(int).tolist()
+        parts = [[job] for number in numbers for job in caller.jobs(block.at(number))]
+        answers = [made for unit in self._processes(parts, own_hash=own_hash) for made in unit]
+        places = [np.flatnonzero(trials.calls == number) for number in numbers]
+        return all(
+            _same_outputs(trials.outputs, here, self._outputs(made, len(here)))
+            for here, made in zip(places, answers, strict=True)
+        )
+
+    def may_be_noise(self, *, constant: bool) -> list[str]:
+        """Return the names of values that copies of the mechanism hold and that may be its noise.
+
+        Args:
+            constant: whether the mechanism's outputs on each data set are constant.
+
+        Raises:
+            InputError: the mechanism cannot be sent to a process, or its state cannot be read.
+        """
+        self._check_sendable()
+        search = pickle.dumps(partial(may_be_noise, constant=constant))
+        job = (self.kept.work, seed_sequence(self.seed, "kept"), None)
+        ((names,),) = each_in_a_process(search, [[job]], 1)
+        if isinstance(names, Raised):
+            raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
+        return list(names)
+
+    def of_one(self, data: Any, purpose: str, count: int) -> Any:
+        """Draw `count` outputs of one data set."""
+        return self.run((data, data), purpose, count).outputs
+
+    def _plan(self, purpose: str, count: int, most: int) -> Plan:
+        coins = generator(self.seed, f"{purpose}/coins")
+        present = coins.random(count) < 0.5
+        size = -(-count // most) if self.batched else 1
+        if size == 1:
+            sizes = np.ones(count if self.batched else 0, np.int64)
+            return Plan(Block(0, present, sizes), present, np.arange(count))
+        return _in_blocks(present, 2 * size, coins)
+
+    def _caller(self, pair: tuple[Any, Any], purpose: str) -> Caller:
+        workers = (self.executor or INLINE).pool.workers
+        alone = workers == ONE_THREAD or workers.backend != "threads"
+        return Caller(self.mechanism, pair, self.seed, purpose, ambient=alone)
+
+    def _alone(self, caller: Caller, block: Block, *, own_hash: bool) -> list[Any]:
+        """Return what each call returned, each in its own process."""
+        progress, answers = (self.executor or INLINE).progress, []
+        for (answer,) in self._processes([[job] for job in caller.jobs(block)], own_hash=own_hash):
+            answers.append(answer)
+            progress.advance(block.at(len(answers) - 1).trials)
+        return answers
+
+    def _processes(self, units: list[list[Any]], *, own_hash: bool) -> Any:
+        self._check_sendable()
+        at_once = self.executor.pool.workers.count if self.executor else 0
+        return each_in_a_process(self.kept.work, units, at_once, own_hash=own_hash)
+
+    def _check_sendable(self) -> None:
+        if not self.kept.work:
+            raise InputError(
+                f"the mechanism cannot be sent to a fresh process ({self.kept.obstacle}): define "
+                "it at the top of a module, without locks and open files"
+            )
+
+    def _trials(self, plan: Plan, made: list[Any]) -> Trials:
+        if not self.batched:
+            outputs = packed(made) if self.exact else alike(made)
+            return Trials(outputs, plan.present, plan.calls)
+        sizes = plan.block.sizes.tolist()
+        outputs = joined([self._outputs(*each) for each in zip(made, sizes, strict=True)])
+        outputs = outputs if self.exact else alike(outputs)
+        # The calls made their outputs one after the other: put these at their trials' places.
+        order = np.argsort(np.argsort(plan.calls, kind="stable"))
+        if isinstance(outputs, list):
+            return Trials([outputs[i] for i in order], plan.present, plan.calls)
+        return Trials(outputs[order], plan.present, plan.calls)
+
+    def _outputs(self, made: Any, count: int) -> Any:
+        """Return the outputs of one call."""
+        return batch_of(_checked(made, count)) if self.batched else [made]
+
+
+def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator) -> Plan:
+    """Plan one call per data set and block, in random order, as large as its coins ask for."""
+    calls = np.empty(len(present), np.int64)
+    wanted: list[tuple[bool, int]] = []
+    for start in range(0, len(present), size):
+        block = np.arange(start, min(start + size, len(present)))
+        for dataset in (False, True) if coins.random() < 0.5 else (True, False):
+            places = block[present[block] == dataset]
+            if len(places):
+                calls[places] = len(wanted)
+                wanted.append((dataset, len(places)))
+    datasets = np.array([dataset for dataset, _ in wanted])
+    return Plan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
+
+
+def _same_outputs(outputs: Any, places: NDArray[np.int64], made: Any) -> bool:
+    """Whether a call made the outputs at these places."""
+    if isinstance(outputs, np.ndarray):
+        try:
+            return same_data(outputs[places], np.asarray(made, outputs.dtype))
+        except Exception:  # other types than numbers, or other shapes
+            return False
+    alike = len(made) == len(places)
+    return alike and all(_equal(outputs[i], each) for i, each in zip(places, made, strict=True))
+
+
+def _equal(output: Any, other: Any) -> bool:
+    """Whether outputs are equal, or have equal states where their types compare identities."""
+    if same_data(output, other):
+        return True
+    try:
+        return type(output) is type(other) and pickle.dumps(output) == pickle.dumps(other)
+    except Exception:  # whatever a user's type raises
+        return False
+
+
+def _checked(made: Any, count: int) -> Any:
+    """Return what a call returned, or refuse it if it is not `count` outputs."""
+    if isinstance(made, Raised):
+        return [made] * count
+    several = isinstance(made, list | tuple) or (isinstance(made, np.ndarray) and made.ndim)
+    if not several or len(made) != count:
+        raise InputError(
+            f"the mechanism returned {type(made).__name__} where an array of {count} outputs was "
+            "asked for: its first axis must be n, or leave out batched"
+        )
+    return made
+
+
+def alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
+    """Turn outputs into an array if all are numbers or arrays of one shape."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # masked numbers become NaN
+            array = np.asarray(outputs)
+    except Exception:  # different shapes, or a foreign type
+        return outputs
+    return array if numeric(array) else outputs
+
+
+def numeric(output: Any) -> bool:
+    """Whether `output` is an array of numbers."""
+    return isinstance(output, np.ndarray) and output.dtype.kind in "biuf"

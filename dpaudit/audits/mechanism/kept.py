@@ -1,0 +1,273 @@
+"""The values that a mechanism keeps from when it was made, and which may be its noise.
+
+A copy of a mechanism holds what was computed when it was made: attributes of an object, variables
+of a closure, default arguments, globals of a script. If its noise is among these, no copy draws it
+again, and what calls certify holds for this noise only. Its value does not tell noise from a
+setting. A kept value counts as a setting where
+
+- the constructor gives it again, in all of 20 calls with the arguments that the object keeps, or
+- a person may have written it: a word, or a number of few digits. A mechanism whose outputs are
+  constant has its noise nowhere else, so this does not count there.
+
+Every other value may be noise.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import inspect
+import math
+import numbers
+import pickle
+import sys
+import types
+from collections.abc import Generator, Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpaudit.audits.mechanism.snapshot import CACHED, Pickling, can_be_imported, made_anew
+
+_REMADE = 20
+# The digits of a number that a person writes, the size of such an integer and such a denominator.
+_DIGITS, _COUNT, _DENOMINATOR = 2, 10**6, 100
+_NOTHING = (types.ModuleType, types.BuiltinFunctionType, types.GetSetDescriptorType)
+_LEAVES = (numbers.Number, str, bytes, bytearray, np.generic)
+
+
+class Part(NamedTuple):
+    """A value that another value holds, and its name there."""
+
+    name: str
+    value: Any
+
+
+def may_be_noise(work: bytes, rng: Any, *, constant: bool) -> list[str]:
+    """Return the names of the values of a mechanism that may be its noise, each once.
+
+    It loads the mechanism and calls the constructors of the objects that this holds, so it is
+    called as a mechanism in a fresh process.
+
+    Args:
+        work: the mechanism before its first call, pickled by `snapshot`.
+        rng: not used; the constructors have the generators of the process.
+        constant: whether the mechanism's outputs on each data set are constant.
+    """
+    mechanism = Part("the mechanism", pickle.loads(work))  # noqa: S301  pickled by us
+    return list(dict.fromkeys(_Search(Pickling(), constant).suspects(mechanism)))
+
+
+class _Search:
+    """A search for values that may be noise.
+
+    Args:
+        pickling: what pickles values, to compare them.
+        constant: see `may_be_noise`.
+    """
+
+    def __init__(self, pickling: Pickling, constant: bool) -> None:
+        self._pickling, self._constant = pickling, constant
+        self._seen: dict[int, Any] = {}  # holds the values, so that no other has their identity
+
+    def suspects(self, part: Part) -> Iterator[str]:
+        """Yield the names of the values in a part that may be noise."""
+        name, value = part
+        if value is None or id(value) in self._seen or self._is_new(value):
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, _LEAVES) or (
+            isinstance(value, np.ndarray) and not value.dtype.hasobject
+        ):
+            if self._constant or not _may_be_written(value):
+                yield name
+            return
+        try:
+            attributes = _attributes(value) if _has_only_attributes(value) else None
+            parts = list(_parts(part)) if attributes is None else []
+        except Exception:  # it cannot be copied, or not read
+            yield name
+            return
+        if attributes is not None:
+            parts = [Part(name, type(value))]
+            parts += yield from self._of_object(value, attributes)
+        for held in parts:
+            yield from self.suspects(held)
+
+    def _is_new(self, value: Any) -> bool:
+        """Whether a fresh process makes a value again, or it holds nothing."""
+        if isinstance(value, type | types.FunctionType):
+            return _is_imported(value)
+        if isinstance(value, _NOTHING) or self._pickling.place(value):
+            return True
+        return not isinstance(value, CACHED) and made_anew(value) is not None
+
+    def _of_object(
+        self, value: Any, attributes: dict[str, Any]
+    ) -> Generator[str, None, list[Part]]:
+        """Yield the names of attributes that the constructor draws; return what decides others."""
+        needed, others = _arguments(value)
+        parts: list[Part] = []
+        for arguments in (needed, {**needed, **others} if needed is not None and others else None):
+            copies = self._remade(type(value), arguments) if arguments is not None else []
+            if not copies or not attributes:
+                continue
+            for name in set(attributes).intersection(*copies):
+                values = {copy[name] for copy in copies}
+                if len(values) > 1:
+                    yield name
+                if len(values) > 1 or values == {self._pickling.dumps(attributes[name])}:
+                    del attributes[name]
+            parts += [Part(*each) for each in (arguments or {}).items()]
+        return parts + [Part(*each) for each in attributes.items()]
+
+    def _remade(self, kind: type, arguments: dict[str, Any]) -> list[dict[str, bytes]]:
+        """Return the pickled attributes of new objects; nothing if they cannot be made."""
+        try:
+            work = self._pickling.dumps(arguments)
+            copies = [kind(**pickle.loads(work)) for _ in range(_REMADE)]  # noqa: S301  of ours
+            return [
+                {name: self._pickling.dumps(part) for name, part in _attributes(copy).items()}
+                for copy in copies
+            ]
+        except Exception:  # whatever a constructor raises where arguments are not its own
+            return []
+
+
+def _may_be_written(value: Any) -> bool:  # noqa: PLR0911  one kind each
+    """Whether a person may have written a value."""
+    if isinstance(value, np.ndarray):
+        return all(_may_be_written(entry) for entry in np.unique(value))
+    if isinstance(value, bytes | bytearray | np.void):
+        return False
+    if isinstance(value, str | bool | np.bool_ | np.datetime64 | np.timedelta64):
+        return True
+    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+        return _may_be_written(value.real) and _may_be_written(value.imag)
+    if not math.isfinite(value):
+        return True
+    digits = Decimal(str(value)).normalize().as_tuple().digits
+    if isinstance(value, numbers.Integral):
+        return len(digits) <= _DIGITS or abs(int(value)) < _COUNT
+    near = Fraction(float(value)).limit_denominator(_DENOMINATOR)
+    return len(digits) <= _DIGITS or type(value)(float(near)) == value
+
+
+def _is_imported(value: type | types.FunctionType) -> bool:
+    """Whether a fresh process imports a class or a function by its name."""
+    module = sys.modules.get(value.__module__)
+    if not can_be_imported(module):
+        return False
+    try:
+        return attrgetter(value.__qualname__)(module) is value
+    except AttributeError:
+        return False
+
+
+def _has_only_attributes(value: Any) -> bool:
+    """Whether a copy of a value is made as an object with the same attributes."""
+    if isinstance(value, type | types.FunctionType | types.MethodType | functools.partial | CACHED):
+        return False
+    reduced = value.__reduce_ex__(2)
+    if isinstance(reduced, str):
+        return False
+    made, arguments, state, *items = [*reduced, None, None][:5]
+    plain = made is getattr(copyreg, "__newobj__") and arguments == (type(value),)  # noqa: B009
+    return plain and not any(items) and (state is None or bool(_attributes(value)))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object, those in slots too."""
+    slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]
+    own = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {**getattr(value, "__dict__", {}), **own}
+
+
+def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return the arguments of an object's constructor that its attributes tell.
+
+    Returns:
+        Those without a default, or None if one is not known, and those with one.
+    """
+    try:
+        parameters = inspect.signature(type(value)).parameters.values()
+    except (TypeError, ValueError):  # it is not written in Python
+        return None, {}
+    needed: dict[str, Any] | None = {}
+    others: dict[str, Any] = {}
+    attributes = _attributes(value)
+    for each in parameters:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            continue
+        known = [name for name in (each.name, f"_{each.name}") if name in attributes]
+        if each.default is not each.empty:
+            if known:
+                others[each.name] = attributes[known[0]]
+        elif known and needed is not None:
+            needed[each.name] = attributes[known[0]]
+        else:
+            needed = None
+    return needed, others
+
+
+def _parts(part: Part) -> Iterable[Part]:  # noqa: PLR0911  one kind each
+    """Return what a copy of a value holds."""
+    name, value = part
+    if isinstance(value, types.MethodType | classmethod | staticmethod):
+        held = [value.__self__] if isinstance(value, types.MethodType) else [value.__func__]
+        return [Part(name, each) for each in held]
+    if isinstance(value, property):
+        return [Part(name, each) for each in (value.fget, value.fset) if each is not None]
+    if isinstance(value, CACHED):
+        return [Part(name, value.__wrapped__)]
+    if isinstance(value, type):
+        return _of_type(value)
+    if isinstance(value, types.FunctionType):
+        return _of_code(value)
+    if isinstance(value, functools.partial):
+        known = [Part(name, each) for each in (value.func, *value.args)]
+        return [*known, *(Part(*each) for each in value.keywords.items())]
+    if isinstance(value, np.ndarray):
+        return [Part(name, each) for each in value.ravel()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [Part(name, each) for each in value]
+    if type(value) is dict:
+        entries = [Part(key if isinstance(key, str) else name, value[key]) for key in value]
+        return [*entries, *(Part(name, key) for key in value)]
+    reduced = value.__reduce_ex__(2)
+    if isinstance(reduced, str):  # the name of something in a module
+        return []
+    _, arguments, state, items, pairs = [*reduced, None, None, None][:5]
+    return [Part(name, each) for each in (*arguments, state, [*(items or ())], [*(pairs or ())])]
+
+
+def _of_type(kind: type) -> list[Part]:
+    """Return what a copy of a class holds: its attributes, methods and bases."""
+    own = [
+        Part(name, value)
+        for name, value in vars(kind).items()
+        if not name.startswith(("__", "_abc_")) or callable(value)
+    ]
+    return [*own, *(Part(base.__name__, base) for base in kind.__bases__)]
+
+
+def _of_code(function: types.FunctionType) -> list[Part]:
+    """Return what a copy of a function holds: what it refers to, its defaults and attributes."""
+    code, names = function.__code__, _names(function.__code__)
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
+    known = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    arguments = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    last = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+    own = {**known, **closed, **dict(last), **(function.__kwdefaults__ or {}), **vars(function)}
+    return [Part(*each) for each in own.items()]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Return the names that a function, and functions in it, read."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))

@@ -1,0 +1,291 @@
+"""The black-box audit of a mechanism that a config names as Python code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.gate import bars
+from dpaudit.auditor.measure import Found, Measure, MetricKey
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
+from dpaudit.audits.mechanism.blocks import failed
+from dpaudit.config import schema as configs
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
+from dpaudit.core.reference import named
+from dpaudit.data.ratings import Ratings
+from dpaudit.record import result as records
+
+_NOISELESS = {
+    "about": "noiseless",
+    "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
+    "seems to add no noise.",
+    "remedy": "Add noise to what it returns, from rng or from a generator without a fixed seed.",
+}
+# ε of the planted violation as a multiple of the claim, if no gate sets it.
+_FACTOR = 1.5
+_SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """The mechanism as the one model of the run.
+
+    Attributes:
+        table: `[defense]` of the config.
+        called: the function.
+    """
+
+    table: configs.PythonDefense
+    called: Callable[..., Any]
+
+    @property
+    def label(self) -> str:
+        """The mechanism's label."""
+        return self.table.label
+
+    @property
+    def defenses(self) -> tuple[()]:
+        """Empty: nothing is known of the mechanism but its outputs."""
+        return ()
+
+    def record(self) -> records.ModelRecord:
+        """Record the first line of its docstring and how it is called."""
+        return _model(self.table, self.called)
+
+    def points(self) -> list[records.PointRecord]:
+        """Return the one point of its claim."""
+        return [_point(self.table)]
+
+
+@dataclass(frozen=True)
+class BlackBox(Subject):
+    """A mechanism that is audited from its outputs alone.
+
+    Attributes:
+        context: inputs that the measures share.
+        mechanism: the mechanism.
+        pairs: candidate pairs of neighbouring data sets.
+        score: the function that scores its outputs, or "learned".
+    """
+
+    context: Context
+    mechanism: Mechanism
+    pairs: list[tuple[Any, Any]]
+    score: Score | Literal["learned"]
+
+    @classmethod
+    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+        """Import the mechanism, pairs and score that the config names.
+
+        Raises:
+            ConfigError: one cannot be imported or called, or there are no pairs.
+        """
+        table = context.config.defense
+        if table is None:
+            raise TypeError("the config names no mechanism")
+        mechanism = named(table.target, "defense.target")
+        if not callable(mechanism):
+            raise ConfigError(
+                f"defense.target = {table.target!r} cannot be called: name a function"
+            )
+        pairs = _pairs(table)
+        score: Score | Literal["learned"] = "learned"
+        if table.score != "learned":
+            score = named(table.score, "defense.score")
+            if not callable(score):
+                raise ConfigError(
+                    f"defense.score = {table.score!r} cannot be called: name a function"
+                )
+        return cls(context, Mechanism(table, mechanism), pairs, score)
+
+    def trials(self) -> int:
+        """Return the number of outputs drawn on the chosen pair."""
+        return self.context.config.audit.trials
+
+    def models(self) -> Iterator[Mechanism]:
+        """Yield the mechanism."""
+        yield self.mechanism
+
+    def data(self) -> None:
+        """Return None: the mechanism brings its own data sets."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return `[defense]` and the tables that may accompany it."""
+        config = self.context.config
+        secret = {"keep_seed"} if config.keep_seed is not None else set()
+        kept = {"seed", "audit", "gate", "waiver", "defense", "card", *secret}
+        return config.model_dump(mode="json", include=kept)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the score as the one attack."""
+        learned = self.mechanism.table.score == "learned"
+        name = "learned" if learned else self.score_name
+        return {
+            name: {
+                "name": name,
+                "title": "tells outputs of two data sets apart",
+                "source": _SOURCE if learned else self.mechanism.table.score,
+            }
+        }
+
+    @property
+    def score_name(self) -> str:
+        """The name of the given score function."""
+        return str(getattr(self.score, "__name__", "given"))
+
+
+class OutputGame(Measure[Mechanism]):
+    """`epsilon`: the bound certified on the most informative pair, with a planted violation."""
+
+    def __init__(self, subject: BlackBox) -> None:
+        """Keep the subject with the mechanism's pairs and score."""
+        self.context, self.subject = subject.context, subject
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Yield the key of the one bound."""
+        if config.defense:
+            table = config.defense
+            yield MetricKey("epsilon", table.label, table.epsilon, pair="given")
+
+    def run(self, model: Mechanism) -> Iterator[Found]:
+        """Draw outputs and certify.
+
+        Raises:
+            ConfigError: the data sets are equal, or there are too few trials.
+            RunError: the mechanism itself failed.
+        """
+        table, config, pairs = model.table, self.context.config, self.subject.pairs
+        limit, planted = _planted(config, table)
+        culprit = table.target if table.score == "learned" else "the mechanism or its score"
+
+        try:
+            with foreign(partial(failed, culprit=culprit)):
+                found = audit_pairs(
+                    model.called,
+                    pairs,
+                    delta=table.delta,
+                    confidence=config.audit.confidence,
+                    trials=config.audit.trials,
+                    search=min(table.search, config.audit.trials),
+                    score=self.subject.score,
+                    batched=table.batched,
+                    fresh_process=table.isolate == "process",
+                    claim=limit,
+                    detectable=planted / limit,
+                    seed=config.seed,
+                    executor=self.context.executor,
+                )
+        except RunError:
+            raise
+        except DpauditError as error:
+            raise ConfigError(f"defense.target = {table.target!r}: {error}") from error
+        most = f"the most informative of {len(pairs)} given, number {found.pair}"
+        yield records.PairRecord(
+            model=table.label,
+            pair="given",
+            summary=most if len(pairs) > 1 else "the pair given",
+            drift=found.drift,
+        )
+        for finding in _findings(found):
+            yield records.FindingRecord(model=table.label, **finding)
+        yield _measurement(table, found, planted)
+
+
+def _findings(found: BlackBoxAudit) -> Iterator[dict[str, str]]:
+    """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
+    if found.noiseless:
+        yield _NOISELESS
+    if found.repetition:
+        yield {
+            "about": "repetition",
+            "text": f"{found.repetition}.",
+            "remedy": "Draw all noise from rng, in each call.",
+        }
+    if found.raised:
+        yield {
+            "about": "exceptions",
+            "text": f"{found.raised}.",
+            "remedy": "Let it answer whatever the data are.",
+        }
+
+
+def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[float, float]:
+    """Return the limit on ε, and the ε of the planted violation that measures the power.
+
+    Both come from the gate that asks for the smallest such ε; without a gate they are the claim
+    and 1.5 times the claim.
+    """
+    (point,) = OutputGame.plan(config)
+    claim = table.epsilon
+    asked = [
+        (bar.limit, bar.limit * bar.factor)
+        for bar in bars(config.gate, asdict(point), claim)
+        if bar.factor is not None and bar.limit > 0
+    ]
+    return min(asked, key=lambda each: each[1], default=(claim, _FACTOR * claim))
+
+
+def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
+    if defense.pairs is None:
+        return [(defense.d, defense.d_prime)]
+    found = named(defense.pairs, "defense.pairs")
+    with foreign(
+        lambda words: ConfigError(
+            f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "
+            "d_prime), or a function that returns such a list"
+        )
+    ):
+        return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
+
+
+def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecord:
+    isolated = {"isolate": defense.isolate} if defense.isolate else {}
+    title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
+    return records.ModelRecord(
+        label=defense.label,
+        defense="python",
+        title=title,
+        variant="black box",
+        source=defense.target,
+        params={"batched": defense.batched, "score": defense.score, **isolated},
+        top_k=0,
+    )
+
+
+def _point(defense: configs.PythonDefense) -> records.PointRecord:
+    return records.PointRecord(
+        model=defense.label,
+        epsilon=defense.epsilon,
+        sensitivity=None,
+        noise_scale=None,
+        claim=records.ClaimRecord(
+            epsilon=defense.epsilon,
+            delta=defense.delta,
+            adjacency=defense.adjacency,
+            observer=defense.observer,
+            public="nothing",
+            source=defense.target,
+        ),
+    )
+
+
+def _measurement(
+    defense: configs.PythonDefense, found: BlackBoxAudit, planted: float
+) -> records.Measurement:
+    estimate, control = found.epsilon, found.control
+    if control is not None:  # its factor refers to the limit, the record's to the claim
+        control = control.model_copy(update={"factor": planted / defense.epsilon})
+    return records.Measurement(
+        metric="epsilon",
+        model=defense.label,
+        epsilon=defense.epsilon,
+        attack=found.score,
+        pair="given",
+        estimate=estimate,
+        event=str(found.event),
+        control=control,
+    )

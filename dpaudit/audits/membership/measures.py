@@ -1,0 +1,300 @@
+"""Membership inference: attacks on models whose data are decided by coins, and the certified ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor.games.controls import LADDER, Bar, reported
+from dpaudit.auditor.gate import bars
+from dpaudit.auditor.leak import leaks
+from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, metric_of, points
+from dpaudit.auditor.no_model import diverged
+from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.estimates import certified, quantile
+from dpaudit.audits.membership.groups import groups_of
+from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
+from dpaudit.audits.membership.numbers import alone, joint, numbers
+from dpaudit.audits.membership.probes import (
+    HIDES_SEEN,
+    hides_seen,
+    keeps_seen,
+    left_open,
+    noticed,
+    probes,
+    rates_left_out,
+    unmoved_by_data,
+)
+from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.audits.membership.training import Training, Utility, all_unpacked, kept
+from dpaudit.config import schema as configs
+from dpaudit.config.compatibility.gates import RATED
+from dpaudit.config.membership import Membership
+from dpaudit.core.claim import Claim
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
+from dpaudit.execution.tasks import Task
+from dpaudit.record import result as records
+from dpaudit.record.result import STRONGEST
+
+# Quantiles of the exposure of targets.
+_QUANTILES = (0.5, 0.9, 0.99)
+# Points of the ROC curve.
+_CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+# The false-positive rate of exposures, or the next larger one that is measured.
+_EXPOSED = 0.01
+# The largest ε of a planted leak; a larger one is right as often.
+_MOST_TOLD = 50.0
+
+
+class MembershipInferences(Measure[MemberModel]):
+    """`attack.…`, `leak`, `epsilon`, `membership.…`, `utility.…` of models trained by coins."""
+
+    def __init__(self, subject: MemberModels) -> None:
+        """Create the attacks."""
+        self.subject, self.context = subject, subject.context
+        self.design, self.table = subject.design, subject.table
+        self.attacks: dict[str, MembershipInference] = {
+            each.label: each.create("attack") for each in self.context.config.inferring
+        }
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
+        table = _table(config)
+        observers = {model.label: table.observers_of(model) for model in config.audited}
+        for model, epsilon in points(config):
+            for unit in table.units:
+                for observer in observers[model]:
+                    key = partial(
+                        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit
+                    )
+                    yield key("attack.auc", attack=STRONGEST)
+                    yield key("attack.advantage", attack=STRONGEST)
+                    for rate in table.rates_of(unit):
+                        yield key("attack.tpr", attack=STRONGEST, at=rate)
+                    yield key("epsilon", attack=STRONGEST, pair=_pair(unit, observer))
+                    for metric in ("membership.roc", "membership.exposed", "membership.group"):
+                        yield key(metric, joint=False)
+            yield MetricKey("leak", model, epsilon)
+            for name in Utility._fields:
+                metric = metric_of("utility", name)
+                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
+
+    def run(self, model: MemberModel) -> Iterator[Found]:
+        """Train the model with coins, probe it, and judge the attacks, at every ε."""
+        for point in model.defenses:
+            # A stated ε trains nothing.
+            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, configs.Model) else ""
+            at = f"{model.label}: trainings{swept}"
+            found = list(self.context.unit(at, partial(self._measured, at, model, point)))
+            # Attacks by themselves have no joint interval, or the strongest one's again.
+            yield from (*found, *leaks(filter(_of_strongest, found)))
+
+    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
+        seen = kept(point.trainable, model.observers)
+        blocks = [(unit, observer) for unit in self.table.units for observer in seen]
+        training = Training(point.trainable, self.design, blocks)
+        executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
+        together = training.together
+        trainings = (
+            Task(together, part, len(part), "training", dear=True)
+            for part in training.parts(self.table.trainings)
+        )
+        *found, again, vanished = executor.run(chain(trainings, probes(training)))
+        for each in (*noticed(again, vanished), *rates_left_out(self.table)):
+            yield records.FindingRecord(model=model.label, **each._asdict())
+        rows = [row for block in found for row in block]
+        lost = sum(bool(np.isnan(row[0])) for row in rows)
+        where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
+        yield from diverged(lost, len(rows), "membership", **where)
+        parts = all_unpacked(rows, len(blocks) + 1)
+        if not parts:
+            return
+        unmoved = unmoved_by_data(again)
+        for place, (unit, observer) in enumerate(blocks):
+            block = np.stack([part[place] for part in parts])
+            cut = self.design.count(unit)
+            present = self.design.present(self.table.trainings, unit)
+            unanswered, marks = block[:, :cut, -2], block[:, :, -1]
+            # What has no answer is an output too; scores of interactions already show it.
+            known = (unit, observer) == ("interaction", "scores")
+            shown = not known and np.nan_to_num(unanswered).any()
+            features = block[:, :, : -BESIDE + bool(shown)]
+            # Whether there is a model may tell every coin.
+            untold = np.nan_to_num(unanswered, nan=1.0)
+            trials = Trials(features[:, :cut], features[:, cut:], present, untold)
+            for each in left_open(unanswered, marks, present, observer, "scores" in seen, unmoved):
+                yield records.FindingRecord(model=model.label, **each._asdict())
+            if observer not in model.observers:
+                continue
+            ended = trials.of(trials.ended)
+            view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
+            yield from self._inferred(trials, unit, observer, view, point.claim, where)
+            if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
+                yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
+        yield from self._useful(np.array([part[-1][0] for part in parts]), where)
+
+    def _inferred(
+        self,
+        trials: Trials,
+        unit: Unit,
+        observer: Observer,
+        view: str | None,
+        claim: Claim | None,
+        where: dict[str, Any],
+    ) -> Iterator[records.Measurement]:
+        """Judge every attack by itself, and the strongest jointly."""
+        rates = self.table.rates_of(unit)
+        delta = claim.delta if claim else self.table.delta
+        where = {**where, "observer": observer, "unit": unit}
+        curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
+        found = self._judged(trials, [*rates, *curve], delta)
+        yield from self._numbers(found, rates, where)
+        for at in curve:
+            best = strongest(found, f"tpr {at:g}")
+            share = own_mean(found[best].curve.found(at), self.context.family)
+            yield _measured("membership.roc", share, {**where, "attack": best, "at": at})
+        exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
+        best = strongest(found, f"tpr {exposing:g}")
+        yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
+        yield self._certified(trials, found, claim, {**where, "view": view})
+
+    def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+        family, seed = self.context.family, self.context.seed
+        return {
+            label: judged(trials, attack, rates, family, delta, seed)
+            for label, attack in self.attacks.items()
+        }
+
+    def _numbers(
+        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        """Yield the numbers of each attack, then of the strongest; a number has one interval."""
+        family = self.context.family
+        chosen = {number: joint(found, number, family) for number in numbers(rates)}
+        for label, one in found.items():
+            for number, (best, estimate) in chosen.items():
+                own = estimate if label == best else alone(one, number, family)
+                yield _measured(number.metric, own, {**where, **number.place, "attack": label})
+        for number, (best, estimate) in chosen.items():
+            place = {**where, **number.place, "attack": STRONGEST, "event": best}
+            yield _measured(number.metric, estimate, place)
+
+    def _exposed(
+        self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        """Yield quantiles of exposure, and the exposure of groups."""
+        curve, family = one.curve, self.context.family
+        exposed = curve.exposed(rate)
+        for place in _QUANTILES:
+            estimate = quantile(exposed, place, family)
+            yield _measured("membership.exposed", estimate, {**where, "at": place})
+        above = curve.above(rate)
+        for name, among in groups_of(self.design, unit).items():
+            estimate = own_mean(curve.gain(above, among[None]), family, -1.0)
+            yield _measured("membership.group", estimate, {**where, "group": name})
+
+    def _bound(self, found: Mapping[str, Judged], delta: float) -> tuple[str, Estimate]:
+        """Return the attack that promises the largest ε, and what it certifies."""
+        best = strongest(found, "epsilon")
+        one = found[best]
+        estimate = certified(
+            one.scores,
+            one.present,
+            one.guesses,
+            delta=delta,
+            family=self.context.family,
+            seed=self.context.seed,
+        )
+        return best, estimate
+
+    def _certified(
+        self,
+        trials: Trials,
+        found: Mapping[str, Judged],
+        claim: Claim | None,
+        where: dict[str, Any],
+    ) -> records.Measurement:
+        """Certify ε, and what the same attacks and bound certify of planted violations."""
+        delta = claim.delta if claim else self.table.delta
+        best, estimate = self._bound(found, delta)
+        own = {**where, "attack": STRONGEST, "pair": _pair(where["unit"], where["observer"])}
+        applies = claim and covers(claim, where["unit"], where["view"] or where["observer"])
+        claimed = claim.epsilon if claim and applies else None
+        limits = bars(self.context.config.gate, own, claimed)
+        if claimed:
+            limits = (*limits, Bar(claimed))
+        open_ = [bar for bar in limits if estimate.lower <= bar.limit and bar.limit > 0]
+        controls = self._controls(trials, open_, claimed, delta)
+        return records.Measurement(
+            metric="epsilon",
+            estimate=estimate,
+            event=best,
+            control=reported(controls),
+            tried=controls if len(controls) > 1 else (),
+            **own,
+        )
+
+    def _controls(
+        self, trials: Trials, limits: list[Bar], claimed: float | None, delta: float
+    ) -> tuple[records.Control, ...]:
+        """Plant leaks until each limit is exceeded, or its factor or the ladder ends."""
+        tried: dict[float, records.Control] = {}
+        for bar in limits:
+            base = claimed or bar.limit
+            for times in (bar.factor,) if bar.factor else LADDER:
+                told = times * bar.limit
+                if told in tried or told > _MOST_TOLD:
+                    continue
+                mutant = trials.told(told, self.context.seed)
+                lower = self._bound(self._judged(mutant, [], delta), delta)[1].lower
+                tried[told] = records.Control(
+                    mutant=f"a planted leak of ε = {told:.4g}",
+                    factor=told / base,
+                    epsilon=told,
+                    certified=lower,
+                    found=lower > base,
+                )
+                if lower > bar.limit:
+                    break
+        return tuple(tried[told] for told in sorted(tried))
+
+    def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
+        """Yield the means over trainings of the utility on held-out interactions.
+
+        One that is undefined in some training is left out; a gate on it is then inconclusive.
+        """
+        family = self.context.family
+        for name, values in zip(Utility._fields, found.T, strict=True):
+            if not np.isfinite(values).all():
+                continue
+            metric = metric_of("utility", name)
+            most = self.subject.ratings.scale.width if metric in RATED else 1.0
+            joint = gated(self.context.config, metric)
+            estimate = (joint_mean if joint else own_mean)(values, family, most=most)
+            yield _measured(metric, estimate, where)
+
+
+def _of_strongest(found: Found) -> bool:
+    return isinstance(found, records.Measurement) and found.attack == STRONGEST
+
+
+def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:
+    return records.Measurement(metric=metric, estimate=estimate, **where)
+
+
+def _pair(unit: str, observer: str) -> str:
+    return f"{unit} ({observer})"
+
+
+def _table(config: configs.Config) -> Membership:
+    if config.membership is None:
+        raise TypeError("the config has no [membership]")
+    return config.membership

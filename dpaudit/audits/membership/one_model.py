@@ -1,0 +1,258 @@
+"""Membership inference on one trained model, which is not trained again.
+
+Members and non-members of a given split are scored once. If the two groups differ in other ways
+than by training, for example in time, an attack that reads the difference looks like leakage. So
+these numbers assume that members and non-members are exchangeable but for the training, and they
+decide no gate. A classifier on features that the model never saw tests the assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.audits.membership.rates import best_threshold, least_absent
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.roc import clustered_auc
+from dpaudit.bounds.outcomes import check_alpha
+from dpaudit.core.errors import InputError, foreign
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import show
+from dpaudit.core.streams import generator
+
+Numbers = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Folds of the classifier's cross-validation.
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class OneModel:
+    """Membership inference on one trained model.
+
+    Attributes:
+        auc: probability that a member scores above a non-member, ties half.
+        tpr: true-positive rate by false-positive rate; None where there are too few non-members.
+        lacking: why a rate was not measured, by rate.
+        advantage: true- minus false-positive rate, at a threshold from the other half of the
+            scores.
+        exchangeable: AUC of a classifier of members by features that the model never saw; None
+            without features. If its interval lies above 0.5, the groups differ by more than the
+            training.
+    """
+
+    auc: Estimate
+    tpr: Mapping[float, Estimate | None]
+    advantage: Estimate
+    lacking: Mapping[float, str]
+    exchangeable: Estimate | None = None
+
+    @property
+    def doubted(self) -> bool:
+        """Whether members and non-members differ in features that the model never saw."""
+        return self.exchangeable is not None and self.exchangeable.lower > 0.5
+
+    @property
+    def reversed(self) -> bool:
+        """Whether non-members score above members, so that the reverse attack finds them."""
+        return self.auc.upper < 0.5
+
+
+def audit_scores(
+    present: ArrayLike,
+    absent: ArrayLike,
+    *,
+    rates: Sequence[float] = (0.001, 0.01),
+    features: tuple[ArrayLike, ArrayLike] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> OneModel:
+    """Measure how well scores of one trained model tell members from non-members.
+
+    Each interval holds by itself, samples members and non-members, and assumes that they are
+    independent and exchangeable but for the training.
+
+    Args:
+        present: the members' scores, larger for likelier membership `(n,)`.
+        absent: the non-members' scores `(n',)`.
+        rates: the false-positive rates.
+        features: features that the model never saw, of members `(n, F)` and non-members `(n', F)`.
+        confidence: the confidence of each interval.
+        seed: divides the scores in halves and the features in folds, and orders equal scores.
+
+    Raises:
+        InputError: a score or feature is not finite, a group has fewer than 4 scores, numbers of
+            rows differ, a rate is outside 10^-9 to 1, or the seed is negative.
+    """
+    alpha = 1 - confidence
+    check_alpha(alpha)
+    _check_rates(rates)
+    if seed < 0:
+        raise InputError(f"the seed {seed} is negative: give an integer from 0")
+    scores, real = _joined(present, absent)
+    # Order decides which half a score is in, and a file may be sorted.
+    order = generator(seed, "membership halves").permutation(len(scores))
+    scores, real = scores[order], real[order]
+    given = int((~real).sum())
+    # Twice as many as show the rate at all: with fewer, the largest score alone decides.
+    needed = {rate: 2 * least_absent(rate) for rate in rates}
+    return OneModel(
+        auc=clustered_auc(scores, real, np.arange(len(real)), alpha=alpha).changed(method="auc"),
+        tpr={
+            rate: rate_of(scores, real, rate, alpha, seed) if given >= least else None
+            for rate, least in needed.items()
+        },
+        advantage=_advantage(scores, real, _alternating(real), alpha),
+        lacking={
+            rate: f"needs {least} non-members, {given} were given"
+            for rate, least in needed.items()
+            if given < least
+        },
+        exchangeable=None if features is None else _classified(features, real, order, alpha, seed),
+    )
+
+
+def _check_rates(rates: Sequence[float]) -> None:
+    if not isinstance(rates, Sequence | np.ndarray) or isinstance(rates, str):
+        raise InputError(f"rates = {show(rates)} is no sequence: give such as (0.001, 0.01)")
+    for rate in rates:
+        if not isinstance(rate, Real) or not 1e-9 <= rate < 1:
+            raise InputError(
+                f"rates holds {show(rate)}: give false-positive rates from 1e-9 to below 1"
+            )
+
+
+def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
+    groups = []
+    for name, values in (("present", present), ("absent", absent)):
+        found = outcomes.scores(values, name)
+        if len(found) < 4:
+            raise InputError(f"{name} has shape {found.shape}: give at least 4 scores")
+        groups.append(found)
+    return np.concatenate(groups), np.arange(sum(map(len, groups))) < len(groups[0])
+
+
+def _alternating(real: Mask) -> Mask:
+    """Return every second member and every second non-member, as a mask."""
+    number = np.empty(len(real), np.int64)
+    for which in (real, ~real):
+        number[which] = np.arange(which.sum())
+    found: Mask = number % 2 == 0
+    return found
+
+
+def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -> Estimate:
+    """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
+
+    N non-members choose the threshold and the members are counted. The rate is that of an attacker
+    who orders equal scores at random. With A non-members above the threshold t and B at it, a
+    member there counts g = (N rate − A)/B, so the rate is (1 − g) P(s > t) + g P(s ≥ t): a convex
+    combination of two vertices of the ROC curve, on the line between them.
+
+    For the interval every score gets a uniform number that orders equal ones, so there are no ties.
+    Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
+    of N uniform numbers; it is below `rate` if at least k of these are. So the k-th largest lets
+    through less than `rate` with probability P(Bin(N, rate) ≥ k), and more with P(Bin(N, rate) ≤
+    k − 1). The least k at which the former is at most α/4, and the largest at which the latter is,
+    enclose the threshold. Given these, members are counted above the one and the other, each count
+    is binomial, and its Clopper-Pearson limit at α/4 completes the level α.
+
+    Args:
+        scores: scores of members and non-members `(n,)`.
+        real: who is a member `(n,)`.
+        rate: the false-positive rate.
+        alpha: the level of the interval.
+        seed: orders equal scores.
+    """
+    from scipy.stats import beta, binom
+
+    place = np.empty(len(scores), np.int64)
+    ties = generator(seed, "membership ties").random(len(scores))
+    place[np.lexsort((ties, scores))] = np.arange(len(scores))
+    absent, members = -np.sort(-place[~real]), place[real]
+    bars = np.concatenate(([len(scores)], absent, [-1]))
+    n, count, tail = len(members), len(absent), alpha / 4
+    few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
+    least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
+    value = _between(scores[real], -np.sort(-scores[~real]), rate)
+    lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
+    upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
+    return Estimate(
+        value=value,
+        lower=min(value, lower),
+        upper=max(value, upper),
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method="rate at the threshold of the non-members, with its choice",
+        kind="assumes-law",
+    )
+
+
+def _between(members: Numbers, others: Numbers, rate: float) -> float:
+    """Return the empirical ROC curve at a false-positive rate; `others` are decreasing."""
+    wanted = rate * len(others) * (1 + 1e-12)  # 0.01·100 counts as 1
+    bar = others[min(int(wanted), len(others) - 1)]
+    share = min(1.0, (wanted - (others > bar).sum()) / (others == bar).sum())
+    return float(((members > bar) + share * (members == bar)).mean())
+
+
+def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:
+    """Return the difference of two rates, each with a Clopper-Pearson interval."""
+    from scipy.stats import binomtest
+
+    threshold = best_threshold(scores[choosing], real[choosing])
+    above = scores[~choosing] > threshold
+    limits = []
+    for which in (real[~choosing], ~real[~choosing]):
+        hits, n = int(above[which].sum()), int(which.sum())
+        found = binomtest(hits, n).proportion_ci(1 - alpha / 2, "exact")
+        limits.append((hits / n, found.low, found.high))
+    (hit, hit_low, hit_high), (false, false_low, false_high) = limits
+    return Estimate(
+        value=hit - false,
+        lower=hit_low - false_high,
+        upper=hit_high - false_low,
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=int((~choosing).sum()),
+        method="held-out threshold, difference of rates",
+        kind="assumes-law",
+    )
+
+
+def _classified(
+    features: tuple[ArrayLike, ArrayLike],
+    real: Mask,
+    order: NDArray[np.int64],
+    alpha: float,
+    seed: int,
+) -> Estimate:
+    """Return the AUC of a classifier that every fold's other folds train."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    with foreign(
+        lambda said: InputError(f"features are not numbers ({said}): give tables of them")
+    ):
+        groups = [np.asarray(group, np.float64) for group in features]
+    sizes = (int(real.sum()), int((~real).sum()))
+    for name, group, size in zip(("members", "non-members"), groups, sizes, strict=True):
+        if group.ndim != 2 or len(group) != size or group.shape[1] != groups[0].shape[1]:
+            raise InputError(
+                f"features of {name} have shape {group.shape}: give one row for each of {size} "
+                f"scores, and the same columns for both groups"
+            )
+        if not np.isfinite(group).all():
+            raise InputError(f"features of {name} hold NaN or infinity: leave these rows out")
+    x = np.concatenate(groups)[order]
+    classifier = HistGradientBoostingClassifier(max_iter=50, random_state=seed % 2**32)
+    folds = StratifiedKFold(min(_FOLDS, *sizes), shuffle=True, random_state=seed % 2**32)
+    told = cross_val_predict(classifier, x, real, cv=folds, method="predict_proba")[:, 1]
+    found = clustered_auc(told, real, np.arange(len(real)), alpha=alpha)
+    return found.changed(method="cross-validated classifier, auc")

@@ -1,0 +1,208 @@
+"""The subject of membership audits: the user's own recommenders, and trained defenses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.audits.membership.defense import DefenseRecommender
+from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.training import measures
+from dpaudit.config.compatibility.gates import RATED, check_rated
+from dpaudit.config.membership import Membership, OwnRecommender
+from dpaudit.config.model import Model
+from dpaudit.config.schema import Gate
+from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.membership import Observer
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
+from dpaudit.recommenders.base import Recommender, Trainable
+from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
+
+
+@dataclass(frozen=True)
+class MemberPoint:
+    """A model at one ε.
+
+    Attributes:
+        epsilon: the ε of the sweep, or the stated one; infinite without a claim.
+        trainable: what is trained.
+        claim: the guarantee, if any.
+        words: what identifies its trainings besides tables of the config.
+        tables: the tables of the config that its trainings read, of those that it may repeat.
+    """
+
+    epsilon: float
+    trainable: Trainable
+    claim: Claim | None
+    words: str = ""
+    tables: tuple[OwnRecommender, ...] = ()
+
+
+@dataclass(frozen=True)
+class MemberModel:
+    """One model of a membership audit.
+
+    Attributes:
+        table: its table of the config.
+        defenses: the model at each ε.
+        observers: who observes it.
+        scale: the rating scale.
+        k: the length of lists.
+    """
+
+    table: OwnRecommender | Model
+    defenses: Sequence[MemberPoint]
+    observers: Sequence[Observer]
+    scale: Scale
+    k: int
+
+    @property
+    def label(self) -> str:
+        """The model's label."""
+        return self.table.label
+
+    def record(self) -> ModelRecord:
+        """Record the recommender with its parameters."""
+        trainable = self.defenses[0].trainable
+        if isinstance(trainable, DefenseRecommender):
+            return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
+        if isinstance(trainable, Recommender):
+            words = (trainable.name, trainable.title, trainable.source)
+            params = asdict(trainable)  # type: ignore[call-overload]
+        else:
+            named = isinstance(self.table, OwnRecommender) and self.table.runs_code
+            words = ("own code", str(named or type(trainable).__name__), "the user's own")
+            params = {} if isinstance(self.table, Model) else self.table.params
+        name, title, source = words
+        return ModelRecord(
+            label=self.label,
+            defense=name,
+            title=title,
+            variant="own",
+            source=source,
+            params=params,
+            top_k=self.k,
+        )
+
+    def points(self) -> list[PointRecord]:
+        """Record the model at each ε."""
+        return [self._point(point) for point in self.defenses]
+
+    def _point(self, point: MemberPoint) -> PointRecord:
+        if isinstance(point.trainable, DefenseRecommender):
+            return point_record(self.label, point.trainable.defense, self.scale)
+        return PointRecord(
+            model=self.label,
+            epsilon=point.epsilon,
+            sensitivity=None,
+            noise_scale=None,
+            claim=point.claim and ClaimRecord(**asdict(point.claim)),
+        )
+
+
+@dataclass(frozen=True)
+class MemberModels(Subject):
+    """The models of a membership audit.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        table: `[membership]`.
+        design: targets, coins and questions, the same for every model.
+    """
+
+    context: Context
+    ratings: Ratings
+    table: Membership
+    design: Design
+
+    @classmethod
+    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+        """Draw the targets.
+
+        Raises:
+            DataError: there are too few data.
+            ConfigError: a gate judges a utility that a model does not have.
+        """
+        table = context.config.membership
+        if ratings is None or table is None:
+            raise TypeError("a membership audit needs ratings and [membership]")
+        gates = context.config.gate
+        check_rated(gates, ratings.scale)
+        made = cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        for index, gate in enumerate(gates):
+            made._check_useful(f"gate.{index}", gate)
+        return made
+
+    def _check_useful(self, place: str, gate: Gate) -> None:
+        """Refuse a gate on a utility that one of the picked models does not have."""
+        group, _, name = gate.metric.partition(".")
+        if group != "utility":
+            return
+        lacking = [
+            model.label
+            for model in self.models()
+            if gate.where.get("model", model.label) == model.label
+            and any(
+                name not in measures(point.trainable, model.observers) for point in model.defenses
+            )
+        ]
+        if lacking:
+            what = "predicted ratings" if gate.metric in RATED else "lists"
+            raise ConfigError(
+                f"{place}.metric = {gate.metric!r} needs {what}, which {' and '.join(lacking)} "
+                f"{'do' if len(lacking) > 1 else 'does'} not show: correct its where, or gate "
+                "another metric"
+            )
+
+    def trials(self) -> int:
+        """Return the number of trainings, with the probes of each model."""
+        points = sum(len(model.epsilon) for model in self.context.config.audited)
+        return points * (self.table.trainings + 2)
+
+    def models(self) -> Iterator[MemberModel]:
+        """Yield the user's own models, then the defenses."""
+        for model in self.context.config.audited:
+            yield MemberModel(
+                model,
+                self._points(model),
+                self.table.observers_of(model),
+                self.ratings.scale,
+                self.design.k,
+            )
+
+    def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
+        if isinstance(model, OwnRecommender):
+            claim = model.claim.claim() if model.claim else None
+            own = model.create("recommender")
+            return [MemberPoint(model.epsilon[0], own, claim, model.state, (model,))]
+        made: list[TrainedDefense[Any]] = model.defenses("model")
+        return [
+            MemberPoint(
+                defense.epsilon,
+                DefenseRecommender(defense, self.design.ratings),
+                defense.claim(),
+                f"{model.defense}: {defense!r}",
+            )
+            for defense in made
+        ]
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data; the targets are attacked."""
+        attacked = sum(self.design.count(unit) for unit in self.table.units)
+        return data_record(self.ratings, self.ratings, attacked=attacked)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the config without the tables of other audits."""
+        others = {"defense", "split", "train", "game", "sybil", "convergence", "transcript"}
+        return self.context.config.model_dump(mode="json", exclude=others)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks by label, with their parameters."""
+        inferring = self.context.config.inferring
+        return {each.label: attack_record(each.create("attack")) for each in inferring}

@@ -1,0 +1,244 @@
+"""One training of a membership game: train, ask, and keep the features that attacks read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dpaudit.attacks.membership import interactions, users
+from dpaudit.attacks.membership.known import Numbers, Shown
+from dpaudit.auditor.no_model import outcomes
+from dpaudit.auditor.top_lists import ndcg, precision_and_recall
+from dpaudit.audits.membership.answers import beside
+from dpaudit.audits.membership.design import Design
+from dpaudit.core.membership import OBSERVERS, Observer, Unit
+from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
+from dpaudit.recommenders.checks import checked
+
+Packed = NDArray[np.float64]
+
+
+class Utility(NamedTuple):
+    """How good one trained model is on the held-out interactions.
+
+    Attributes:
+        ndcg: normalised discounted cumulative gain of the lists, mean over users; NaN without
+            lists.
+        recall: share of a user's held-out items that the list shows, mean over users; likewise.
+        rmse: root mean squared error of predicted ratings, clipped to the scale; NaN if scores are
+            no ratings, the data are purchases, or the model knows none of the interactions.
+        precision: share of a list's places that show a held-out item, mean over users; as `ndcg`.
+        mae: mean absolute error of the predictions; as `rmse`.
+    """
+
+    ndcg: float = math.nan
+    recall: float = math.nan
+    rmse: float = math.nan
+    precision: float = math.nan
+    mae: float = math.nan
+
+
+class Asked(NamedTuple):
+    """What is asked of every trained model: what observers see, and what measures utility.
+
+    Attributes:
+        scores: whether scores of pairs are asked.
+        lists: whether lists are asked.
+    """
+
+    scores: bool
+    lists: bool
+
+    @classmethod
+    def of(cls, trainable: Trainable, observers: Collection[Observer]) -> Self:
+        """Return what these observers see, and what else the model can show."""
+        omitted = trainable.leaves_out
+        return cls(
+            "scores" in observers or "scores" not in omitted,
+            bool({"own-list", "others-lists"} & set(observers)) or "lists" not in omitted,
+        )
+
+
+def measures(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
+    """Return which fields of `Utility` a model with these observers has."""
+    asked = Asked.of(trainable, observers)
+    rated = asked.scores and trainable.predicts_ratings
+    lists, errors = {"ndcg", "recall", "precision"}, {"rmse", "mae"}
+    return (lists if asked.lists else set()) | (errors if rated else set())
+
+
+def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer]:
+    """Return the observers whose features of each training are kept: these, and cheap ones.
+
+    Scores and lists are asked of every model that can show them. So all who see no more than these
+    are kept, and asking for one of them later trains nothing. Factors are asked for only if need
+    be.
+    """
+    asked = Asked.of(trainable, observers)
+    lists: set[Observer] = {"own-list", "others-lists"} if asked.lists else set()
+    seen = {*observers, *lists, *(("scores",) if asked.scores else ())}
+    return [observer for observer in OBSERVERS if observer in seen]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The work of one training; a pure function of its index.
+
+    Attributes:
+        trainable: what is trained.
+        design: targets, coins and questions.
+        blocks: the features to keep: unit and observer.
+    """
+
+    trainable: Trainable
+    design: Design
+    blocks: Sequence[tuple[Unit, Observer]]
+
+    def __call__(self, index: int) -> Packed:
+        """Train with the coins of this index; return the packed features and the utility."""
+        found: Packed = self.together((index,))[0]
+        return found
+
+    def together(self, part: tuple[int, ...]) -> Packed:
+        """Return what a call with each index returns `(n, L)`.
+
+        A training that ends without a model has a row of NaN; without any model, L is 1.
+        """
+        return outcomes(self._trained, part, np.full((1, 1), np.nan))
+
+    def _trained(self, part: tuple[int, ...]) -> Packed:
+        design, query = self.design, self._query
+        kept = np.stack([design.kept(index) for index in part])
+        seeds = [design.training_seed(index) for index in part]
+        shape = design.ratings.n_users, design.ratings.n_items
+        answers = self.trainable.answers(design.ratings, kept, seeds, query)
+        return np.stack(
+            [
+                self._packed(checked(answer, query, shape), rows)
+                for answer, rows in zip(answers, kept, strict=True)
+            ]
+        )
+
+    def parts(self, trainings: int) -> list[tuple[int, ...]]:
+        """Return the indices of trainings in the blocks that are trained together.
+
+        With more trainings there are more blocks, and only the last one may grow.
+        """
+        size = self.trainable.together
+        return [
+            tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
+        ]
+
+    def _packed(self, answer: Answer, kept: NDArray[np.bool_]) -> Packed:
+        shown = Shown(
+            answer.scores,
+            answer.lists,
+            answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
+        )
+        made = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
+        return packed([*made, np.array([self._utility(answer, kept)])])
+
+    def answer(self, data: csr_array, seed: int) -> Answer:
+        """Train on data, and return what the model shows, checked.
+
+        Raises:
+            NoModelError: it diverges.
+            RunError: the training fails, or what it shows cannot be used.
+        """
+        query = self._query
+        return checked(self.trainable.answer(data, seed, query), query, data.shape)
+
+    @property
+    def _query(self) -> Query:
+        """Ask for what observers see, and for what measures utility if it is shown."""
+        every, none = self.design.query, np.empty(0, np.int32)
+        seen = {observer for _, observer in self.blocks}
+        asked = Asked.of(self.trainable, seen)
+        return Query(
+            every.users if asked.scores else none,
+            every.items if asked.scores else none,
+            every.listed if asked.lists else none,
+            every.k,
+            "factors" in seen,
+        )
+
+    def _block(
+        self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]
+    ) -> Numbers:
+        """Return the features, then what `beside` adds."""
+        features = self._features(shown, unit, observer)
+        more = beside(features, shown, self.design, unit, observer, kept)
+        return np.concatenate((features, more), axis=1)
+
+    def _features(self, shown: Shown, unit: Unit, observer: Observer) -> Numbers:
+        design = self.design
+        if unit == "user":
+            return users.FEATURES[observer](shown, design.knowledge, design.tested_users)
+        rated = self.trainable.predicts_ratings
+        return interactions.FEATURES[observer](shown, design.knowledge, design.tested, rated)
+
+    def _utility(self, answer: Answer, kept: NDArray[np.bool_]) -> Utility:
+        lists = self._usefulness(answer.lists) if len(answer.lists) else {}
+        rated = self.trainable.predicts_ratings and len(answer.scores)
+        return Utility(**lists, **(self._errors(answer.scores, kept) if rated else {}))
+
+    def _errors(self, scores: Scores, kept: NDArray[np.bool_]) -> dict[str, float]:
+        """Return both errors of ratings whose user and item the training has; none without such.
+
+        A rating without a prediction has the largest error that the scale allows.
+        """
+        design, held, data = self.design, self._held, self.design.ratings
+        users = np.isin(design.tested.users[held], data.user[kept])
+        items = np.isin(design.tested.items[held], data.item[kept])
+        found, values = scores[held].astype(np.float64), design.tested.values[held]
+        able = ~np.isnan(found) | (users & items)
+        low, high = data.scale.minimum, data.scale.maximum
+        if not able.any() or data.scale.width == 0 or np.isnan(found).all():
+            return {}
+        most = np.maximum(values - low, high - values)
+        away = np.where(np.isnan(found), most, np.clip(found, low, high) - values)[able]
+        return {"rmse": float(np.sqrt(np.mean(away**2))), "mae": float(np.mean(abs(away)))}
+
+    def _usefulness(self, every: Indices) -> dict[str, float]:
+        """Return how well lists show the held-out items, mean over users who have such."""
+        owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
+        users = np.unique(owners)
+        lists = every[None, np.searchsorted(self.design.listed, users)]
+        found = lists, users, owners, items
+        [precision], [recall] = precision_and_recall(*found)
+        return {"ndcg": float(ndcg(*found)[0]), "recall": recall, "precision": precision}
+
+    @property
+    def _held(self) -> slice:
+        """The held-out interactions among the tested ones."""
+        return slice(len(self.design.rows), len(self.design.tested.users))
+
+
+def packed(blocks: Sequence[Numbers]) -> Packed:
+    """Return matrices as one vector that `unpacked` reads: their shapes, then their numbers."""
+    shapes = np.array([block.shape for block in blocks], np.float64).reshape(-1)
+    return np.concatenate((shapes, *(block.reshape(-1) for block in blocks)))
+
+
+def all_unpacked(rows: Sequence[Packed], count: int) -> list[list[Numbers]]:
+    """Return the `count` matrices of each training; NaN without a model, and none without any."""
+    made = [None if np.isnan(row[0]) else unpacked(row, count) for row in rows]
+    some = next((each for each in made if each), None)
+    if some is None:
+        return []
+    nothing = [np.full_like(block, np.nan) for block in some]
+    return [each or nothing for each in made]
+
+
+def unpacked(found: Packed, count: int) -> list[Numbers]:
+    """Return the `count` matrices of a packed vector."""
+    shapes = found[: 2 * count].reshape(count, 2).astype(int)
+    ends = np.cumsum(shapes.prod(1))
+    parts = np.split(found[2 * count :], ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

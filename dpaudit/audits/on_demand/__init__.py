@@ -1,0 +1,1 @@
+"""Audits of recommenders that serve on demand."""

@@ -1,0 +1,87 @@
+"""The subject of recommenders that serve on demand, with the data that their measures share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.describe import attack_record, data_record
+from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.config.compatibility.gates import check_rated
+from dpaudit.data.ratings import Ratings
+from dpaudit.record.result import DataRecord
+
+
+@dataclass(frozen=True)
+class OnDemandModels(Subject):
+    """Recommenders that serve on demand.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        sweeps: the models, which share the split of the users.
+    """
+
+    context: Context
+    ratings: Ratings
+    sweeps: list[Sweep]
+
+    @classmethod
+    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+        """Split the users into those trained on and those attacked.
+
+        Raises:
+            ConfigError: a gate judges errors of ratings, and the data are purchases.
+        """
+        if ratings is None:
+            raise TypeError("recommenders need ratings")
+        check_rated(context.config.gate, ratings.scale)
+        return cls(context, ratings, Sweep.of(context.config, ratings))
+
+    def trials(self) -> int:
+        """Return the number of trials, but for those of controls."""
+        config = self.context.config
+        rated = [sweep for sweep in self.sweeps if sweep.has_rmse]
+        each = len(self.sweeps) * (len(config.attack) + 1) + len(rated)
+        at_each_point = sum(sybil.trials for sybil in config.sybil)
+        at_each_point += sum(2 * game.trials for game in config.game)
+        points = sum(len(sweep.defenses) for sweep in self.sweeps)
+        return each * config.audit.trials + points * at_each_point
+
+    def models(self) -> Iterator[Sweep]:
+        """Iterate over the sweeps."""
+        return iter(self.sweeps)
+
+    @property
+    def _first(self) -> Sweep:
+        return self.sweeps[0]
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data and the number of attacked users."""
+        return data_record(self.ratings, self._first.train, attacked=len(self._first.attacked))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the config without `[defense]`."""
+        return self.context.config.model_dump(mode="json", exclude={"defense"})
+
+    @cached_property
+    def inferring(self) -> dict[str, Any]:
+        """The attacks on hidden ratings, by label."""
+        return {attack.label: attack.create("attack") for attack in self.context.config.attack}
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the attacks on hidden ratings, by label."""
+        return {
+            each.label: {**attack_record(self.inferring[each.label]), **each.settings}
+            for each in self.context.config.attack
+        }
+
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the Sybil attacks and passive attacks, by label."""
+        return {
+            each.label: {**attack_record(each.create("sybil")), **each.settings}
+            for each in self.context.config.sybil
+        }

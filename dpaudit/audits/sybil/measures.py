@@ -1,0 +1,127 @@
+"""The Sybil attacks of a config: how many accounts, changes or observed lists an attacker needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import PassiveAttack
+from dpaudit.attacks.sybil.averaging import Averaging
+from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.subject import OnDemandModels
+from dpaudit.audits.sybil.averaging import run_sybil
+from dpaudit.audits.sybil.passive_lists import run_passive
+from dpaudit.bounds.frequentist.intervals import proportion
+from dpaudit.config import schema as configs
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import ListDefense, OnDemandDefense
+from dpaudit.execution.executor import Executor
+from dpaudit.record import result as records
+
+
+class SybilAttacks(Measure[Sweep]):
+    """`sybil.accuracy`: how often an attacker succeeds with each effort, at every ε."""
+
+    def __init__(self, subject: OnDemandModels) -> None:
+        """Keep the context."""
+        self.context = subject.context
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """Yield one number per Sybil attack, effort and point."""
+        for model, epsilon in points(config):
+            for each in config.sybil:
+                for effort in each.efforts:
+                    yield MetricKey(
+                        "sybil.accuracy", model, epsilon, attack=each.label, effort=effort
+                    )
+
+    def run(self, model: Sweep) -> Iterator[records.Measurement]:
+        """Run each Sybil attack on the model at every ε.
+
+        Raises:
+            ConfigError: a Sybil attack does not fit the model.
+            DataError: there are too few data for it.
+        """
+        for sybil in self.context.config.sybil:
+            stage = f"{model.label}: Sybil attack {sybil.label}"
+            attack = sybil.create("sybil")
+            for defense in model.defenses:
+                efforts = partial(self._efforts, stage, model, defense, sybil, attack)
+                yield from self.context.unit(stage, efforts)
+
+    def _efforts(
+        self,
+        stage: str,
+        model: Sweep,
+        defense: OnDemandDefense,
+        sybil: configs.Sybil,
+        attack: Any,
+    ) -> Iterator[records.Measurement]:
+        context, family = self.context, self.context.family
+        try:
+            correct = _run(
+                defense,
+                model.train,
+                attack,
+                sybil,
+                context.seed,
+                context.tasks(stage, model.model, sybil, of=[defense]),
+            )
+        except (ConfigError, DataError) as error:
+            place = f"Sybil attack {sybil.label!r} against model {model.label!r}"
+            raise type(error)(f"{place}: {error}") from error
+        for effort, row in zip(sybil.efforts, correct, strict=True):
+            yield records.Measurement(
+                metric="sybil.accuracy",
+                model=model.label,
+                epsilon=defense.epsilon,
+                attack=sybil.label,
+                effort=effort,
+                estimate=proportion(int(row.sum()), len(row), family.alpha, family.confidence),
+            )
+
+
+def _run(
+    defense: OnDemandDefense,
+    ratings: Ratings,
+    attack: Averaging | PassiveAttack,
+    sybil: configs.Sybil,
+    seed: int,
+    executor: Executor,
+) -> NDArray[np.bool_]:
+    """Run the attack; whether it succeeds with each effort in each trial `(E, T)`."""
+    if isinstance(attack, PassiveAttack):
+        return run_passive(
+            defense,
+            ratings,
+            attack,
+            auxiliary=sybil.efforts,
+            background=sybil.background,
+            trials=sybil.trials,
+            seed=seed,
+            executor=executor,
+        ).correct
+    return run_sybil(
+        defense,
+        ratings,
+        _reading(attack, defense),
+        efforts=sybil.efforts,
+        trials=sybil.trials,
+        seed=seed,
+        executor=executor,
+    ).correct
+
+
+def _reading(attack: Averaging, defense: OnDemandDefense) -> Averaging:
+    """Return the attack; on unordered lists it reads only an item's membership."""
+    unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
+    return replace(attack, reads="membership") if unordered else attack

@@ -1,0 +1,70 @@
+"""How often trainings violate assumptions that a published claim rests on but does not enforce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+
+from dpaudit.auditor.measure import Found, Measure, MetricKey
+from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.config.schema import Config
+from dpaudit.core.assumption import Assumption
+from dpaudit.record.result import measured
+
+# What stands for the assumptions of a training without a model.
+_NONE = ""
+# The assumptions of a model, as text that keeps every bit.
+_ASSUMPTIONS = TypeAdapter(list[Assumption], config=ConfigDict(ser_json_inf_nan="strings"))
+
+
+class Assumptions(Measure[TrainedModel]):
+    """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
+
+    def __init__(self, subject: TrainedModels) -> None:
+        """Keep the context and the ratings."""
+        self.context, self.ratings = subject.context, subject.learned
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """Yield the assumptions that each published model counts."""
+        for model in config.model:
+            for epsilon in model.epsilon if model.variant == "published" else ():
+                for metric in model.assumes:
+                    yield MetricKey(metric, model.label, epsilon, joint=False)
+
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Train the model at each ε and count violated assumptions."""
+        published = [each for each in model.defenses if each.variant == "published"]
+        if published and model.model.assumes:
+            stage = f"{model.label}: assumptions"
+            counted = partial(self._counted, stage, model, published)
+            yield from self.context.unit(stage, counted)
+
+    def _counted(
+        self, stage: str, model: TrainedModel, published: Sequence[Any]
+    ) -> Iterator[Found]:
+        ratings, seed = self.ratings, self.context.seed
+
+        def count(place: int) -> str:
+            found = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
+            return _NONE if found is None else _ASSUMPTIONS.dump_json(found).decode()
+
+        executor = self.context.tasks(stage, model.model, of=published)
+        texts = executor.map("assumptions", count, range(len(published)), lambda _: 0)
+        for defense, text in zip(published, texts, strict=True):
+            where = model.label, defense.epsilon
+            if text == _NONE:
+                yield from diverged(1, 1, "assumptions", *where, model.model.assumes)
+                continue
+            for found in _ASSUMPTIONS.validate_json(text):
+                yield measured(
+                    found.metric,
+                    *where,
+                    found.estimate,
+                    step=found.step,
+                    detail=found.part,
+                )

@@ -1,0 +1,65 @@
+"""The ε of single users, and what their ratings change in draws of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.measure import Measure, MetricKey
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.metrics import MetricName
+from dpaudit.record.result import Measurement, measured
+
+_METRICS: tuple[MetricName, ...] = ("personal.epsilon", "personal.loss")
+# The quantiles over users; each is a value that occurs.
+QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
+
+
+class Personal(Measure[TrainedModel]):
+    """`personal.epsilon` and `….loss`: the ε of single users, and their losses in draws."""
+
+    def __init__(self, subject: TrainedModels) -> None:
+        """Keep the context and the ratings."""
+        self.context, self.ratings = subject.context, subject.learned
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """Yield both metrics at every ε of the models whose users have an ε of their own."""
+        for model in config.model:
+            for epsilon in model.epsilon if model.personal else ():
+                for metric in _METRICS:
+                    yield MetricKey(metric, model.label, epsilon, joint=False)
+
+    def run(self, model: TrainedModel) -> Iterator[Measurement]:
+        """Train the model at each ε, and compute the quantiles over users.
+
+        Raises:
+            RunError: a training diverged, or no draw was accepted.
+        """
+        if model.model.personal:
+            stage = f"{model.label}: losses of users"
+            yield from self.context.unit(stage, partial(self._quantiles, stage, model))
+
+    def _quantiles(self, stage: str, model: TrainedModel) -> Iterator[Measurement]:
+        ratings, seed = self.ratings, self.context.seed
+
+        def of(place: int) -> NDArray[np.float64]:
+            found = model.defenses[place].personal_losses(ratings, seed)
+            levels = list(QUANTILES.values())
+            return np.stack(
+                [np.quantile(each, levels, method="higher") for each in (found.epsilon, found.loss)]
+            )
+
+        executor = self.context.tasks(stage, model.model, of=model.defenses)
+        found = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
+        over = "quantile over users", "quantile over users and draws"
+        for defense, both in zip(model.defenses, found, strict=True):
+            for metric, values, method in zip(_METRICS, both, over, strict=True):
+                for part, value in zip(QUANTILES, values, strict=True):
+                    estimate = Estimate.exact(float(value), method)
+                    yield measured(metric, model.label, defense.epsilon, estimate, detail=part)

@@ -1,0 +1,196 @@
+"""Reconstruction of sensitive ratings from trained models, and the part of it that is a leak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.audits.trained.errors import Numbers, Probe, Training
+from dpaudit.audits.trained.scores import Scores
+from dpaudit.core.errors import DataError
+from dpaudit.core.streams import Streams, generator
+from dpaudit.data.folds import Fold
+from dpaudit.record import bases
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """One score of one attack.
+
+    Attributes:
+        attack: the attack's label.
+        kind: the kind of score, such as "rmse".
+        basis: what the attack reads, or the comparison that the score is a difference of.
+        by_trial: the score in each trial on each fold `(W, F)`.
+        least: its least possible value.
+        most: its largest possible value.
+    """
+
+    attack: str
+    kind: str
+    basis: str
+    by_trial: Numbers
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Attacks that reconstruct sensitive ratings from one model's release and the shared ratings.
+
+    **Intervals.** The sample are trials: each has one training on every fold, and the trainings of
+    another trial are independent of it given the data, since each has noise of its own. Ratings of
+    one user, and folds that share training data, are not independent, so no interval samples these.
+    In each training a score is bounded: guesses are on the rating scale, so each errs by at most
+    its distance from the farther end; shares are in [0, 1]; a difference of two such scores is in
+    [−m, m]. That is all that `trained.means.joint_mean` needs. Its interval is about the expected
+    score of a training on these data, folds and halves, not about other users.
+
+    A model reveals much about ratings that it was not trained on. The released model is therefore
+    compared with two kinds of others, trained in the same way. One is trained on **none** of the
+    sensitive ratings. The advantage of the attack on the released model over this one includes
+    every effect of the sensitive ratings, also that of one rating on the reconstruction of another.
+    The others are trained on one random **half** of the sensitive ratings each, so they have the
+    same number of ratings and the same noise. How much worse the attack does on the half that a
+    model was not trained on is what a rating reveals about itself by being trained on: the
+    **leak**. (What a user's ratings reveal about each other is not included.) As both halves have
+    the same distribution, the leak has mean 0 if a model reveals no more about its training ratings
+    than about the others. It is negative if a rating that is trained on receives more noise.
+
+    Attributes:
+        scores: the scores of models and attacks.
+        folds: the folds.
+        attackers: the attacks by label.
+        seed: seed of the halves.
+    """
+
+    scores: Scores
+    folds: Sequence[Fold]
+    attackers: Mapping[str, Any]
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """The number of `trainings` of a defense."""
+        return 3 * len(self.folds) if self.attackers else 0
+
+    def of_released(self, fold: Fold) -> list[Probe]:
+        """Return the probes of the released model: numbers per attack."""
+        return self._probes(fold, [fold.train.kept_private])
+
+    def trainings(self, defense: Any, streams: Callable[[int], Streams]) -> Iterator[Training]:
+        """Yield the trainings of the other models, three per fold; none if there are no attacks.
+
+        Args:
+            defense: the defense to train.
+            streams: returns the trials of a fold, which are those of the released model.
+        """
+        for number, fold in enumerate(self.folds if self.attackers else ()):
+            train, kept = fold.train, fold.train.kept_private
+            halves = self._halves(kept, number)
+            own = streams(number)
+            words = f"fold {number}, without"
+            yield Training(words, defense, train.shared, self.of_released(fold), own)
+            for place, half in enumerate(halves):
+                words, probes = f"fold {number}, half {place}", self._probes(fold, halves)
+                yield Training(words, defense, train.only(~kept | half), probes, own)
+
+    def found(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
+        """Yield the scores of each attack, kind and basis.
+
+        Args:
+            released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
+            others: the numbers from the models of `trainings`, in their order, `(W, …)` each.
+        """
+        if not self.attackers:
+            return
+        count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.own)
+        shape = (*released.shape[:2], count, len(kinds))
+        each = [[next(others) for _ in range(3)] for _ in self.folds]
+        without = np.stack([one[0] for one in each], axis=1).reshape(shape)
+        # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
+        halves = np.stack([np.stack([one[place] for one in each], axis=1) for place in (1, 2)])
+        halves = halves.reshape(2, *shape[:3], 2, len(kinds))
+        unseen, seen = (
+            (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
+        )
+        own = released.reshape(shape)
+        means = np.stack([self.scores.guessed(fold.train) for fold in self.folds])[:, None]
+        most = self._most()
+        sign = self.scores.sign
+        numbers = {
+            bases.RELEASED: own,
+            bases.WITHOUT: without,
+            bases.BEYOND_WITHOUT: sign * (without - own),
+            bases.LEAK: sign * (unseen - seen),
+            bases.MEANS: np.broadcast_to(means, own.shape),
+            bases.BEYOND_MEANS: sign * (means - own),
+        }
+        for place, attack in enumerate(self.attackers):
+            for number, kind in enumerate(kinds):
+                for name, values in numbers.items():
+                    largest = float(most[number])
+                    least = -largest if name in bases.GAINS else 0.0
+                    by_trial = values[:, :, place, number]
+                    yield Recovered(attack, kind, name, by_trial, least, largest)
+
+    def _most(self) -> Numbers:
+        """Return the largest possible value of each score on any part of any fold `(k,)`."""
+        parts = (
+            (fold.train, part)
+            for number, fold in enumerate(self.folds)
+            for kept in [fold.train.kept_private]
+            for part in (kept, *self._halves(kept, number))
+        )
+        found: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
+        return found
+
+    def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
+        return [
+            self.scores.recovered(attack, fold.train, parts) for attack in self.attackers.values()
+        ]
+
+    def _halves(self, kept: NDArray[np.bool_], number: int) -> tuple[NDArray[np.bool_], ...]:
+        """Split the sensitive ratings of a fold into two random halves, as masks `(R,)`."""
+        rng = generator((self.seed, number), "halves")
+        rows = rng.permutation(np.flatnonzero(kept))
+        first = np.zeros(len(kept), np.bool_)
+        first[rows[: len(rows) // 2]] = True
+        return first, kept & ~first
+
+
+def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:
+    """Refuse reconstruction attacks if the data have too few sensitive or shared ratings.
+
+    Args:
+        folds: the folds.
+        attacks: the labels of the reconstruction attacks.
+
+    Raises:
+        DataError: a fold's training set has fewer than two sensitive ratings, or no others.
+    """
+    for label in attacks:
+        for fold in folds:
+            kept = fold.train.kept_private
+            if 2 <= kept.sum() < len(kept):
+                continue
+            if fold.train.sensitive is None:
+                remedy = "set data.sensitive"
+            elif kept.sum() < 2:
+                remedy = (
+                    "raise data.sensitive.share, name more data.sensitive.categories, or mark more "
+                    "in data.columns.sensitive"
+                )
+            else:
+                remedy = (
+                    "lower data.sensitive.share, name fewer data.sensitive.categories, or mark "
+                    "fewer in data.columns.sensitive"
+                )
+            raise DataError(
+                f"[[attack]] {label!r} recovers sensitive ratings from the others, and "
+                f"{int(kept.sum())} of {len(kept)} are sensitive: {remedy}"
+            )

@@ -1,0 +1,205 @@
+"""Trained models: their errors on test ratings, and the ratings reconstructed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.measure import (
+    Found,
+    Measure,
+    MetricKey,
+    gated,
+    judged_bases,
+    metric_of,
+    points,
+)
+from dpaudit.auditor.no_model import diverged
+from dpaudit.audits.trained.errors import KINDS, Training, over_folds, over_trials, run_all
+from dpaudit.audits.trained.recovery import Recovered, Recovery
+from dpaudit.audits.trained.scores import Scores, scores_of
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.config import schema as configs
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import Streams
+from dpaudit.record import bases
+from dpaudit.record import result as records
+
+Numbers = NDArray[np.float64]
+
+# A model's label and its ε.
+Point = tuple[str, float]
+
+
+class TrainedUtility(Measure[TrainedModel]):
+    """`utility.…` on test ratings, and `reconstruction.…` of sensitive ones, over folds."""
+
+    def __init__(self, subject: TrainedModels) -> None:
+        """Create the attacks."""
+        config = subject.context.config
+        self.context, self.folds = subject.context, subject.folds
+        self.train = config.training
+        self.recovering = {each.label: each.create("attack") for each in config.recovering}
+        self.by_fold: dict[Point, Numbers] = {}
+        self.kinds: Sequence[str] = ()
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Yield the numbers on test ratings, those of each attack, and the comparisons."""
+        ranks = any(model.ranks for model in config.model)
+        kinds = ("precision", "recall") if ranks else KINDS
+        against = config.training.against
+        own = next((m.epsilon for m in config.model if m.label == against), [])
+        for model, epsilon in points(config):
+            for kind in (*kinds, "ndcg") if ranks else kinds:
+                metric = metric_of("utility", kind)
+                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
+            for attack in config.recovering:
+                key = partial(MetricKey, model=model, epsilon=epsilon, attack=attack.label)
+                for kind in kinds:
+                    metric = metric_of("reconstruction", kind)
+                    for basis in sorted(judged_bases(config, metric)):
+                        yield key(metric, basis=basis)
+                    yield key(metric, joint=False)
+                if not ranks and gated(config, "attack.accuracy"):
+                    yield key("attack.accuracy")
+            if own and model != against and (epsilon in own or len(own) == 1):
+                yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
+
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Train the model on the folds, and measure its errors and what attacks recover."""
+        stage = f"{model.label}: folds"
+        yield from self.context.unit(stage, partial(self._measured, stage, model))
+
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[Found]:
+        """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
+        label, defenses, progress = model.label, model.defenses, self.context.progress
+        scores = scores_of(defenses[0], self.train.top_k)
+        recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
+        kinds = self.kinds = (*scores.kinds, *scores.more)
+
+        def tested() -> Iterator[Training]:
+            for defense in defenses:
+                progress.stage(f"{label}: ε = {defense.epsilon:g}")
+                for number, fold in enumerate(self.folds):
+                    probes = [scores.tested(fold), *recovery.of_released(fold)]
+                    words, own = f"fold {number}", self._streams(number)
+                    yield Training(words, defense, fold.train, probes, own)
+                yield from recovery.trainings(defense, self._streams)
+
+        executor = self.context.tasks(stage, model.model, *self.context.config.attack)
+        found = iter(run_all(tested(), self.train.trials, executor))
+        most = self._most(scores)
+        for defense in defenses:
+            released = [next(found) for _ in self.folds]
+            others = [next(found) for _ in range(recovery.count)]
+            where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
+            yield from self._diverged(released, "utility", kinds, where)
+            if self.recovering:
+                every = (*released, *others)
+                yield from self._diverged(every, "reconstruction", scores.kinds, where)
+            if _without_model(released):
+                continue
+            # Axes: trial, fold, number.
+            rows = np.stack(released, axis=1)
+            seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
+            self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
+            yield from self._useful(rows, seen, most, where)
+            if self.recovering and not _without_model(others):
+                for each in recovery.found(rows[:, :, len(kinds) :], iter(others)):
+                    yield from self._recovered(each, where)
+
+    def _diverged(
+        self, found: Sequence[Numbers], group: str, kinds: Sequence[str], where: dict[str, Any]
+    ) -> Iterator[records.FindingRecord]:
+        """Say how many trainings ended without a model, which leaves a group of metrics open."""
+        metrics = [metric_of(group, kind) for kind in kinds]
+        if group == "reconstruction":
+            metrics.append("attack.accuracy")
+        trainings = sum(map(len, found))
+        yield from diverged(_without_model(found), trainings, group, **where, metrics=metrics)
+
+    def _recovered(self, each: Recovered, where: dict[str, Any]) -> Iterator[records.Measurement]:
+        """Yield a score of an attack, jointly over trainings if a gate judges it."""
+        config, family = self.context.config, self.context.family
+
+        def joint() -> Estimate:
+            return joint_mean(each.by_trial, family, least=each.least, most=each.most)
+
+        if each.kind == "accuracy":
+            if each.basis == bases.RELEASED and gated(config, "attack.accuracy"):
+                yield records.Measurement(
+                    metric="attack.accuracy", attack=each.attack, estimate=joint(), **where
+                )
+            return
+        metric = metric_of("reconstruction", each.kind)
+        judged = each.basis in judged_bases(config, metric)
+        yield records.Measurement(
+            metric=metric,
+            attack=each.attack,
+            basis=each.basis,
+            estimate=joint() if judged else self._over_folds(over_trials(each.by_trial)),
+            **where,
+        )
+
+    def _most(self, scores: Scores) -> list[float | None]:
+        """Return the largest possible value of each number on test ratings; None if not gated."""
+        config = self.context.config
+        judged = [gated(config, metric_of("utility", kind)) for kind in self.kinds]
+        if not any(judged):
+            return [None] * len(judged)
+        most = np.max([scores.most(fold) for fold in self.folds], axis=0).tolist()
+        return [value if wanted else None for value, wanted in zip(most, judged, strict=True)]
+
+    def _useful(
+        self, rows: Numbers, seen: Numbers, most: Sequence[float | None], where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        """Yield the numbers on test ratings, jointly over trainings if a gate judges them.
+
+        Args:
+            rows: the numbers in each trial on each fold `(W, F, k)`.
+            seen: their means over trials `(F, k)`.
+            most: the largest possible value of each; None if no gate judges it.
+            where: the model and the ε.
+        """
+        for place, (kind, largest) in enumerate(zip(self.kinds, most, strict=True)):
+            if largest is None:
+                estimate = self._over_folds(seen[:, place])
+            else:
+                estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
+            metric = metric_of("utility", kind)
+            yield records.Measurement(metric=metric, estimate=estimate, **where)
+
+    def compared(self) -> Iterator[records.Measurement]:
+        """Compare errors with those of the reference model, paired fold by fold."""
+        against, by_fold = self.train.against, self.by_fold
+        own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
+        for (label, epsilon), errors in by_fold.items():
+            if not own or label == against or not (epsilon in own or len(own) == 1):
+                continue
+            base = own.get(epsilon, next(iter(own.values())))
+            for place, kind in enumerate(self.kinds):
+                yield records.Measurement(
+                    metric="utility.difference",
+                    model=label,
+                    epsilon=epsilon,
+                    against=against,
+                    kind=kind,
+                    estimate=self._over_folds((errors - base)[:, place]),
+                )
+
+    def _streams(self, number: int) -> Streams:
+        return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
+
+    def _over_folds(self, values: Numbers) -> Estimate:
+        return over_folds(values.tolist(), self.context.family.confidence)
+
+
+def _without_model(found: Sequence[Numbers]) -> int:
+    """Count the trainings whose numbers `(W, k)` are not finite, as they end without a model."""
+    return sum(int((~np.isfinite(rows).all(1)).sum()) for rows in found)

@@ -1,0 +1,784 @@
+"""Audits of what the server of a federated training sees, from config to record."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from sklearn.metrics import roc_auc_score
+
+from dpaudit.attacks.base import SubmissionTest
+from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.auditor.measure import MetricKey
+from dpaudit.auditor.place import Place
+from dpaudit.auditor.plan import check_gates, plan
+from dpaudit.auditor.run import run_audit
+from dpaudit.audits.federated.measures import _check_pairs
+from dpaudit.config.compatibility.trained import BATTERY
+from dpaudit.config.load import load as load_file
+from dpaudit.config.schema import Config, Transcript
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.streams import Streams
+from dpaudit.data.folds import random_folds
+from dpaudit.data.readers.load import load
+from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.transcript import Transcript as ServerTranscript
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
+from dpaudit.record.result import AuditResult, Measurement
+
+SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
+SMALL: dict[str, Any] = {"rounds": 5, "dimensions": 3, "offset": 3.0, "spread": 0.7}
+PUBLISHED = {"label": "published", "defense": "fake-gradients", "epsilon": [5, 40], "params": SMALL}
+CORRECTED = PUBLISHED | {"label": "corrected", "variant": "corrected", "epsilon": 5}
+EXACT = {
+    "label": "exact",
+    "defense": "fake-gradients",
+    "variant": "nonprivate",
+    "params": SMALL,
+}
+T_TEST = {"name": "zero-mean", "params": {"statistic": "t", "about": "zero"}}
+IDEAL = {"name": "gradient-ratio"}
+BASE: dict[str, Any] = {
+    "seed": 3,
+    "data": {"synthetic": SYNTHETIC},
+    "train": {"folds": 2, "trials": 1},
+    "model": [PUBLISHED, CORRECTED, EXACT],
+    "attack": [{"name": "popularity"}, T_TEST, IDEAL],
+    "transcript": {"trials": 3, "rounds": [2]},
+    # AUCs are measured only if they are gated.
+    "gate": [{"metric": "attack.auc", "max": 0.99}],
+}
+LABELS = ["popularity", "zero-mean (t, zero)", "gradient-ratio"]
+PRIVATE = [("published", 5.0), ("published", 40.0), ("corrected", 5.0)]
+
+
+def config(**changes: Any) -> Config:
+    return Config.model_validate(BASE | changes)
+
+
+def run(threads: int = 1, **changes: Any) -> AuditResult:
+    return run_audit(config(**changes), workers=Workers(threads))
+
+
+def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
+    return [
+        found
+        for found in result.measurements
+        if found.metric == metric and all(getattr(found, k) == v for k, v in where.items())
+    ]
+
+
+def numbers(result: AuditResult) -> str:
+    return json.dumps(result.model_dump(mode="json", exclude={"timing"}))
+
+
+# The config.
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": {"defense": "dpsgd-mf"}, "attack": []}, "model 'dpsgd-mf published'"),
+        ({"model": [PUBLISHED, {"defense": "dpps-mf"}]}, r"\(dpps-mf\) has none"),
+        ({"model": {"defense": "slope-one"}, "attack": [], "train": None}, "no model here is tr"),
+        ({"transcript": {"rounds": [3, 2]}}, "rounds do not increase"),
+        ({"transcript": {"rounds": [2, 2]}}, "rounds do not increase"),
+        ({"transcript": {"rounds": [0, 2]}}, "greater than or equal to 1"),
+        ({"transcript": {"trials": 0}}, "greater than or equal to 1"),
+        ({"transcript": {"users": 1}}, "greater than or equal to 2"),
+        ({"transcript": {"round": [1]}}, "Extra inputs"),
+        ({"attack": [{"name": "linear-ideal"}]}, "'linear-ideal' does not read what users submit"),
+        ({"attack": [{}]}, "'linear-ideal' does not read what users submit"),
+        ({"attack": [IDEAL, {"name": "canary"}]}, "'canary' does not read what users submit"),
+        ({"attack": [T_TEST, T_TEST]}, r"two \[\[attack\]\] have the label 'zero-mean \(t, zero\)"),
+        (
+            {"transcript": None, "gate": []},
+            r"\[\[attack\]\] 'popularity' needs predictions of item-item",
+        ),
+    ],
+)
+def test_what_asks_about_submissions_where_there_are_none_is_refused(
+    changes: dict[str, Any], words: str
+) -> None:
+    config()
+    with pytest.raises(ValidationError, match=words):
+        config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("gate", "changes", "words"),
+    [
+        ({"metric": "transcript.auc", "max": 0.9}, {}, "Input should be 'attack.accuracy'"),
+        ({"metric": "attack.auc", "max": "claim"}, {}, "belong to metric 'epsilon'"),
+        ({"metric": "attack.auc", "max": 0.9, "detectable": 2}, {}, "belong to metric 'epsilon'"),
+    ],
+)
+def test_gates_that_cannot_be_judged_are_refused(
+    gate: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    assert config(gate=[{"metric": "attack.auc", "max": 0.9}]).gate
+    with pytest.raises(ValidationError, match=words):
+        config(gate=[gate], **changes)
+
+
+@pytest.mark.parametrize(
+    ("gate", "changes", "words"),
+    [
+        (
+            {"metric": "attack.auc", "max": 0.9},
+            {"transcript": None, "attack": []},
+            r"it needs trained models with \[transcript\]",
+        ),
+        ({"metric": "attack.accuracy", "max": 0.9}, {}, r"models on demand with \[\[attack\]\]"),
+        ({"metric": "utility.overlap", "min": 0.9}, {}, "it needs models on demand$"),
+        ({"metric": "utility.ndcg", "min": 0.1}, {}, "it needs trained models that rank or"),
+        ({"metric": "sybil.accuracy", "max": 0.9}, {}, r"models on demand with \[\[sybil\]\]"),
+        ({"metric": "leak", "max": 0.9}, {}, r"trained models with \[\[game\]\] or \[membership\]"),
+    ],
+)
+def test_gates_on_what_is_not_measured_are_refused(
+    gate: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"'{gate['metric']}' is not measured: .*{words}"):
+        check_gates(config(gate=[gate], **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"transcript": {"rounds": [2, 9]}}, "transcript.rounds ends at 9, .*params.rounds = 5"),
+        (
+            {"model": [CORRECTED, PUBLISHED | {"params": {}, "grid": {"dimensions": [2, 3]}}]},
+            "model 'published' has a grid",
+        ),
+        (
+            {
+                "model": [CORRECTED, PUBLISHED | {"params": SMALL | {"rounds": 3}}],
+                "transcript": {"rounds": [4]},
+            },
+            "ends at 4, and a model has params.rounds = 3",
+        ),
+    ],
+)
+def test_what_a_model_cannot_run_is_refused_before_anything_is_trained(
+    changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(*_: object) -> None:
+        raise AssertionError
+
+    for name in ("train", "transcript"):
+        monkeypatch.setattr(FakeGradients, name, trained)
+    with pytest.raises(ConfigError, match=words) as caught:
+        run(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"params": SMALL | {"density": 0}}, "model 'published' has params.density = 0"),
+        # A hundredth of so few ratings rounds to no fakes.
+        (
+            {"params": SMALL | {"density": 0.01}},
+            "fewer than two of the observed users submit fakes",
+        ),
+    ],
+)
+def test_models_whose_users_submit_no_fakes_are_refused_before_anything_is_run(
+    changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(ServerTranscript, "rounds", outcome)
+    with pytest.raises(ConfigError, match=words) as caught:
+        run(model=[PUBLISHED | changes])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("users", "real", "words"),
+    [
+        ([0, 0, 1, 1], [1, 1, 0, 0], "submit real pairs"),
+        ([0, 0, 1, 1], [1, 0, 1, 1], "submit fakes"),
+        ([0, 1, 1, 1], [0, 1, 1, 0], "submit real pairs"),
+        ([0, 0, 1, 1], [0, 0, 0, 0], "submit real pairs"),
+        ([0, 0, 1, 1], [1, 1, 1, 1], "submit fakes"),
+        ([0, 0, 1, 1], [1, 0, 1, 0], None),
+        ([0, 1, 2, 3], [1, 0, 1, 0], None),
+    ],
+)
+def test_pairs_of_either_kind_are_of_two_users_at_least(
+    users: list[int], real: list[int], words: str | None
+) -> None:
+    given = SimpleNamespace(
+        real=np.array(real, np.bool_), pairs=SimpleNamespace(users=np.array(users))
+    )
+    if words is None:
+        _check_pairs(given)
+        return
+    with pytest.raises(ConfigError, match=f"fewer than two of the observed users {words}"):
+        _check_pairs(given)
+
+
+def test_attacks_on_submissions_are_called_by_their_parameters() -> None:
+    given = [
+        T_TEST,
+        {"name": "zero-mean"},
+        {"name": "zero-mean", "params": {"about": "zero", "statistic": "t"}},
+        {"name": "zero-mean", "params": {"pairs": 300, "statistic": "hotelling"}},
+        {"name": "gradient-ratio", "params": {"knows": "model"}},
+        {"name": "energy", "params": {"about": "fake"}, "label": "mine"},
+    ]
+    expected = [
+        "zero-mean (t, zero)",
+        "zero-mean",
+        "zero-mean (zero, t)",
+        "zero-mean (300, hotelling)",
+        "gradient-ratio (model)",
+        "mine",
+    ]
+    assert [attack.label for attack in config(attack=given).submission_tests] == expected
+    # Attacks that reconstruct ratings keep their names.
+    linear = {"name": "linear-ideal", "params": {"observe": "list"}}
+    assert Config.model_validate({"attack": [linear]}).attack[0].label == "linear-ideal"
+
+
+def test_without_a_word_every_kind_of_attack_is_asked() -> None:
+    bare = config(attack=[])
+    assert bare.submission_tests == BATTERY
+    labels = [attack.label for attack in BATTERY]
+    assert len(set(labels)) == len(labels) == 14
+    assert labels[:2] == ["popularity (candidates)", "popularity (response)"]
+    assert {attack.name for attack in BATTERY} == {
+        "popularity", "zero-mean", "two-sample", "energy", "gradient-ratio"
+    }  # fmt: skip
+    for attack in BATTERY:
+        assert isinstance(attack.create("attack"), SubmissionTest)
+    assert config(transcript=None, attack=[], gate=[]).submission_tests == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "last", "steps"),
+    [
+        ([], 400, [12, 25, 50, 100, 200, 400]),
+        ([], 5, [1, 2, 5]),
+        ([], 1, [1]),
+        ([2], 5, [2, 5]),
+        ([2, 5], 5, [2, 5]),
+        ([400], 400, [400]),
+    ],
+)
+def test_attackers_are_asked_after_halves_of_the_rounds_or_as_said(
+    rounds: list[int], last: int, steps: list[int]
+) -> None:
+    assert Transcript(rounds=rounds).steps(last) == steps
+
+
+def joint(config: Config) -> list[MetricKey]:
+    return [key for key in plan(config) if key.joint]
+
+
+def test_intervals_are_counted_for_every_private_point_and_attack() -> None:
+    game = {"pair": "data", "observe": "public", "trials": 20}
+    measured = joint(config(game=[game]))
+    areas = [key for key in measured if key.metric == "attack.auc"]
+    assert [(key.model, key.epsilon, key.attack) for key in areas] == [
+        (*point, label) for point in PRIVATE for label in LABELS
+    ]
+    bounds = [(key.model, key.epsilon) for key in measured if key.metric == "epsilon"]
+    assert bounds == [*PRIVATE, ("exact", math.inf)]
+    assert len(measured) == 9 + 4
+    assert len(joint(config(attack=[]))) == 3 * 14
+    assert joint(config(model=[EXACT])) == []
+    assert len(joint(config(attack=[], game=[game], transcript=None, gate=[]))) == 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gate", [[], [{"metric": "epsilon", "max": 9, "detectable": 12}]])
+def test_areas_that_no_gate_asks_for_are_not_measured(gate: list[dict[str, Any]]) -> None:
+    game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
+    given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL], "game": [game]}
+    assert [key.metric for key in joint(config(**given, gate=gate))] == ["epsilon"]
+    without = run(**given, gate=gate)
+    assert without.family.size == 1
+    assert not of(without, "attack.auc")
+    # An AUC in the family widens the other joint interval; separate intervals do not change.
+    gated = run(**given)
+    assert gated.family.size == 2
+    assert len(of(gated, "attack.auc")) == 1
+    assert gated.family.alpha == pytest.approx(without.family.alpha / 2)
+    assert of(without, "transcript.auc") == of(gated, "transcript.auc") != []
+
+
+TEXT = """
+[data]
+synthetic = { n_users = 30, n_items = 20, mean_per_user = 8, minimum_per_user = 4 }
+[[model]]
+defense = "fake-gradients"
+VARIANT
+params = { rounds = 5, dimensions = 3 }
+[transcript]
+trials = 2
+"""
+
+
+def from_file(folder: Path, more: str, variant: str = "") -> Config:
+    path = folder / "audit.toml"
+    path.write_text(TEXT.replace("VARIANT", variant) + more)
+    return load_file(path)
+
+
+def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
+    assert from_file(tmp_path, "").submission_tests == BATTERY
+    found = from_file(tmp_path, "[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'z' }\n")
+    assert [attack.label for attack in found.submission_tests] == ["zero-mean (z)"]
+
+
+@pytest.mark.parametrize(
+    ("more", "variant", "words"),
+    [
+        ("[[attack]]\nname = 'canary'\n", "", "does not read what users submit"),
+        ("[[attack]]\nname = 'zero-men'\n", "", "did you mean 'zero-mean'"),
+        ("[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'u' }\n", "", "statistic = 'u'"),
+        (
+            "[[gate]]\nmetric = 'attack.auc'\nmax = 0.9\nwhere = { attack = 'zero-mean' }\n",
+            "",
+            "where.attack = 'zero-mean' is not measured; there is popularity \\(candidates\\), pop",
+        ),
+        ("[[attack]]\nname = 'two-sample'\nparams = { pairs = 199 }\n", "", "pairs = 199"),
+        (
+            "[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'hotelling', pairs = 199 }\n",
+            "",
+            "pairs = 199",
+        ),
+        (
+            "[[gate]]\nmetric = 'attack.auc'\nmax = 0.9\n",
+            'variant = "nonprivate"',
+            "'attack.auc' is not measured",
+        ),
+    ],
+)
+def test_a_file_that_asks_for_what_is_not_measured_is_refused(
+    tmp_path: Path, more: str, variant: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_gates(from_file(tmp_path, more, variant))
+
+
+# The audit.
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return run()
+
+
+def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) -> None:
+    areas = of(result, "attack.auc")
+    assert [(m.model, m.epsilon, m.attack) for m in areas] == [
+        (*point, label) for point in PRIVATE for label in LABELS
+    ]
+    assert result.family.size == len(areas) == 9
+    for found in areas:
+        estimate = found.estimate
+        assert (found.step, found.detail, found.at, found.pair) == (5, None, None, None)
+        assert (estimate.kind, estimate.n) == ("frequentist", 3)
+        assert estimate.alpha == result.family.alpha == pytest.approx(0.05 / 9)
+        assert estimate.confidence == pytest.approx(0.95)
+        assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+    by = {(m.model, m.epsilon, m.attack): m.estimate.value for m in areas}
+    # With less noise an attack that knows the gradients learns more.
+    assert by["published", 40.0, "gradient-ratio"] > by["published", 5.0, "gradient-ratio"] > 0.6
+    # The training starts alike at every ε, so findings before any round are equal.
+    assert by["published", 40.0, "popularity"] == by["published", 5.0, "popularity"]
+    assert set(result.attacks) == set(LABELS)
+    assert result.attacks["zero-mean (t, zero)"]["statistic"] == "t"
+
+
+def test_attackers_are_asked_after_the_rounds_of_the_config_alone(result: AuditResult) -> None:
+    for metric in ("transcript.auc", "transcript.power", "transcript.exposed", "transcript.kl"):
+        for point in PRIVATE:
+            found = of(result, metric, model=point[0], epsilon=point[1])
+            assert {each.step for each in found} == {2, 5}, metric
+    for point in [*PRIVATE, ("exact", math.inf)]:
+        errors = of(result, "transcript.rmse", model=point[0], epsilon=point[1])
+        assert [each.step for each in errors] == [1, 2, 3, 4, 5]
+        assert all(0.3 < each.estimate.value < 4 for each in errors)
+    quarters = [each for each in of(result, "transcript.auc") if each.detail]
+    assert quarters
+    assert {each.step for each in quarters} == {5}
+
+
+def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult) -> None:
+    for found in result.measurements:
+        if found.metric.startswith("transcript."):
+            assert found.estimate.kind in {"assumes-law", "exact"}
+            assert found.estimate.alpha == 0 or found.estimate.alpha == pytest.approx(0.05)
+    parts = {each.detail for each in of(result, "transcript.kl", model="published", step=5)}
+    assert parts == {"whole", "scatter", "apart", "delay", "estimate"}
+    # Clipped gradients have no parts; their divergence is far smaller.
+    [cut] = of(result, "transcript.kl", model="corrected", step=5)
+    [whole] = of(result, "transcript.kl", model="published", epsilon=5.0, detail="whole", step=5)
+    assert 0 < cut.estimate.value < whole.estimate.value
+    kl = {
+        each.detail: each.estimate.value
+        for each in of(result, "transcript.kl", model="published", epsilon=40.0, step=5)
+    }
+    # All users are observed and submit for all candidates.
+    assert kl["scatter"] + kl["apart"] == pytest.approx(kl["whole"], rel=1e-3)
+
+
+def test_users_without_privacy_submit_no_fakes_and_only_errors_are_measured(
+    result: AuditResult,
+) -> None:
+    found = {each.metric for each in result.measurements if each.model == "exact"}
+    assert found - {"assumption.floor"} == {*("utility.rmse", "utility.mae", "transcript.rmse")}
+    assert all(each.estimate.value == 0 for each in of(result, "assumption.floor", model="exact"))
+
+
+def test_floored_shares_are_counted_once_a_point(result: AuditResult) -> None:
+    for model, epsilon in PRIVATE:
+        found = of(result, "assumption.floor", model=model, epsilon=epsilon)
+        # The corrected form asks no user.
+        assert len(found) == (model == "published")
+        assert all(each.step == 0 and 0 < each.estimate.value <= 20 for each in found)
+
+
+def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResult) -> None:
+    [first, _] = random_folds(load(config().data), 2, 3)
+    for epsilon in (5.0, 40.0):
+        defense = FakeGradients(epsilon, **SMALL)
+        own, areas, errors = defense.prepare(first.train), [], []
+        for trial in Streams.first(3, "transcript", 3).blocks(1):
+            seen = defense.transcript(own, trial)
+            reader = GradientRatio().reader(seen.pairs)
+            for round_, _ in seen.rounds():
+                reader.see(round_)
+            areas.append(roc_auc_score(seen.real, reader.verdicts().scores))
+            away = seen.models().predict(first.users, first.items)[0] - first.values
+            errors.append(float(np.sqrt((away.astype(float) ** 2).mean())))
+        where = {"model": "published", "epsilon": epsilon, "step": 5}
+        [area] = of(result, "attack.auc", **where, attack="gradient-ratio")
+        assert area.estimate.value == pytest.approx(np.mean(areas), rel=1e-9)
+        [same] = of(result, "transcript.auc", **where, attack="gradient-ratio", detail=None)
+        assert same.estimate.value == pytest.approx(np.mean(areas), rel=1e-9)
+        [error] = of(result, "transcript.rmse", **where)
+        assert error.estimate.value == pytest.approx(np.mean(errors), rel=1e-5)
+        assert np.std(areas) > 1e-4
+
+
+@pytest.mark.long
+def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) -> None:
+    assert numbers(run(threads=3)) == numbers(result)
+    other = run(seed=4)
+    for metric in ("attack.auc", "transcript.rmse", "transcript.kl"):
+        values = [[each.estimate.value for each in of(r, metric)] for r in (result, other)]
+        assert values[0] != values[1]
+
+
+def test_another_confidence_and_other_gates_train_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL]}
+    run_audit(config(**given), place=Place(tmp_path))
+    gate = {"metric": "transcript.kl", "max": 1.0}
+    changes: list[dict[str, Any]] = [
+        {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
+    ]  # fmt: skip
+    wanted = [numbers(run_audit(config(**given, **each))) for each in changes]
+    monkeypatch.setattr(FakeGradients, "transcript", None)
+    monkeypatch.setattr(FakeGradients, "train", None)
+    for each, expected in zip(changes, wanted, strict=True):
+        assert numbers(run_audit(config(**given, **each), place=Place(tmp_path))) == expected
+
+
+@pytest.fixture(scope="module")
+def divergent() -> AuditResult:
+    gates = [
+        {"metric": "transcript.kl", "max": 1e-4, "where": {"model": "published", "epsilon": 40}},
+        {"metric": "transcript.kl", "max": 1e6, "where": {"model": "published", "epsilon": 5}},
+        {"metric": "transcript.kl", "min": 1e-4, "where": {"model": "published", "epsilon": 40}},
+        {"metric": "transcript.kl", "max": 10, "where": {"model": "corrected"}},
+        {"metric": "transcript.kl", "max": 10, "where": {"model": "two-valued"}},
+        {"metric": "transcript.kl", "max": 0.03, "where": {"model": "corrected"}},
+    ]
+    two = {**PUBLISHED, "label": "two-valued", "epsilon": 5}
+    two["params"] = {**SMALL, "fakes": "two-valued"}
+    models = [PUBLISHED, CORRECTED, two]
+    return run(model=models, attack=[{"name": "popularity"}], transcript={"trials": 6}, gate=gates)
+
+
+@pytest.mark.long
+def test_gates_judge_the_divergence_of_submissions(divergent: AuditResult) -> None:
+    assert [gate.outcome for gate in divergent.gates] == [
+        "fail", "inconclusive", "pass", "pass", "pass", "inconclusive",
+    ]  # fmt: skip
+    assert divergent.gates[1].reason.endswith("so max cannot pass")
+    assert divergent.gates[3].reason.endswith("if the noise has the law that its code states")
+    # One joint number a point, beside those that stand by themselves.
+    assert divergent.family.size == 4
+    joint = [m for m in of(divergent, "transcript.kl") if m.estimate.kind == "frequentist"]
+    assert [(m.model, m.epsilon, m.step, m.part) for m in joint] == [
+        ("published", 5.0, 5, "whole"),
+        ("published", 40.0, 5, "whole"),
+        ("corrected", 5.0, 5, "whole"),
+        ("two-valued", 5.0, 5, "whole"),
+    ]
+    for found in joint:
+        assert (found.estimate.n, found.estimate.alpha) == (6, divergent.family.alpha)
+        assert 0 < found.estimate.lower < found.estimate.value < found.estimate.upper
+        assert np.isfinite(found.estimate.upper) == (found.model != "published")
+    # The same number without a gate is that of users like these.
+    here = [m for m in of(divergent, "transcript.kl", part="whole") if m.step == 5]
+    assert len(here) == len(joint)
+
+
+@pytest.mark.long
+def test_gates_judge_the_divergence_of_a_game() -> None:
+    games = [
+        {"pair": "data", "observe": "recommender", "trials": 200},
+        {"pair": "data", "observe": "public", "trials": 60, "params": {"calibration": 16}},
+    ]
+    gates = [
+        {"metric": "game.kl", "max": 20, "where": {"pair": "data (recommender)"}},
+        {"metric": "game.kl", "max": 20, "where": {"pair": "data (public)"}},
+        {"metric": "game.kl", "max": 0.001, "where": {"pair": "data (recommender)"}},
+    ]
+    record = run(
+        model=[CORRECTED | {"epsilon": 20}],
+        attack=[{"name": "popularity"}],
+        transcript={"trials": 1},
+        game=games,
+        gate=gates,
+    )
+    joint = {m.pair: m.estimate for m in of(record, "game.kl", estimator="one threshold")}
+    assert len(joint) == 2
+    assert record.family.size == 4
+    law = joint["data (recommender)"]
+    assert 0.001 < law.lower < law.value < law.upper < 20
+    assert math.isinf(joint["data (public)"].upper)
+    assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "fail"]
+    # The other estimates stand beside it and decide nothing.
+    assert len(of(record, "game.kl")) == 5
+
+
+def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:
+    alone = run(model=[CORRECTED], attack=[IDEAL], audit={"confidence": 1 - 0.05 / 9})
+    for metric in ("attack.auc", "transcript.kl", "transcript.rmse"):
+        here, there = (
+            [
+                each.estimate.value
+                for each in of(record, metric, model="corrected")
+                if each.attack in {None, "gradient-ratio"}
+            ]
+            for record in (alone, result)
+        )
+        assert here == there
+    [area] = of(alone, "attack.auc")
+    [same] = of(result, "attack.auc", model="corrected", attack="gradient-ratio")
+    assert area.estimate.lower == same.estimate.lower
+
+
+def test_some_users_are_observed_and_the_training_is_of_all() -> None:
+    given: dict[str, Any] = {"model": [PUBLISHED | {"epsilon": 5}], "attack": [IDEAL]}
+    some, more = (run(transcript={"trials": 2, "users": n}, **given) for n in (8, 2000))
+    for record, count in ((some, 8), (more, 30)):
+        areas = of(record, "transcript.auc", detail=None)
+        for found in areas + of(record, "transcript.kl", detail="whole"):
+            # Users with a rating in the fold's training set.
+            assert count - 2 <= found.estimate.n <= count
+    # The errors are on the same data, with other draws of the same noise.
+    a, b = (of(record, "transcript.rmse", step=5)[0].estimate.value for record in (some, more))
+    assert a != b
+    assert a == pytest.approx(b, rel=0.3)
+
+
+class Counted(Progress):
+    """A progress that counts."""
+
+    def __init__(self) -> None:
+        self.total, self.done, self.stages = 0, 0, list[str]()
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def advance(self, trials: int) -> None:
+        self.done += trials
+
+
+def test_trainings_that_are_observed_are_counted() -> None:
+    progress = Counted()
+    run_audit(config(attack=[IDEAL]), workers=Workers(2), progress=progress)
+    # At 4 points: 2 folds and 3 observed trainings.
+    assert progress.done == progress.total == 4 * (2 + 3)
+    assert {f"{label}: transcripts" for label in ("published", "corrected", "exact")} < {
+        *progress.stages
+    }
+
+
+@pytest.mark.long
+def test_gates_judge_the_expected_area() -> None:
+    # With so little noise fakes stand out; an attack that reads no rounds cannot find them all.
+    gates: list[dict[str, Any]] = [
+        {"max": 0.6, "where": {"attack": "gradient-ratio"}},
+        {"min": 0.6, "where": {"attack": "gradient-ratio"}},
+        {"max": 0.98, "where": {"attack": "gradient-ratio"}},
+        {"max": 0.85, "where": {"attack": "popularity", "model": "published", "epsilon": 400}},
+        {"max": 0.85},
+    ]
+    record = run(
+        model=[PUBLISHED | {"epsilon": 400}],
+        attack=[{"name": "popularity"}, IDEAL],
+        transcript={"trials": 40},
+        gate=[{"metric": "attack.auc", **gate} for gate in gates],
+    )
+    by = {each.attack: each.estimate for each in of(record, "attack.auc")}
+    assert by["gradient-ratio"].value > 0.99
+    # The popularity attack's expected AUC is certified to be below the ideal attack's.
+    assert 0.5 < by["popularity"].upper < 0.85 < by["gradient-ratio"].lower
+    outcomes = [gate.outcome for gate in record.gates]
+    assert outcomes == ["fail", "pass", "inconclusive", "pass", "fail"]
+    assert record.outcome == "fail"
+
+
+# What the same server sees of two neighbouring data sets.
+
+
+@pytest.fixture(scope="module")
+def outcome() -> AuditResult:
+    return run(
+        model=[PUBLISHED | {"epsilon": 5}, CORRECTED],
+        attack=[{"name": "popularity"}],
+        transcript={"trials": 2},
+        game=[{"pair": "data", "observe": "recommender", "trials": 160}],
+    )
+
+
+@pytest.mark.long
+def test_games_of_the_recommender_have_the_law_beside_the_bound(outcome: AuditResult) -> None:
+    assert {pair.model: pair.pair for pair in outcome.pairs} == {
+        "published": "data (recommender)",
+        "corrected": "data (recommender)",
+    }
+    for pair, adjacency in zip(outcome.pairs, ("rating-add-remove", "user-replace"), strict=True):
+        assert f"({adjacency}, observer recommender)" in pair.summary
+    assert outcome.family.size == 2 + 2
+    for model in ("published", "corrected"):
+        [bound] = of(outcome, "epsilon", model=model)
+        assert bound.attack == "likelihood-ratio"
+        assert bound.theory is not None
+        assert bound.theory.kind == "assumes-law"
+        assert 0 == bound.theory.lower < bound.theory.value == bound.theory.upper
+        assert (bound.theory.n, bound.theory.alpha) == (64, 1)
+        # The certified bound is at most the ε by the law.
+        assert bound.estimate.lower <= bound.theory.upper
+    [corrected] = of(outcome, "epsilon", model="corrected")
+    assert corrected.theory is not None
+    assert corrected.theory.value <= 5
+
+
+@pytest.mark.long
+def test_gates_judge_what_the_recommender_sees() -> None:
+    wide = {"metric": "epsilon", "max": "claim", "detectable": 60}
+    gates = [
+        wide | {"where": {"model": "corrected"}},
+        wide | {"where": {"model": "corrected"}, "detectable": 1.5},
+        wide | {"where": {"model": "published"}},
+    ]
+    record = run(
+        model=[PUBLISHED | {"epsilon": 0.3}, CORRECTED | {"epsilon": 0.3}],
+        attack=[{"name": "popularity"}],
+        transcript={"trials": 1},
+        game=[{"pair": "data", "observe": "recommender", "trials": 200}],
+        gate=gates,
+    )
+    # Too few trials to certify anything, and the published form's ε by law exceeds its claim.
+    assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
+    for gate, words in zip(
+        record.gates, ("finds noise for ε = 18", "use more trials", "by the law"), strict=True
+    ):
+        assert words in gate.reason
+
+
+@pytest.mark.long
+def test_games_of_the_recommender_estimate_divergences(outcome: AuditResult) -> None:
+    for model in ("published", "corrected"):
+        found = {each.detail: each for each in of(outcome, "game.kl", model=model)}
+        assert set(found) == {"mean log-ratio", "normal plug-in", "nearest neighbours"}
+        [bound] = of(outcome, "epsilon", model=model)
+        for each in found.values():
+            assert (each.pair, each.attack) == (bound.pair, bound.attack)
+            assert each.estimate.kind == "assumes-law"
+            assert each.estimate.alpha == pytest.approx(0.05)
+        exact = found["mean log-ratio"].estimate
+        near = found["normal plug-in"].estimate
+        assert near.lower <= exact.upper
+        assert exact.lower <= near.upper
+
+
+def test_games_of_other_observers_have_no_law_of_the_steps(outcome: AuditResult) -> None:
+    game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
+    record = run(model=[CORRECTED], attack=[{"name": "popularity"}], game=[game])
+    [bound] = of(record, "epsilon")
+    assert bound.theory is None
+    assert not of(record, "game.kl")
+    assert of(outcome, "game.kl")
+
+
+# The record.
+
+
+def test_the_record_is_read_again(result: AuditResult, outcome: AuditResult) -> None:
+    for record in (result, outcome):
+        text = record.model_dump_json()
+        assert AuditResult.model_validate_json(text).model_dump_json() == text
+    assert Config.model_validate(result.config) == config()
+
+
+@pytest.mark.long
+def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
+    source = np.random.default_rng(5)
+    rows = [
+        f"person{1000 + user},film{5000 + item},{source.choice([1.375, 2.625, 3.875])}"
+        for user in range(24)
+        for item in np.sort(source.choice(15, 7, replace=False))
+    ]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    data = {
+        "format": "delimited",
+        "delimiter": ",",
+        "header": True,
+        "path": str(path),
+        "columns": {"user": "who", "item": "what", "rating": "stars"},
+        "scale": {"minimum": 0.125, "maximum": 5.125, "step": 1.25},
+    }
+    record = run(
+        data=data,
+        model=[PUBLISHED | {"epsilon": 5}, CORRECTED],
+        attack=[],
+        game=[{"pair": "data", "observe": "recommender", "trials": 40}],
+        transcript={"trials": 1},
+    )
+    text = record.model_dump_json()
+    for word in ("person1", "film5"):
+        assert word not in text
+    for rating in (r"1\.375", r"2\.625", r"3\.875"):
+        assert not re.search(rf"(?<![\d.]){rating}(?!\d)", text)
+    # One number per measurement: nothing is stored per pair.
+    measured = json.loads(text)["measurements"]
+    assert len(measured) > 100
+    for found in measured:
+        assert not any(isinstance(found[key], list) for key in found if key != "tried")

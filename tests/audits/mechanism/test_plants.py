@@ -1,0 +1,102 @@
+"""Bits are planted at places of every kind, and can be read there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from dpaudit.attacks.black_box.encoding import packed
+from dpaudit.attacks.black_box.leaves import read
+from dpaudit.audits.mechanism.plants import Split, splits, writings
+from dpaudit.audits.mechanism.pool import Pool
+
+Rng = np.random.Generator
+
+
+@dataclasses.dataclass
+class Release:
+    name: str
+    value: float
+
+
+MAKERS: dict[str, tuple[Callable[[Rng], Any], set[str]]] = {
+    "float": (lambda rng: rng.laplace(), {"bit"}),
+    "float32": (lambda rng: np.float32(rng.laplace()), {"bit"}),
+    "array": (lambda rng: rng.normal(size=7), {"bit"}),
+    "list": (lambda rng: [rng.normal(), 1.0, "a"], {"bit"}),
+    "large integer": (lambda rng: 2**60 + int(rng.integers(50)), {"bit"}),
+    "text": (lambda rng: f"about {rng.laplace():.3f} km, {rng.laplace():.1e} s", {"the last"}),
+    "integer": (lambda rng: int(rng.integers(9)), {"bit", "the types"}),
+    "zeros": (lambda rng: [0.0, 0.5, 1.0][rng.integers(3)], {"bit", "the signs", "the types"}),
+    "sparse": (lambda rng: sparse.csr_array(np.diag(rng.normal(size=3))), {"bit"}),
+    "frame": (lambda rng: pd.DataFrame({"a": rng.normal(size=2)}), {"bit"}),
+    "dataclass": (lambda rng: Release("x 1", rng.laplace()), {"bit", "the last"}),
+}
+
+
+def pool_of(make: Callable[[Rng], Any], count: int = 300) -> Pool:
+    rng = np.random.default_rng(1)
+    return Pool.of(packed([make(rng) for _ in range(count)]), given_score=False)
+
+
+def same(one: Any, other: Any) -> list[bool]:
+    def content(output: Any) -> Any:
+        reading = read(output)
+        return reading.form, [(kind, str(value)) for kind, value in reading.leaves]
+
+    return [content(a) == content(b) for a, b in zip(one, other, strict=True)]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_written_bit_can_be_read_where_it_was_written(name: str) -> None:
+    """Writing again overwrites: so the outputs with bit 0 and with bit 1 never coincide."""
+    make, kinds = MAKERS[name]
+    pool = pool_of(make)
+    zeros, ones = np.zeros(len(pool), np.bool_), np.ones(len(pool), np.bool_)
+    written = list(writings(pool, np.random.default_rng(3)))
+    assert kinds <= {
+        " ".join(each.name.split()[: len(kind.split())]) for each in written for kind in kinds
+    }
+    for place in written:
+        low, high = place.put(pool, zeros), place.put(pool, ones)
+        there = np.array([not equal for equal in same(low, high)])
+        assert there.mean() == pytest.approx(place.share, abs=1e-9), place.name
+        again = place.put(Pool.of(packed(high), given_score=False), zeros)
+        assert np.all(np.array(same(again, low)) | ~there), place.name
+
+
+def names(make: Callable[[Rng], Any], seed: int) -> set[str]:
+    pool = pool_of(make)
+    rng = np.random.default_rng(seed)
+    return {each.name for each in (*splits(pool, None, rng), *writings(pool, rng))}
+
+
+def test_the_seed_draws_the_places() -> None:
+    """Of every kind of number, of numbers and characters of texts, and of bits."""
+    wide = [names(lambda rng: rng.normal(size=450), seed) for seed in range(8)]
+    assert len(set.union(*wide)) > 12
+    assert all(len(each) == 2 for each in wide)
+    mixed = names(lambda rng: [bool(rng.integers(2)), int(rng.integers(99)), rng.normal()], 0)
+    assert {"the values of entry 0", "the values of entry 1", "the values of entry 2"} <= mixed
+    texts = [
+        names(lambda rng: " ".join(f"{x:.2f}" for x in rng.normal(size=40)), seed)
+        for seed in range(8)
+    ]
+    numbers = {name for each in texts for name in each if name.startswith("number")}
+    assert len(numbers) > 4
+    assert all(any(name.startswith("character") for name in each) for each in texts)
+
+
+def test_a_split_is_the_same_in_any_pool() -> None:
+    make = MAKERS["dataclass"][0]
+    pool, more = pool_of(make), pool_of(make, 400)
+    for split in splits(pool, None, np.random.default_rng(0)):
+        assert isinstance(split, Split)
+        assert (split.inside(more)[:300] == split.inside(pool)).all()
+        assert 0.2 <= split.inside(pool).mean() <= 0.8

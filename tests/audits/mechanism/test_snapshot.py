@@ -1,0 +1,70 @@
+"""Mechanisms as they are before their first call."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import sharing_mechanisms as sharing  # type: ignore[import-not-found]
+
+from dpaudit.audits.mechanism.snapshot import Snapshot
+
+Rng = np.random.Generator
+
+
+def copies(mechanism: Any) -> list[Any]:
+    """Two answers of two copies."""
+    work = Snapshot.of(mechanism).work
+    made = [pickle.loads(work) for _ in range(2)]  # noqa: S301
+    return [[copy([0, 1], np.random.default_rng(1)) for _ in range(2)] for copy in made]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        np.random.default_rng(3),
+        np.random.RandomState(3),
+        random.Random(3),  # noqa: S311
+        random.SystemRandom(),
+    ],
+)
+def test_a_copy_draws_its_own_numbers(own: Any) -> None:
+    first, second = copies(lambda data, rng: own.random())
+    assert len({*first, *second}) == 4
+
+
+def test_a_copy_has_empty_caches() -> None:
+    @functools.lru_cache(maxsize=7)
+    def answer(data: tuple[int, ...]) -> float:
+        return np.random.default_rng().random()
+
+    answer((0, 1))
+    first, second = copies(lambda data, rng: answer(tuple(data)))
+    assert first[0] == first[1] != second[0] == second[1]
+
+
+def test_what_a_module_holds_is_imported() -> None:
+    assert b"ONCE" in Snapshot.of(sharing.ONCE).work
+    assert b"ONCE" in Snapshot.of(calling(sharing.ONCE)).work
+    assert b"ONCE" in Snapshot.of(sharing.ONCE.__call__).work
+
+
+def test_what_cannot_be_pickled_says_so() -> None:
+    lock = threading.Lock()
+    found = Snapshot.of(lambda data, rng: lock)
+    assert found.work == b""
+    assert "lock" in found.obstacle
+
+
+def calling(part: Any) -> Any:
+    """A function of another function, which no other process can import."""
+
+    def mechanism(data: Any, rng: Rng) -> Any:
+        return part(data, rng)
+
+    return mechanism

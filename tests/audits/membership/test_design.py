@@ -1,0 +1,188 @@
+"""What a membership game decides before any training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from membership_cases import N_ITEMS, N_USERS, complete, small_ratings, small_table  # type: ignore[import-not-found]
+from scipy.stats import binomtest
+
+from dpaudit.audits.membership.design import Design
+from dpaudit.core.errors import DataError
+from dpaudit.data.ratings import Ratings, Scale
+
+DATA = small_ratings()
+
+
+def design(seed: int = 3, **changes: Any) -> Design:
+    return Design.of(DATA, small_table(**changes), seed)
+
+
+def test_held_out_and_target_interactions_are_apart_and_increasing() -> None:
+    made = design()
+    assert (len(made.held), len(made.rows), len(made.users)) == (40, 60, 24)
+    assert (made.count("interaction"), made.count("user")) == (60, 24)
+    assert not set(made.held) & set(made.rows)
+    for each in (made.held, made.rows, made.users, made.observed, made.listed):
+        assert (np.diff(each) > 0).all()
+
+
+def test_target_users_have_no_target_interaction_and_some_history() -> None:
+    made = design()
+    assert not np.isin(DATA.user[made.rows], made.users).any()
+    assert (np.diff(made.knowledge.history.indptr)[made.users] > 0).all()
+    assert not np.isin(made.observed, made.users).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_target_is_an_observed_users_own(seed: int) -> None:
+    """An observed user's list uses that user's data, whatever a claim about others' lists says."""
+    made = design(seed)
+    assert len(made.observed) == 15
+    assert not np.isin(DATA.user[made.rows], made.observed).any()
+
+
+def test_half_of_the_users_are_observed_at_most_and_all_if_only_users_are_targets() -> None:
+    active = len(np.unique(DATA.user))
+    assert len(design(observed_users=10_000, interactions=20).observed) == (active - 24) // 2
+    assert len(design(observed_users=10_000, units=["user"]).observed) == active - 24
+    assert len(design(observed_users=1).observed) == 1
+
+
+@pytest.mark.parametrize(("units", "counts"), [(["interaction"], (60, 0)), (["user"], (0, 24))])
+def test_one_unit_has_no_targets_of_the_other(units: list[str], counts: tuple[int, int]) -> None:
+    made = design(units=units)
+    assert (len(made.rows), len(made.users)) == counts
+    assert made.present(8, "interaction").shape == (8, counts[0])
+    assert made.present(8, "user").shape == (8, counts[1])
+
+
+def test_the_data_are_all_but_held_out_rows_and_targets_whose_coin_says_no() -> None:
+    made, every = design(), complete(DATA)
+    present, users = made.present(8, "interaction"), made.present(8, "user")
+    for training in range(8):
+        expected = every.copy()
+        expected[DATA.user[made.held], DATA.item[made.held]] = 0
+        for row, here in zip(made.rows, present[training], strict=True):
+            if not here:
+                expected[DATA.user[row], DATA.item[row]] = 0
+        for user, here in zip(made.users, users[training], strict=True):
+            if not here:
+                expected[user] = 0
+        found = made.data(training)
+        np.testing.assert_array_equal(found.toarray(), expected)
+        assert found.shape == (N_USERS, N_ITEMS)
+        assert found.nnz == (expected > 0).sum()
+        assert found.has_sorted_indices
+
+
+def asked(made: Design) -> list[Any]:
+    query, known = made.query, made.knowledge
+    return [
+        *(query.users, query.items, query.listed, made.tested_users.own, made.tested_users.others),
+        *(known.history.toarray(), known.listed, known.observed),
+        [made.training_seed(training) for training in range(8)],
+    ]
+
+
+def test_nothing_but_the_data_depends_on_the_coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, data, tossed = asked(design()), design().data(2).toarray(), Design.coins
+    monkeypatch.setattr(Design, "coins", lambda self, training: ~tossed(self, training))
+    for one, two in zip(before, asked(design()), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(design().data(2).toarray(), data)
+
+
+def test_coins_are_fair_and_independent() -> None:
+    made = design()
+    coins = np.stack([made.coins(training) for training in range(300)])
+    assert binomtest(int(coins.sum()), coins.size).pvalue > 1e-3
+    # Each target's coins, neighbouring targets', and neighbouring trainings'.
+    assert abs(coins.mean(0) - 0.5).max() < 0.15
+    for left, right in ((coins[:, 1:], coins[:, :-1]), (coins[1:], coins[:-1])):
+        assert binomtest(int((left ^ right).sum()), left.size).pvalue > 1e-3
+    # The seed of a training says nothing about its coins.
+    odd = np.array([made.training_seed(training) % 2 for training in range(300)], np.bool_)
+    assert binomtest(int((coins ^ odd[:, None]).sum()), coins.size).pvalue > 1e-3
+
+
+def test_more_trainings_keep_the_earlier_ones() -> None:
+    made = design()
+    for unit in ("interaction", "user"):
+        np.testing.assert_array_equal(made.present(20, unit)[:8], made.present(8, unit))
+    seeds = [made.training_seed(training) for training in range(200)]
+    assert len(set(seeds)) == 200
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_the_run_seed_decides_all() -> None:
+    one, again, other = design(3), design(3), design(4)
+    np.testing.assert_array_equal(one.coins(5), again.coins(5))
+    np.testing.assert_array_equal(one.rows, again.rows)
+    assert not np.array_equal(one.coins(5), other.coins(5))
+    assert not np.array_equal(one.rows, other.rows)
+
+
+def test_the_attacker_knows_all_but_targets_and_held_out_rows() -> None:
+    made, every = design(), complete(DATA) > 0
+    for rows in (made.held, made.rows):
+        every[DATA.user[rows], DATA.item[rows]] = False
+    np.testing.assert_array_equal(made.knowledge.history.toarray(), every)
+    np.testing.assert_array_equal(made.knowledge.listed[made.knowledge.observed], made.observed)
+
+
+def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
+    made = design()
+    query, of = made.query, made.tested_users
+    rows = np.concatenate((made.rows, made.held))
+    assert query.users[:100].tolist() == DATA.user[rows].tolist()
+    assert query.items[:100].tolist() == DATA.item[rows].tolist()
+    assert made.tested.values.tolist() == DATA.value[rows].tolist()
+    width = of.own.shape[1]
+    assert of.first == 100
+    assert len(query.users) == len(query.items) == 100 + 2 * 24 * width
+    for block, asked in enumerate((of.own, of.others)):
+        start = 100 + block * 24 * width
+        users = query.users[start : start + 24 * width].reshape(24, width)
+        items = query.items[start : start + 24 * width].reshape(24, width)
+        assert (users == made.users[:, None]).all()
+        assert (items == asked).all()
+    had = made.knowledge.history.toarray() > 0
+    for user, own, others in zip(made.users, of.own, of.others, strict=True):
+        assert had[user, own].all()
+        assert not had[user, others].any()
+    # Whoever's list an observer reads is listed, once.
+    assert set(query.listed) == set(DATA.user[rows]) | set(made.users) | set(made.observed)
+
+
+def test_a_user_with_every_item_is_asked_about_their_own_alone() -> None:
+    full = Ratings.build(
+        np.repeat(np.arange(50), 8), np.tile(np.arange(8), 50), np.ones(400), 50, 8, Scale(1, 1, 1)
+    )
+    table = small_table(units=["user"], users=20, held_out=20, observed_users=5)
+    of = Design.of(full, table, 1).tested_users
+    assert of.others.shape == of.own.shape
+    assert (of.others < 8).all()
+
+
+def test_lists_are_no_longer_than_the_items() -> None:
+    assert design(k=1000).query.k == N_ITEMS
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"interactions": 500}, "held_out = 40 and membership.interactions = 500"),
+        ({"units": ["user"], "held_out": 600, "interactions": 500}, "held_out = 600, together"),
+        ({"users": 40}, "59 users have ratings, too few for membership.users = 40"),
+        ({"interactions": 300, "observed_users": 15}, "neither targets nor observed have"),
+    ],
+)
+def test_too_few_data_are_refused_with_the_settings_to_lower(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DataError, match=said) as caught:
+        design(**changes)
+    assert "lower" in str(caught.value)

@@ -1,0 +1,64 @@
+"""Groups of targets by the numbers of interactions of users and items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
+
+from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.groups import groups_of
+from dpaudit.data.ratings import Ratings, Scale
+
+DATA = small_ratings()
+
+
+def design() -> Design:
+    return Design.of(DATA, small_table(), 3)
+
+
+def test_interactions_are_grouped_by_user_and_by_item() -> None:
+    made = design()
+    history = made.knowledge.history.toarray() > 0
+    counts = {
+        "users": history.sum(1)[DATA.user[made.rows]],
+        "items": history.sum(0)[DATA.item[made.rows]],
+    }
+    groups = groups_of(made, "interaction")
+    for few, many, of in (
+        ("users with few interactions", "active users", "users"),
+        ("rare items", "popular items", "items"),
+    ):
+        low, high = counts[of][groups[few]], counts[of][groups[many]]
+        middle = counts[of][~groups[few] & ~groups[many]]
+        assert low.max() < high.min()
+        assert not len(middle) or low.max() < middle.min() <= middle.max() < high.min()
+        # A third, but for targets with equal counts.
+        assert (counts[of] < low.max()).sum() < 20 <= groups[few].sum()
+        assert 0 < groups[many].sum() <= 20
+
+
+def test_users_are_grouped_by_their_history() -> None:
+    made = design()
+    sizes = (made.knowledge.history.toarray() > 0).sum(1)[made.users]
+    groups = groups_of(made, "user")
+    assert list(groups) == ["users with few interactions", "active users"]
+    assert sizes[groups["users with few interactions"]].max() < sizes[groups["active users"]].min()
+
+
+def test_groups_do_not_depend_on_the_coins_but_on_what_is_known() -> None:
+    made, other = design(), replace(design(), seed=99)
+    for unit in ("interaction", "user"):
+        for name, among in groups_of(made, unit).items():
+            np.testing.assert_array_equal(among, groups_of(other, unit)[name])
+
+
+def test_a_group_without_targets_is_left_out() -> None:
+    full = Ratings.build(
+        np.repeat(np.arange(60), 8), np.tile(np.arange(8), 60), np.ones(480), 60, 8, Scale(1, 1, 1)
+    )
+    table = small_table(units=["user"], held_out=20)
+    made = Design.of(full, table, 1)
+    made = replace(made, held=np.empty(0, np.int64))
+    assert list(groups_of(made, "user")) == ["users with few interactions"]

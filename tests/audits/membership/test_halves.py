@@ -1,0 +1,234 @@
+"""From signals to scores: the judged half chooses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from membership_cases import FAMILY  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.audits.membership.estimates import best_guesses
+from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
+from dpaudit.audits.membership.rates import Curve, best_threshold
+from dpaudit.config.membership import BATTERY
+from dpaudit.core.errors import RunError
+
+Mask = NDArray[np.bool_]
+ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}
+RATES = (0.1, 0.25)
+
+
+def trials(seed: int = 0, count: int = 16, targets: int = 40, shift: float = 1.0) -> Trials:
+    rng = np.random.default_rng(seed)
+    present = rng.random((count, targets)) < 0.5
+    features = rng.normal(size=(count, targets, 2)) + shift * present[:, :, None]
+    return Trials(features, rng.normal(size=(count, 12, 2)), present)
+
+
+SEED = 3
+
+
+def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
+    """The indices of the trainings of both halves."""
+    numbers = np.arange(float(count))[:, None, None]
+    made = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
+    first, second = (
+        half.features[:, 0, 0].astype(int) for half in made.halves(seed, "judged half")
+    )
+    return first.tolist(), second.tolist()
+
+
+@pytest.mark.parametrize("count", [8, 9, 64])
+def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int) -> None:
+    first, second = halves_of(count)
+    assert sorted(first + second) == list(range(count))
+    assert len(first) == (count + 1) // 2
+    drawn = np.array([np.isin(np.arange(count), halves_of(count, seed)[0]) for seed in range(400)])
+    # Every training, and every training of the half that another one is in: 5 deviations.
+    share = len(first) / count
+    together = share * (len(first) - 1) / (count - 1)
+    assert abs(drawn.mean(0) - share).max() < 5 * 0.5 / 20
+    assert abs((drawn[:, :-1] & drawn[:, 1:]).mean(0) - together).max() < 5 * 0.5 / 20
+
+
+CALIBRATING, JUDGED = halves_of(16)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_trainings_without_a_model_score_alike_and_change_no_other_score(name: str) -> None:
+    seen, reference = trials(1), trials(2)
+    whole = seen.scores(ATTACKS[name], reference)
+    kept, known = np.array([0, 2, 3, 5, 9]), np.arange(1, 16, 2)
+    for made, there in ((seen, kept), (reference, known)):
+        lost = np.setdiff1d(np.arange(16), there)
+        made.features[lost] = made.population[lost] = np.nan
+    found = seen.scores(ATTACKS[name], trials(2))
+    np.testing.assert_array_equal(found[kept], whole[kept])
+    assert len(np.unique(np.delete(found, kept, axis=0))) == 1
+    # The attacker leaves out what has no model.
+    found = seen.scores(ATTACKS[name], reference)
+    expected = seen.of(kept).scores(ATTACKS[name], reference.of(known))
+    np.testing.assert_array_equal(found[kept], expected)
+    reference.features[1:] = np.nan
+    assert not seen.scores(ATTACKS[name], reference).any()
+    assert np.isfinite(judged(seen, ATTACKS[name], RATES, FAMILY, 0.0, SEED).scores).all()
+
+
+@dataclass(frozen=True)
+class Recording(MembershipInference):
+    """Returns a given score, and keeps what it was given."""
+
+    value: float
+    name: ClassVar[str] = "recording"
+    title: ClassVar[str] = "Recording"
+    source: ClassVar[str] = "2026"
+    given: ClassVar[list[tuple[Signals, Signals, Mask]]] = []
+
+    def score(self, seen: Signals, reference: Signals, present: Mask) -> Numbers:
+        self.given.append((seen, reference, present))
+        return np.full(seen.fit.shape, self.value)
+
+
+def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
+    made, Recording.given[:] = trials(), []
+    judged(made, Recording(0.0), RATES, FAMILY, 0.0, SEED)
+    rehearsal, final = Recording.given
+    first, second = made.of(np.array(CALIBRATING)).halves(SEED, "rehearsal")
+    calibrating, certifying = made.of(np.array(CALIBRATING)), made.of(np.array(JUDGED))
+    for (seen, reference, present), attacked, own in (
+        (rehearsal, second, first),
+        (final, certifying, calibrating),
+    ):
+        np.testing.assert_array_equal(seen.features, attacked.features)
+        np.testing.assert_array_equal(reference.features, own.features)
+        np.testing.assert_array_equal(present, own.present)
+        assert seen.population.shape == (len(attacked), 12)
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_the_judged_half_chooses_nothing(label: str) -> None:
+    made = trials()
+    judging = np.isin(np.arange(16), JUDGED)
+    expected = judged(made, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    flipped = replace(made, present=made.present ^ judging[:, None])
+    found = judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    # Other coins: the same scores, in the same direction.
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.present, ~expected.present)
+    other = trials(9)
+    mixed = replace(
+        made,
+        features=np.where(judging[:, None, None], other.features, made.features),
+        population=np.where(judging[:, None, None], other.population, made.population),
+        present=np.where(judging[:, None], other.present, made.present),
+    )
+    for one in (found, judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
+        assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
+        assert one.promise == expected.promise
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str) -> None:
+    made, other = trials(), trials(9)
+    last = np.arange(16) == JUDGED[-1]
+    changed = replace(
+        made,
+        features=np.where(last[:, None, None], other.features, made.features),
+        population=np.where(last[:, None, None], other.population, made.population),
+    )
+    found, expected = (
+        judged(each, ATTACKS[label], RATES, FAMILY, 0, SEED) for each in (changed, made)
+    )
+    np.testing.assert_array_equal(found.scores[:-1], expected.scores[:-1])
+
+
+def test_the_promise_is_what_the_second_quarter_showed() -> None:
+    made, attack = trials(), ATTACKS["lira"]
+    found = judged(made, attack, RATES, FAMILY, 1e-4, SEED)
+    first, second = made.halves(SEED, "judged half")[0].halves(SEED, "rehearsal")
+    scores = second.scores(attack, first)
+    curve = Curve(scores, second.present)
+    threshold = best_threshold(scores, second.present)
+    epsilon, guesses = best_guesses(scores, second.present, delta=1e-4, family=FAMILY)
+    assert (found.threshold, found.guesses) == (threshold, guesses)
+    assert found.promise == {
+        "epsilon": epsilon,
+        "auc": curve.areas().mean(),
+        "advantage": curve.advantages(threshold).mean(),
+        "tpr 0.1": curve.found(0.1).mean(),
+        "tpr 0.25": curve.found(0.25).mean(),
+    }
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
+    for sign in (1, -1):
+        made = trials(1, 32, 60)
+        made = replace(made, features=sign * made.features, population=sign * made.population)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        curve = Curve(found.scores, found.present)
+        assert curve.areas().mean() > 0.7
+        # The threshold of the rehearsal still divides present from absent targets.
+        assert curve.advantages(found.threshold).mean() > 0.25
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+@pytest.mark.parametrize("kind", ["noise", "constant", "zero", "huge", "rare", "coin"])
+@pytest.mark.parametrize("population", [0, 12])
+def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population: int) -> None:
+    """8 trainings and 20 targets; a half of a half has 2 trainings."""
+    for seed in range(5):
+        made = trials(seed, 8, 20)
+        features, present = made.features, made.present
+        present[:, 0], present[:, 1] = True, False
+        if kind in {"constant", "zero"}:
+            features = np.full_like(features, 0.1 if kind == "constant" else 0)
+        if kind == "huge":
+            features = features * 1e38
+        if kind == "rare":  # for the first time in the judged half
+            features = np.zeros_like(features)
+            features[halves_of(8)[1][0], 4] = 3e38
+        if kind == "coin":
+            features = np.repeat(present[:, :, None].astype(float), 2, axis=2)
+        made = Trials(features, made.population[:, :population] * 0 + features.mean(), present)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        assert np.isfinite(found.scores).all()
+        if kind in {"constant", "zero"}:
+            assert (Curve(found.scores, found.present).areas() == 0.5).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_attack_without_finite_scores_is_named(value: float) -> None:
+    with pytest.raises(RunError, match=r"attack 'recording' does not score.*correct its method"):
+        judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)
+
+
+def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
+    none = np.zeros((0, 0))
+    found = {
+        label: Judged(none, none.astype(bool), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon})
+        for label, auc, epsilon in (("a", 0.6, 0.0), ("b", 0.8, 0.0), ("c", 0.8, 0.0))
+    }
+    assert strongest(found, "auc") == "b"
+    assert strongest(found, "epsilon") == "a"
+
+
+def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
+    made = trials(count=40, targets=500)
+    told = made.told(1.0, seed=3)
+    assert told.features.shape == (40, 500, 3)
+    assert told.population.shape == (40, 12, 3)
+    np.testing.assert_array_equal(told.features[:, :, :2], made.features)
+    right = (told.features[:, :, 2] > 0) == made.present
+    assert right.mean() == pytest.approx(np.e / (1 + np.e), abs=0.01)
+    assert np.isin(told.features[:, :, 2], (-1, 1)).all()
+
+
+def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
+    made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
+    for label, attack in ATTACKS.items():
+        assert judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label

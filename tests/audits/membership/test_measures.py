@@ -1,0 +1,669 @@
+"""Membership audits from config to record: what is measured, planned, certified and gated."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from membership_cases import (  # type: ignore[import-not-found]
+    Copying,
+    Hostile,
+    Ignorant,
+    Stale,
+    small_ratings,
+)
+from scipy.sparse import csr_array
+
+from dpaudit.attacks.membership.global_threshold import GlobalThreshold
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.cost import cost_of
+from dpaudit.auditor.place import Place
+from dpaudit.auditor.plan import family_of, plan
+from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.audits.membership.measures import MembershipInferences
+from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.membership import BATTERY
+from dpaudit.config.schema import Config
+from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.membership import OBSERVERS
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.shards import Shard
+from dpaudit.execution.workers import Workers
+from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.most_popular import MostPopular
+from dpaudit.recommenders.surprise import Surprise
+from dpaudit.record.consistency import problem
+from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
+
+SYNTHETIC = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
+TABLE: dict[str, Any] = {
+    "units": ["interaction", "user"],
+    "observers": ["scores", "own-list"],
+    "trainings": 8,
+    "interactions": 60,
+    "users": 24,
+    "held_out": 40,
+    "k": 4,
+    "observed_users": 10,
+    "rates": [0.5, 0.2],
+}
+BASE: dict[str, Any] = {
+    "seed": 5,
+    "data": {"synthetic": SYNTHETIC},
+    "membership": TABLE,
+    "recommender": {"library": "most-popular"},
+}
+
+
+def config(**changes: Any) -> Config:
+    return Config.model_validate(BASE | changes)
+
+
+def of(found: Sequence[Any], metric: str, **where: Any) -> list[Measurement]:
+    return [
+        each
+        for each in found
+        if isinstance(each, Measurement)
+        and each.metric == metric
+        and all(getattr(each, key) == value for key, value in where.items())
+    ]
+
+
+def numbers(record: AuditResult) -> str:
+    return json.dumps(record.model_dump(mode="json", exclude={"timing"}))
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return run_audit(config())
+
+
+def test_every_planned_joint_number_is_measured_once(result: AuditResult) -> None:
+    joint = [key for key in plan(config()) if key.counted]
+    for key in joint:
+        where = {"attack": key.attack, "observer": key.observer, "unit": key.unit, "at": key.at}
+        (found,) = of(result.measurements, key.metric, pair=key.pair, **where)
+        assert (found.model, found.epsilon) == (key.model, key.epsilon)
+    assert result.family.size == len(joint)
+    # AUC, advantage and ε; two rates of 60 interactions, one of 24 users.
+    assert len(joint) == 2 * (3 + 2) + 2 * (3 + 1)
+
+
+def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
+    result: AuditResult,
+) -> None:
+    chosen = {
+        (each.metric, each.observer, each.unit, each.at, each.event): each.estimate
+        for each in result.measurements
+        if each.attack == STRONGEST
+    }
+    for found in result.measurements:
+        place = (found.metric, found.observer, found.unit, found.at, found.attack)
+        if found.attack == STRONGEST:
+            assert found.estimate.alpha == pytest.approx(result.family.alpha)
+            assert found.estimate.kind == "frequentist"
+            assert found.event in {each.label for each in BATTERY}
+        elif place in chosen:  # one number has one interval
+            assert found.estimate == chosen[place]
+        else:
+            assert found.estimate.alpha == pytest.approx(0.05)
+            assert found.estimate.kind == "assumes-law"
+        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+
+
+def test_the_leak_is_the_largest_advantage_of_the_strongest_attack(result: AuditResult) -> None:
+    (leak,) = of(result.measurements, "leak")
+    advantages = of(result.measurements, "attack.advantage", attack=STRONGEST)
+    assert len(advantages) == 4
+    best = max(advantages, key=lambda each: each.estimate.lower)
+    assert (leak.observer, leak.unit, leak.event) == (best.observer, best.unit, best.event)
+    assert leak.estimate.lower == max(0, best.estimate.lower)
+    assert leak.estimate.upper == max(each.estimate.upper for each in advantages)
+
+
+def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None:
+    assert problem(result) is None
+    text = result.model_dump_json()
+    assert AuditResult.model_validate_json(text).model_dump_json() == text
+    assert result.data is not None
+    assert result.data.attacked == 84
+
+
+def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
+    result: AuditResult,
+) -> None:
+    for metric in ("attack.auc", "attack.advantage", "attack.tpr"):
+        for joint in of(result.measurements, metric, attack=STRONGEST):
+            where = {"observer": joint.observer, "unit": joint.unit, "at": joint.at}
+            (own,) = of(result.measurements, metric, attack=joint.event, **where)
+            assert own.estimate.value == pytest.approx(joint.estimate.value)
+            assert own.estimate.n == joint.estimate.n == 4
+            assert own.estimate == joint.estimate
+            # The curve has no other interval at a rate of the table.
+            assert not of(result.measurements, "membership.roc", **where) or joint.at is None
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_record_on_any_workers(result: AuditResult) -> None:
+    assert numbers(run_audit(config(), workers=Workers(2))) == numbers(result)
+    assert numbers(run_audit(config(seed=6))) != numbers(result)
+
+
+def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditResult) -> None:
+    """Every shard runs its trainings, whoever runs the probes."""
+    for index in (1, 2):
+        run_shard(config(), Shard(index, 2), Place(tmp_path))
+    assert numbers(merge([tmp_path], tmp_path)) == numbers(result)
+
+
+def test_the_cost_counts_every_training() -> None:
+    table = TABLE | {"trainings": 5000}
+    (stage,) = cost_of(config(membership=table)).stages
+    assert (stage.stage, stage.trials) == ("most-popular: trainings", 5000 + 2)
+
+
+@pytest.mark.long
+def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
+    few = config()
+    more = config(membership=TABLE | {"trainings": 12})
+    run_audit(few, place=Place(tmp_path))
+    assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
+
+
+MADE = {"library": "most-popular"}
+CLAIM = {"epsilon": 1.0, "observers": ["scores"]}
+TRAINED = 8 + 4  # those of the game, and four of the probes
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds of the trainings of the most popular items so far."""
+    seeds: list[int] = []
+    fit = MostPopular.fit
+
+    def counted(self: MostPopular, interactions: csr_array, seed: int) -> Any:
+        seeds.append(seed)
+        return fit(self, interactions, seed)
+
+    monkeypatch.setattr(MostPopular, "fit", counted)
+    return seeds
+
+
+GATE = {"metric": "attack.auc", "max": 0.9}
+JUDGED: dict[str, dict[str, Any]] = {
+    "a claim": {"recommender": {**MADE, "claim": CLAIM}},
+    "another claim": {"recommender": {**MADE, "claim": {**CLAIM, "epsilon": 2.0}}},
+    "observers of the claim": {
+        "recommender": {**MADE, "claim": {**CLAIM, "observers": ["own-list"]}}
+    },
+    "a gate": {"gate": [GATE]},
+    "another threshold": {"gate": [{**GATE, "max": 0.8}]},
+    "a gate on utility": {"gate": [{"metric": "utility.ndcg", "min": 0.01}]},
+    "confidence": {"audit": {"confidence": 0.9, "fail_on_broken": False}},
+    "a report": {"card": {"owner": "nobody"}},
+    "an observer": {"membership": {**TABLE, "observers": ["scores", "own-list", "others-lists"]}},
+    "fewer observers": {"membership": {**TABLE, "observers": ["others-lists"]}},
+    "observers of the model": {"recommender": {**MADE, "observers": ["others-lists"]}},
+    "rates": {"membership": {**TABLE, "rates": [0.4]}},
+    "delta": {"membership": {**TABLE, "delta": 1e-3}},
+    "attacks": {"attack": [{"name": "lira"}]},
+}
+
+
+@pytest.mark.long
+def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) -> None:
+    place = Place(tmp_path)
+    run_audit(config(), place=place)
+    assert len(fits) == TRAINED
+    for what, changes in JUDGED.items():
+        found = run_audit(config(**changes), place=place)
+        assert len(fits) == TRAINED, what
+        if what in {"another claim", "fewer observers"}:
+            assert numbers(found) == numbers(run_audit(config(**changes))), what
+            del fits[TRAINED:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 6},
+        {"data": {"synthetic": {**SYNTHETIC, "n_items": 31}}},
+        {"membership": {**TABLE, "interactions": 61}},
+        {"membership": {**TABLE, "users": 25}},
+        {"membership": {**TABLE, "held_out": 41}},
+        {"membership": {**TABLE, "k": 5}},
+        {"membership": {**TABLE, "units": ["interaction"]}},
+    ],
+)
+def test_what_decides_a_training_trains_again(
+    tmp_path: Path, fits: list[int], changes: dict[str, Any]
+) -> None:
+    run_audit(config(), place=Place(tmp_path))
+    run_audit(config(**changes), place=Place(tmp_path, force=True))
+    assert len(fits) == 2 * TRAINED
+
+
+@pytest.mark.long
+def test_other_parameters_train_again_and_factors_are_asked_only_if_need_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+    fit = Surprise.fit
+
+    def counted(self: Surprise, interactions: csr_array, seed: int) -> Any:
+        fits.append(seed)
+        return fit(self, interactions, seed)
+
+    monkeypatch.setattr(Surprise, "fit", counted)
+    own = {"library": "surprise", "params": {"model": "SVD", "settings": {"n_epochs": 1}}}
+    for count, changes in (
+        (1, {}),
+        (2, {"membership": {**TABLE, "observers": ["factors"]}}),
+        (2, {"membership": {**TABLE, "observers": ["scores", "factors"]}}),
+        (2, {}),
+        (3, {"recommender": {**own, "params": {"model": "SVD", "settings": {"n_epochs": 2}}}}),
+    ):
+        run_audit(config(**{"recommender": own, **changes}), place=Place(tmp_path))
+        assert len(fits) == count * TRAINED
+
+
+@pytest.mark.long
+def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
+    defense = {
+        "defense": "dpsgd-mf", "variant": "corrected", "epsilon": [1, 4],
+        "params": {"dimensions": 2, "epochs": 2, "adjacency": "user-replace"},
+    }  # fmt: skip
+    observers = ["scores", "others-lists", "factors"]
+    table = TABLE | {"units": ["interaction"], "observers": observers}
+    values = {**BASE, "membership": table, "model": defense}
+    del values["recommender"]
+    made = Config.model_validate(values)
+    found = run_audit(made)
+    assert problem(found) is None
+    assert [(point.epsilon, point.claim is not None) for point in found.points] == [
+        (1.0, True), (4.0, True),
+    ]  # fmt: skip
+    (model,) = found.models
+    assert (model.defense, model.variant, model.top_k) == ("dpsgd-mf", "corrected", 4)
+    games = of(found.measurements, "epsilon")
+    # A claim about the released model is about others' lists; nobody publishes factors here.
+    assert {(game.observer, bool(game.controls)) for game in games} == {
+        ("scores", False), ("others-lists", True),
+    }  # fmt: skip
+    assert found.family.size == 2 * 2 * (3 + 2)
+    assert len(of(found.measurements, "utility.rmse")) == 2
+
+
+def test_fake_users_are_audited_in_defenses_and_recommenders() -> None:
+    table = TABLE | {"draw": "fake-users", "units": ["user"], "observers": ["own-list"]}
+    params = {"dimensions": 2, "epochs": 2}
+    model = {"defense": "dpsgd-mf", "variant": "corrected", "params": params}
+    found = run_audit(config(membership=table, model=model))
+    assert problem(found) is None
+    assert {game.model for game in of(found.measurements, "epsilon")} == {
+        "most-popular", "dpsgd-mf corrected",
+    }  # fmt: skip
+    # Their histories are equally long, so there is no group of active ones.
+    groups = {each.group for each in of(found.measurements, "membership.group")}
+    assert groups == {"users with few interactions"}
+
+
+# Gates on utility, and on the leak.
+
+
+RATED: dict[str, Any] = {
+    "membership": TABLE | {"trainings": 40, "units": ["interaction"], "observers": ["scores"]},
+    "recommender": {"library": "surprise"},
+}
+
+
+@pytest.mark.long
+def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
+    gates = [
+        {"metric": "utility.ndcg", "min": 0.01},
+        {"metric": "utility.precision", "max": 0.9},
+        {"metric": "utility.rmse", "max": 2.5},
+        {"metric": "utility.mae", "max": 0.2},
+        {"metric": "leak", "max": 0.9},
+        {"metric": "attack.auc", "min": 0.1},
+        {"metric": "attack.tpr", "where": {"at": 0.5}, "min": 0.1},
+        {"metric": "attack.advantage", "where": {"observer": "scores"}, "max": 0.9},
+    ]
+    found = run_audit(config(**RATED, gate=gates))
+    assert problem(found) is None
+    outcomes = [gate.outcome for gate in found.gates]
+    assert outcomes == ["pass", "pass", "pass", "fail", *["pass"] * 4]
+    without = run_audit(config(**RATED))
+    assert found.family.size == without.family.size + 4
+    for metric in ("ndcg", "precision", "rmse", "mae", "recall"):
+        (joint,), (alone,) = (
+            of(each.measurements, f"utility.{metric}") for each in (found, without)
+        )
+        assert joint.estimate.value == pytest.approx(alone.estimate.value)
+        assert joint.estimate.n == alone.estimate.n == 40
+        assert alone.estimate.kind == "assumes-law"
+        assert joint.estimate.kind == ("assumes-law" if metric == "recall" else "frequentist")
+
+
+@pytest.mark.parametrize(
+    ("metric", "changes", "words"),
+    [
+        (
+            "utility.rmse",
+            {},
+            r"gate\.0\.metric = 'utility\.rmse' needs predicted ratings, which most",
+        ),
+        (
+            "utility.mae",
+            {"where": {"model": "most-popular"}, "recommender": ["most-popular", "surprise"]},
+            "needs predicted ratings, which most-popular does not show",
+        ),
+        (
+            "utility.mae",
+            {"recommender": ["most-popular", "surprise"]},
+            "needs predicted ratings, which most-popular does not show: correct its where",
+        ),
+    ],
+)
+def test_a_gate_on_a_utility_that_a_model_does_not_have_is_refused(
+    metric: str, changes: dict[str, Any], words: str
+) -> None:
+    names = changes.pop("recommender", ["most-popular"])
+    gate = {"metric": metric, "max": 0.9, **changes}
+    with pytest.raises(ConfigError, match=words):
+        run_audit(config(recommender=[{"library": name} for name in names], gate=[gate]))
+
+
+@pytest.mark.parametrize("names", [["NMF"], ["NMF", "SVD"]])
+def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
+    monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    def answer(self: Surprise, interactions: csr_array, seed: int, query: Query) -> Answer:
+        found: Answer = Ignorant(rated=True).answer(interactions, seed, query)
+        if self.model == "NMF":
+            # It knows the first pair only, which is not held out.
+            found.scores[1:] = np.nan
+        return found
+
+    monkeypatch.setattr(Surprise, "answer", answer)
+    own = [{"library": "surprise", "label": name, "params": {"model": name}} for name in names]
+    gate = {"metric": "utility.rmse", "max": 3.9}
+    found = run_audit(config(membership=RATED["membership"], recommender=own, gate=[gate]))
+    assert problem(found) is None
+    assert len(of(found.measurements, "utility.rmse")) == len(names) - 1
+    [judged] = found.gates
+    assert judged.outcome == "inconclusive"
+    assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined in some training")
+
+
+def test_a_leak_that_is_certain_fails_and_one_of_ignorance_is_not_found() -> None:
+    for trainable, low, high in ((Copying(), 0.5, 1.0), (Ignorant(), 0.0, 0.5)):
+        found = found_of(trainable, trainings=64, units=["interaction"], observers=["scores"])
+        (leak,) = of(found, "leak")
+        assert low <= leak.estimate.lower <= leak.estimate.upper <= high
+
+
+# Models whose leak is known, through the measure itself.
+
+
+def found_of(
+    trainable: Trainable,
+    *,
+    claim: Claim | None = None,
+    gate: Sequence[dict[str, Any]] = (),
+    attack: Sequence[dict[str, Any]] = (),
+    **changes: Any,
+) -> list[Any]:
+    tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
+    values = {**BASE, **tables}
+    made = Config.model_validate(values)
+    ratings = small_ratings()
+    subject = MemberModels.of(Context(made, family_of(made, ratings), Executor()), ratings)
+    epsilon = claim.epsilon if claim else math.inf
+    model = MemberModel(
+        made.recommender[0],
+        [MemberPoint(epsilon, trainable, claim)],
+        made.recommender[0].observers or subject.table.observers or [],
+        ratings.scale,
+        4,
+    )
+    return list(MembershipInferences(subject).run(model))
+
+
+def findings(found: Sequence[Any]) -> set[str]:
+    """What the findings are about."""
+    return {each.about for each in found if isinstance(each, FindingRecord)}
+
+
+def test_a_rate_of_the_config_that_is_not_measured_is_a_finding() -> None:
+    found = found_of(Ignorant(), units=["interaction", "user"], rates=[0.5, 0.2, 0.01])
+    said = [each.text for each in found if isinstance(each, FindingRecord)]
+    assert said == [
+        "TPR at 1 % FPR needs 263 targets of unit 'interaction', 60 were given.",
+        "TPR at 20 % FPR needs 30 targets of unit 'user', 24 were given.",
+        "TPR at 1 % FPR needs 263 targets of unit 'user', 24 were given.",
+    ]
+    assert findings(found_of(Ignorant(), units=["interaction"])) == set()
+
+
+def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
+    found = found_of(Ignorant())
+    assert findings(found) == {"rate"}
+    for game in of(found, "epsilon"):
+        assert game.estimate.lower == 0
+    for area in of(found, "attack.auc", attack=STRONGEST):
+        assert area.estimate.lower < 0.5 < area.estimate.upper
+
+
+@pytest.mark.parametrize(
+    ("model", "observers"),
+    [
+        (Stale("seed"), {None}),
+        (Stale("entropy"), {None}),
+        (Stale("seed", fresh=True), {"own-list"}),
+    ],
+)
+def test_an_old_model_with_fresh_noise_decides_nothing(model: Any, observers: set[Any]) -> None:
+    found = found_of(model, units=["interaction"])
+    repeats = [x for x in found if isinstance(x, FindingRecord) and x.about == "repeated"]
+    assert {each.observer for each in repeats} - {"others-lists"} == observers
+    assert all(each.undecided and "quite other data" in each.text for each in repeats)
+
+
+def test_scores_that_are_missing_where_a_user_is_present_are_read() -> None:
+    """A user's score is a mean of many, which shows none that is missing."""
+
+    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
+        there = np.diff(interactions.indptr)[query.users] > 0
+        found.scores[there & (query.users % 2 == 0) & (query.items < 10)] = np.nan
+
+    found = found_of(
+        Ignorant(change=hide), trainings=64, units=["user"], observers=["scores"], rates=[0.5]
+    )
+    (game,) = of(found, "epsilon")
+    assert game.estimate.lower > 1
+
+
+def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
+    found = found_of(Copying(), trainings=16, units=["interaction"], observers=["scores"])
+    (area,) = of(found, "attack.auc", attack=STRONGEST)
+    (rate, other) = of(found, "attack.tpr", attack=STRONGEST)
+    assert area.estimate.value == rate.estimate.value == other.estimate.value == 1
+    (advantage,) = of(found, "attack.advantage", attack=STRONGEST)
+    assert advantage.estimate.value > 0.95
+    (game,) = of(found, "epsilon")
+    assert game.estimate.lower > 2
+    assert game.pair == "interaction (scores)"
+    (half,) = of(found, "membership.exposed", at=0.5)
+    # At 20 % false positives, of whom none needs to be told from a present target.
+    assert half.estimate.value == pytest.approx(0.8, abs=0.03)
+
+
+def test_an_error_above_1_has_both_ends() -> None:
+    (error,) = of(found_of(Ignorant(rated=True)), "utility.rmse")
+    assert 1 < error.estimate.lower < error.estimate.value < error.estimate.upper
+    assert not of(found_of(Ignorant()), "utility.rmse")
+
+
+def claimed(epsilon: float, observer: str = "scores", **changes: Any) -> Claim:
+    values: dict[str, Any] = {"delta": 0.0, "adjacency": "rating-add-remove", **changes}
+    return Claim(epsilon=epsilon, observer=observer, public="", source="", **values)
+
+
+def controls(found: Sequence[Any]) -> dict[str | None, list[float]]:
+    return {
+        game.pair: [control.epsilon for control in game.controls] for game in of(found, "epsilon")
+    }
+
+
+def test_a_claim_is_tried_only_where_it_is_about_the_target_and_the_observer() -> None:
+    found = found_of(Ignorant(), claim=claimed(1.0), trainings=16)
+    tried = controls(found)
+    assert tried["interaction (scores)"]
+    assert tried["interaction (scores)"][0] == 1.25
+    for other in ("interaction (own-list)", "user (scores)", "user (own-list)"):
+        assert not tried[other]
+
+
+def test_planted_leaks_stop_at_the_first_that_is_found() -> None:
+    (game,) = of(
+        found_of(Ignorant(), claim=claimed(1.0), trainings=64, units=["interaction"],
+                 observers=["scores"]),
+        "epsilon",
+    )  # fmt: skip
+    assert [control.found for control in game.controls[:-1]] == [False] * (len(game.controls) - 1)
+    last = game.controls[-1]
+    assert last.found
+    assert last.certified > 1
+    assert last.factor == last.epsilon
+
+
+def test_a_blind_attack_has_no_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blind(self: Any, seen: Any, reference: Any, present: Any) -> Any:
+        return np.zeros(seen.fit.shape)
+
+    monkeypatch.setattr(GlobalThreshold, "score", blind)
+    found = found_of(
+        Ignorant(), claim=claimed(1.0), trainings=64, units=["interaction"], observers=["scores"],
+        attack=[{"name": "global-threshold"}],
+    )  # fmt: skip
+    (game,) = of(found, "epsilon")
+    assert game.controls
+    assert not any(control.found for control in game.controls)
+
+
+def test_a_gate_without_claim_plants_multiples_of_its_limit() -> None:
+    gate = {"metric": "epsilon", "max": 0.5, "detectable": 3, "where": {"unit": "interaction"}}
+    tried = controls(found_of(Ignorant(), gate=[gate]))
+    assert tried["interaction (scores)"] == tried["interaction (own-list)"] == [1.5]
+    assert not tried["user (scores)"]
+
+
+@pytest.mark.parametrize("limit", [0, 45.0])
+def test_a_limit_that_no_planted_leak_can_break_has_no_control(limit: float) -> None:
+    gate = {"metric": "epsilon", "max": limit, "detectable": 2}
+    assert not any(controls(found_of(Ignorant(), gate=[gate])).values())
+
+
+def test_a_broken_claim_needs_no_control() -> None:
+    found = found_of(
+        Copying(), claim=claimed(0.5), trainings=16, units=["interaction"], observers=["scores"]
+    )
+    assert controls(found) == {"interaction (scores)": []}
+
+
+def test_delta_is_that_of_the_claim_and_else_of_the_table() -> None:
+    def bound(claim: Claim | None, delta: float) -> float:
+        (game,) = of(
+            found_of(Copying(), claim=claim, delta=delta, trainings=16, units=["interaction"],
+                     observers=["scores"]),
+            "epsilon",
+        )  # fmt: skip
+        return game.estimate.lower
+
+    pure, loose = bound(None, 0.0), bound(None, 0.05)
+    assert loose < pure
+    assert bound(claimed(1.0), 0.05) == pure
+    assert bound(claimed(1.0, delta=0.05), 0.0) == loose
+
+
+@pytest.mark.parametrize("trainable", [Ignorant(), Ignorant(constant=True), Copying()])
+def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -> None:
+    changes: dict[str, Any] = {
+        "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "observed_users": 1,
+        "k": 1, "observers": ["scores", "own-list", "others-lists"], "rates": [0.5],
+    }  # fmt: skip
+    found = found_of(trainable, **changes)
+    assert len(of(found, "epsilon")) == 6
+    assert np.isfinite([game.estimate.lower for game in of(found, "epsilon")]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", range(18))
+def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
+    found = found_of(
+        Hostile(kind), trainings=8 + kind % 5, interactions=20, users=20, held_out=20,
+        observed_users=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
+    )  # fmt: skip
+    bounds = [game.estimate.lower for game in of(found, "epsilon")]
+    assert len(bounds) == 8
+    assert np.isfinite(bounds).all()
+
+
+# Gates of a whole run of a model that ignores its data.
+
+
+@pytest.fixture
+def ignorant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MostPopular, "answer", lambda self, *asked: Ignorant().answer(*asked))
+
+
+def judged(*gates: dict[str, Any], **changes: Any) -> list[tuple[str, str]]:
+    record = run_audit(config(gate=list(gates), **changes))
+    return [(gate.outcome, gate.reason) for gate in record.gates]
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_epsilon_passes_where_a_planted_leak_is_found() -> None:
+    table = TABLE | {"trainings": 64, "units": ["interaction"], "observers": ["scores"]}
+    gate = {"metric": "epsilon", "max": 1.0, "detectable": 2}
+    ((outcome, reason),) = judged(gate, membership=table)
+    assert outcome == "pass"
+    assert "the same game finds a planted leak of ε = 2" in reason
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_epsilon_is_open_where_numbers_are_too_few_to_find_one() -> None:
+    gate = {"metric": "epsilon", "max": 1.0, "detectable": 1.01}
+    ((outcome, reason),) = judged(gate)
+    assert outcome == "inconclusive"
+    assert "use more membership.trainings or targets" in reason
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_at_zero_is_no_crash() -> None:
+    gate = {"metric": "epsilon", "max": 0, "detectable": 2}
+    ((outcome, _),) = judged(gate)
+    assert outcome == "inconclusive"
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_the_claim_judges_what_the_claim_is_about() -> None:
+    stated = {"library": "most-popular", "claim": {"epsilon": 1.0, "observers": ["own-list"]}}
+    gate = {"metric": "epsilon", "max": "claim", "detectable": 4}
+    ((outcome, reason),) = judged(gate, recommender=stated)
+    assert outcome == "pass"
+    assert reason.startswith("most-popular, ε = 1, strongest, interaction (own-list): certified")
+    left = "interaction (scores), user (scores), user (own-list)"
+    assert f"no claim is about, and this gate leaves out: {left}" in reason
+    ((outcome, reason),) = judged(gate | {"where": {"observer": "scores"}}, recommender=stated)
+    assert outcome == "inconclusive"
+    assert "this variant claims only rating-add-remove, observer own-list" in reason

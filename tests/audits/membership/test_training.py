@@ -1,0 +1,181 @@
+"""One training: utility by hand, the packed features, and what a bad answer says."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from membership_cases import (  # type: ignore[import-not-found]
+    Copying,
+    Ignorant,
+    small_ratings,
+    small_table,
+)
+from scipy.sparse import csr_array
+
+from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.training import Training, measures, packed, unpacked
+from dpaudit.core.errors import RunError
+from dpaudit.core.membership import Observer
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import Answer, Query
+
+DATA = small_ratings()
+DESIGN = Design.of(DATA, small_table(), 3)
+BLOCKS: Any = [("interaction", "scores"), ("user", "own-list"), ("interaction", "others-lists")]
+
+
+def test_matrices_survive_packing() -> None:
+    matrices = [np.arange(6.0).reshape(2, 3), np.empty((0, 4)), np.ones((1, 1)), np.empty((3, 0))]
+    found = unpacked(packed(matrices), 4)
+    for before, after in zip(matrices, found, strict=True):
+        assert after.shape == before.shape
+        np.testing.assert_array_equal(after, before)
+
+
+def test_a_training_is_a_function_of_its_index() -> None:
+    training = Training(Ignorant(), DESIGN, BLOCKS)
+    np.testing.assert_array_equal(training(2), training(2))
+    assert not np.array_equal(training(2), training(3))
+
+
+def test_features_stand_in_the_order_of_the_blocks() -> None:
+    found = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 4)
+    targets, held = len(DESIGN.rows), len(DESIGN.held)
+    assert [part.shape for part in found] == [
+        (targets + held, 1 + BESIDE),
+        (24, 3 + BESIDE),
+        (targets + held, 2 + BESIDE),
+        (1, 5),
+    ]
+    present = DESIGN.present(2, "interaction")[1]
+    # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
+    assert found[0][:targets, 0].tolist() == present.tolist()
+    assert not found[0][targets:, 0].any()
+
+
+def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
+    found = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 2)
+    values = DATA.value[np.concatenate((DESIGN.rows, DESIGN.held))]
+    assert found[0][:, 1] == pytest.approx(-np.abs(found[0][:, 0] - values), rel=1e-6)
+
+
+def test_utility_is_that_of_a_loop_over_users() -> None:
+    training = Training(Ignorant(rated=True), DESIGN, [])
+    ndcg, recall, rmse, precision, mae = unpacked(training(4), 1)[0][0]
+    answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
+    items: dict[int, set[int]] = defaultdict(set)
+    for row in DESIGN.held:
+        items[int(DATA.user[row])].add(int(DATA.item[row]))
+    gains, recalls, hits = [], [], []
+    for user, held in items.items():
+        shown = answer.lists[DESIGN.listed.tolist().index(user)].tolist()
+        got = sum(1 / math.log2(2 + place) for place, item in enumerate(shown) if item in held)
+        best = sum(1 / math.log2(2 + place) for place in range(min(len(held), DESIGN.k)))
+        gains.append(got / best)
+        hits.append(len(held & set(shown)))
+        recalls.append(hits[-1] / len(held))
+    assert ndcg == pytest.approx(np.mean(gains))
+    assert recall == pytest.approx(np.mean(recalls))
+    assert 0 < recall < 1
+    assert precision == pytest.approx(np.mean(hits) / DESIGN.k)
+    # These predictions are normal numbers around 0, below the scale of 1 to 5.
+    errors = np.clip(answer.scores[60:100].astype(float), 1, 5) - DATA.value[DESIGN.held]
+    assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert mae == pytest.approx(np.mean(abs(errors)))
+
+
+def test_ratings_without_a_prediction_have_the_largest_error() -> None:
+    """But for those of users and items that the training does not have."""
+
+    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
+        found.scores[60:90] = np.nan
+
+    training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
+    _, _, rmse, _, mae = unpacked(training(4), 1)[0][0]
+    answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
+    values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
+    found = answer.scores[60:100].astype(float)
+    errors = np.where(
+        np.isnan(found), np.maximum(values - 1, 5 - values), np.clip(found, 1, 5) - values
+    )
+    there = np.isin(DATA.user[DESIGN.held], DATA.user[kept])
+    errors = errors[~np.isnan(found) | (there & np.isin(DATA.item[DESIGN.held], DATA.item[kept]))]
+    assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert mae == pytest.approx(np.mean(abs(errors)))
+
+
+def test_scores_that_are_no_ratings_have_no_error() -> None:
+    found = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
+    assert np.isnan(found).tolist() == [False, False, True, False, True]
+
+
+def test_purchases_have_no_error() -> None:
+    ones = np.ones(len(DATA), np.float32)
+    bought = Ratings.build(DATA.user, DATA.item, ones, DATA.n_users, DATA.n_items, Scale(1, 1, 1))
+    training = Training(Ignorant(rated=True), Design.of(bought, small_table(), 3), [])
+    assert np.isnan(unpacked(training(0), 1)[0][0]).tolist() == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("rated", "omitted", "observers", "expected"),
+    [
+        (True, (), (), {"ndcg", "recall", "precision", "rmse", "mae"}),
+        (False, (), ("scores",), {"ndcg", "recall", "precision"}),
+        (True, ("scores",), (), {"ndcg", "recall", "precision"}),
+        (True, ("lists",), ("scores",), {"rmse", "mae"}),
+        # What an observer sees is asked, so it is there.
+        (True, ("lists",), ("own-list",), {"ndcg", "recall", "precision", "rmse", "mae"}),
+    ],
+)
+def test_utility_is_that_of_what_a_model_shows(
+    rated: bool, omitted: tuple[str, ...], observers: tuple[Observer, ...], expected: set[str]
+) -> None:
+    class Partly(Ignorant):  # type: ignore[misc]
+        leaves_out = omitted
+
+    assert measures(Partly(rated=rated), observers) == expected
+
+
+def valued(value: float, first: int = 0, rated: bool = False) -> Ignorant:
+    """Gives 40 scores, from `first` on, one value."""
+
+    def change(found: Answer, interactions: csr_array, query: Query) -> None:
+        found.scores[first : first + 40] = value
+
+    return Ignorant(rated=rated, change=change)
+
+
+def test_unknown_held_out_pairs_leave_the_error_out() -> None:
+    unknown = Training(valued(np.nan, len(DESIGN.rows), rated=True), DESIGN, BLOCKS)
+    parts = unpacked(unknown(0), 4)
+    assert math.isnan(parts[-1][0, 2])
+    assert np.isfinite(parts[0]).all()
+
+
+def test_an_infinite_score_stops_the_training() -> None:
+    with pytest.raises(RunError, match=r"scores\[0\] = inf is no finite number"):
+        Training(valued(np.inf), DESIGN, BLOCKS)(0)
+
+
+def test_the_largest_single_precision_scores_are_kept() -> None:
+    for value in (3e38, -3e38, 1e-45):
+        parts = unpacked(Training(valued(value, rated=True), DESIGN, BLOCKS)(0), 4)
+        assert all(np.isfinite(part).all() for part in parts)
+
+
+def test_factors_are_asked_only_for_their_observer() -> None:
+    seen: list[bool] = []
+
+    def change(found: Answer, interactions: csr_array, query: Query) -> None:
+        seen.append(query.factors)
+
+    Training(Ignorant(change=change), DESIGN, BLOCKS)(0)
+    assert seen == [False]
+    with pytest.raises(RunError, match="factors are missing"):
+        Training(Ignorant(change=change), DESIGN, [("interaction", "factors")])(0)
+    assert seen == [False, True]
