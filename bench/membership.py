@@ -28,10 +28,10 @@ from bench_peers import ml_1m_ratings
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Training
-from dpaudit.config.membership import Membership
 from dpaudit.config.schema import Config
 from dpaudit.core.plugin import STRICT
 from dpaudit.defenses.factorization.sgd import SgdFactors

@@ -17,8 +17,7 @@ from pydantic import PrivateAttr, ValidationError
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.membership import OwnRecommender, sizes_for
-from dpaudit.config.schema import Config
+from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, sizes_for
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -223,9 +222,9 @@ def _as_table(values: Any) -> Any:
     return list(values) if isinstance(values, tuple | set | frozenset) else values
 
 
-def _checked(values: dict[str, Any]) -> Config:
+def _checked(values: dict[str, Any]) -> MembershipConfig:
     try:
-        config = Config.model_validate(values)
+        config = MembershipConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(registry.first_problem(error, "audit_recommender", (), values)) from error
     check_gates(config)

@@ -6,22 +6,23 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel
 
-from dpaudit.config.membership import OwnRecommender
-from dpaudit.config.schema import Config, Game
+from dpaudit.config.model import Table
+from dpaudit.config.schema import Config
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor, UnfinishedError
 from dpaudit.execution.progress import Progress
 from dpaudit.record.result import DataRecord, Family, ModelRecord, PointRecord
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Config)
 
 
 @dataclass(frozen=True)
-class Context:
+class Context(Generic[C]):
     """Inputs that all measures of a run share.
 
     Attributes:
@@ -31,7 +32,7 @@ class Context:
         waiting: the stages that need results of other shards.
     """
 
-    config: Config
+    config: C
     family: Family
     executor: Executor
     waiting: list[str] = field(default_factory=list)
@@ -55,12 +56,11 @@ class Context:
 
         Args:
             stage: the words under which its results are listed.
-            tables: the tables of the config that it reads, of those that a config may repeat; it
-                may read all others, but no confidence.
+            tables: the repeatable tables of the config that this stage reads. It may read all
+                other tables, but for what only judges.
             of: other values that decide its results, by their `repr`.
         """
-        config = self.config.model_dump(mode="json", exclude=_NOT_READ)
-        words = (config, *map(_read, tables))
+        words = (_config_read(self.config), *map(_read, tables))
         return self.executor.within(stage, *(_settings(each) for each in words), *map(repr, of))
 
     def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
@@ -73,22 +73,6 @@ class Context:
             return []
 
 
-# The keys that judge results or decide how they are reported, and nothing that is trained or drawn.
-JUDGING: Mapping[str, set[str]] = {
-    "audit": {"confidence", "fail_on_broken"},
-    "train": {"against"},
-    "membership": {"observers", "rates", "delta"},
-    "recommender": {"claim", "observers"},
-    "game": {"details"},
-}
-# The tables with such keys that a config may repeat.
-_REPEATED: Mapping[type[BaseModel], str] = {OwnRecommender: "recommender", Game: "game"}
-# What no task reads, and the tables that a config may repeat.
-_NOT_READ: dict[str, Any] = {
-    **JUDGING,
-    **dict.fromkeys(("seed", "keep_seed", "card", "gate", "waiver", "defense"), True),
-    **dict.fromkeys(("model", "recommender", "attack", "game", "sybil"), True),
-}
 # Numbers of trials: their indices identify a task.
 _COUNTS = ("trials", "trainings")
 
@@ -103,10 +87,29 @@ def without_counts(table: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **none}
 
 
+def judging(config: Config) -> dict[str, frozenset[str]]:
+    """Return the keys of each table of a config that judge results, and decide none."""
+    keys = {}
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        tables = value if isinstance(value, list) else [value]
+        own = (table.judging for table in tables if isinstance(table, Table))
+        keys[name] = frozenset[str]().union(*own)
+    return {name: here for name, here in keys.items() if here}
+
+
+def _config_read(config: Config) -> dict[str, Any]:
+    """Return what tasks may read of a config: no repeatable table, and nothing that judges."""
+    exclude: dict[str, Any] = {name: set(keys) for name, keys in judging(config).items()}
+    exclude |= dict.fromkeys(("seed", "keep_seed", *config.judging), True)
+    tables = config.model_dump(mode="json", exclude=exclude)
+    return {name: value for name, value in tables.items() if not isinstance(value, list)}
+
+
 def _read(table: BaseModel) -> dict[str, Any]:
     """Return what tasks may read of a table of the config."""
-    names = (name for kind, name in _REPEATED.items() if isinstance(table, kind))
-    return table.model_dump(mode="json", exclude=set().union(*(JUDGING[name] for name in names)))
+    unread = set(table.judging) if isinstance(table, Table) else set()
+    return table.model_dump(mode="json", exclude=unread)
 
 
 def _settings(table: dict[str, Any]) -> str:
@@ -135,18 +138,18 @@ class Audited(Protocol):
         ...
 
 
-class Subject(ABC):
+class Subject(ABC, Generic[C]):
     """What is audited: the data, what is prepared from them, and the models.
 
     Attributes:
         context: inputs that the measures share.
     """
 
-    context: Context
+    context: Context[C]
 
     @classmethod
     @abstractmethod
-    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+    def of(cls, context: Context[C], ratings: Ratings | None) -> Self:
         """Check that the config fits the data, and prepare what all models share.
 
         Args:
@@ -170,9 +173,9 @@ class Subject(ABC):
     def data(self) -> DataRecord | None:
         """Return the sizes of the audited data; None for a black-box mechanism."""
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Return the config as it is recorded."""
+        return self.context.config.recorded().model_dump(mode="json")
 
     @abstractmethod
     def attacks(self) -> Mapping[str, dict[str, Any]]:

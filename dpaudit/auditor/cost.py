@@ -66,12 +66,12 @@ def cost_of(config: Config, *, progress: Progress | None = None) -> Cost:
         ConfigError: the config names a black box, or as in `run_audit`.
         DataError: as in `run_audit`.
     """
-    if config.defense:
+    if config.ordered:
         raise ConfigError(
-            "a run of [defense] cannot be estimated, as its calls may depend on each other: run it "
-            "with few trials first (-s audit.trials=400)"
+            f"a run of {config.ordered} cannot be estimated, as its calls may depend on each "
+            "other: run it with few trials first (-s audit.trials=400)"
         )
-    if any(each.runs_code for each in config.recommender):
+    if config.code:
         raise ConfigError(
             "a run of code that the config names cannot be estimated: run it with few trainings "
             "first (-s membership.trainings=8), which a longer run then uses"

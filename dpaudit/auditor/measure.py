@@ -11,6 +11,7 @@ from dpaudit.config.schema import Config
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
+C = TypeVar("C", bound=Config)
 M = TypeVar("M")
 Found = Measurement | PairRecord | FindingRecord
 
@@ -53,7 +54,7 @@ class MetricKey:
         return self.joint and not METRICS[self.metric].derived
 
 
-class Measure(ABC, Generic[M]):
+class Measure(ABC, Generic[C, M]):
     """A measure that is applied to every model of a run.
 
     It is constructed from the audited `Subject` and lives for one run.
@@ -65,7 +66,7 @@ class Measure(ABC, Generic[M]):
 
     @classmethod
     @abstractmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: C) -> Iterator[MetricKey]:
         """Yield the keys that the measure emits for this config, before the data are read."""
 
     @abstractmethod

@@ -10,21 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpaudit.auditor.context import JUDGING, without_counts
+from dpaudit.auditor.context import judging, without_counts
 from dpaudit.config.schema import Config
-from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import tool_version
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.source import DataSource
 from dpaudit.execution.identity import identity_of
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
 from dpaudit.execution.tasks import digest_of
 from dpaudit.record import storage
 
-# Besides the keys of tables in `JUDGING`, what only judges or reports results.
-_JUDGING = {"gate", "waiver", "card"}
 # What a run may change without a word, besides numbers of trials.
 _OPEN = {"audit", "seed", "keep_seed"}
 
@@ -85,21 +81,19 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
     Returns:
         The keys that decide results, and those that only judge or report them.
     """
-    if config.trains:
-        config = config.model_copy(update={"train": config.training})  # as it is recorded
-    new = json.loads(config.model_dump_json())
+    new = json.loads(config.recorded().model_dump_json())
     common = recorded.keys() & new.keys()
-    # The attacks of a membership audit read finished trainings.
-    judging = _JUDGING | ({"attack"} if config.membership else set())
+    keys = judging(config)
     found = [
         name
-        for name in common - _OPEN - judging
-        if _comparable(_read(name, recorded[name])) != _comparable(_read(name, new[name]))
+        for name in common - _OPEN - config.judging
+        if _comparable(_read(recorded[name], keys.get(name)))
+        != _comparable(_read(new[name], keys.get(name)))
     ]
-    judged = [name for name in common & judging if recorded[name] != new[name]]
-    for name in common & JUDGING.keys():
-        old, own = (_judging(name, values[name]) for values in (recorded, new))
-        judged += [f"{name}.{key}" for key in sorted(JUDGING[name]) if old[key] != own[key]]
+    judged = [name for name in common & config.judging if recorded[name] != new[name]]
+    for name in common & keys.keys():
+        old, own = (_judging(values[name], keys[name]) for values in (recorded, new))
+        judged += [f"{name}.{key}" for key in sorted(keys[name]) if old[key] != own[key]]
     named = "seed" in config.model_fields_set or config.keep_seed is False
     if named and recorded.get("seed") != new["seed"]:
         found.append("seed")
@@ -111,19 +105,18 @@ def _tables(value: Any) -> list[dict[str, Any]]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _read(name: str, value: Any) -> Any:
+def _read(value: Any, keys: frozenset[str] | None) -> Any:
     """Return the value of a key without what only judges."""
-    if name not in JUDGING:
+    if not keys:
         return value
     return [
-        {key: each for key, each in table.items() if key not in JUDGING[name]}
-        for table in _tables(value)
+        {key: each for key, each in table.items() if key not in keys} for table in _tables(value)
     ]
 
 
-def _judging(name: str, value: Any) -> dict[str, list[Any]]:
+def _judging(value: Any, keys: frozenset[str]) -> dict[str, list[Any]]:
     """Return what only judges in the tables under a key, by its key in each table."""
-    return {key: [table.get(key) for table in _tables(value)] for key in JUDGING[name]}
+    return {key: [table.get(key) for table in _tables(value)] for key in keys}
 
 
 def _comparable(value: Any) -> Any:
@@ -146,7 +139,7 @@ def resumed(config: Config, place: Place) -> Config:
     secret = words_of(path).get("secret") == "yes"
     if "seed" in config.model_fields_set or place.fresh or secret != (config.keep_seed is False):
         return config
-    seed = seed_in(path, identity_of(_plugins(config)))
+    seed = seed_in(path, identity_of(config.plugins))
     return config if seed is None else config.model_copy(update={"seed": seed})
 
 
@@ -172,13 +165,11 @@ def opened_store(
 
 def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
     """Return what the results of a config's tasks depend on besides its tables."""
-    tests = config.training.files if config.trains else ()
-    data = [DataSource(format="movielens-100k", path=file).file() for file in tests]
     return {
         "tool": tool_version(),
-        **identity_of(_plugins(config)),
-        "command": _digest(file for each in config.recommender for file in each.files),
-        "data": digest_of("" if ratings is None else ratings.digest, _digest(data)),
+        **identity_of(config.plugins),
+        "files": _digest(config.files),
+        "data": "" if ratings is None else ratings.digest,
         "seed": str(config.seed),
     }
 
@@ -186,14 +177,3 @@ def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
 def _digest(files: Iterable[Path]) -> str:
     found = (hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.is_file())
     return digest_of(*found)
-
-
-def _plugins(config: Config) -> set[str]:
-    """Return the modules of the recommenders and attacks that a config names."""
-    attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
-    named = [registry.load("defenses", model.defense) for model in config.model]
-    named += [registry.load("attacks", attack) for attack in attacks]
-    own = config.recommender
-    named += [registry.load("recommenders", each.library) for each in own if each.library]
-    targets = {each.target.partition(":")[0] for each in own if each.target}
-    return {each.__module__ for each in named} | targets

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
-from dpaudit.auditor.measure import Measure, MetricKey
+from dpaudit.auditor.kind import kind_of
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
@@ -22,48 +22,9 @@ from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id
 
 
-class Kind(NamedTuple):
-    """The kind of subject that is audited, and the measures applied to it."""
-
-    subject: type[Subject]
-    measures: Sequence[type[Measure[Any]]]
-
-
-def kind_of(config: Config) -> Kind:
-    """Select the subject: a black box, models of a membership game, trained, or on demand."""
-    if config.defense:
-        from dpaudit.audits.mechanism.subject import BlackBox, OutputGame
-
-        return Kind(BlackBox, (OutputGame,))
-    if config.membership:
-        from dpaudit.audits.membership.measures import MembershipInferences
-        from dpaudit.audits.membership.subject import MemberModels
-
-        return Kind(MemberModels, (MembershipInferences,))
-    if config.trains:
-        from dpaudit.audits.federated.measures import Transcripts
-        from dpaudit.audits.federated.submissions import Reading
-        from dpaudit.audits.trained.assumptions import Assumptions
-        from dpaudit.audits.trained.games import TrainedGames
-        from dpaudit.audits.trained.personal import Personal
-        from dpaudit.audits.trained.subject import TrainedModels
-        from dpaudit.audits.trained.utility import TrainedUtility
-
-        measures = (TrainedUtility, Assumptions, Personal, Transcripts, Reading, TrainedGames)
-        return Kind(TrainedModels, measures)
-    from dpaudit.audits.on_demand.convergence import Convergence
-    from dpaudit.audits.on_demand.games import Games
-    from dpaudit.audits.on_demand.risk import Risk
-    from dpaudit.audits.on_demand.subject import OnDemandModels
-    from dpaudit.audits.on_demand.utility import Utility
-    from dpaudit.audits.sybil.measures import SybilAttacks
-
-    return Kind(OnDemandModels, (Risk, Utility, Convergence, Games, SybilAttacks))
-
-
 def plan(config: Config) -> list[MetricKey]:
     """List every number that a run of this config emits, in the order of the measures."""
-    return [key for measure in kind_of(config).measures for key in measure.plan(config)]
+    return [key for measure in kind_of(config).measures() for key in measure.plan(config)]
 
 
 def family_of(config: Config, ratings: Ratings | None) -> Family:
@@ -77,31 +38,6 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
     rated = ratings is None or ratings.scale.width > 0
     keys = [key for key in plan(config) if rated or key.metric not in RATED]
     return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
-
-
-def check_named(config: Config) -> None:
-    """Refuse a config that does not say what is audited: defaults are nobody's data and model.
-
-    Args:
-        config: a checked config.
-
-    Raises:
-        ConfigError: it names no data, or data of the user's and nothing that is trained on them.
-    """
-    if config.defense:
-        return
-    if not config.data.model_fields_set & {"format", "synthetic"}:
-        raise ConfigError(
-            "data.format is missing, so no data are named: write [data] with the format and path "
-            "of your ratings (or format = 'synthetic' for generated ones), and [[model]] or "
-            "[[recommender]]; 'dpaudit init --data FILE' writes them"
-        )
-    named = config.model_fields_set & {"model", "recommender", "membership"}
-    if config.data.format != "synthetic" and not named:
-        raise ConfigError(
-            "no model is named, so nothing of yours would be audited: add a [[recommender]] of "
-            "your own or a [[model]] with the defense that is audited, see 'dpaudit list defenses'"
-        )
 
 
 def check_gates(config: Config) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.kind import kind_of
 from dpaudit.auditor.measure import Found
 from dpaudit.auditor.place import Place, opened_store, resumed
-from dpaudit.auditor.plan import check_gates, check_waivers, family_of, kind_of
+from dpaudit.auditor.plan import check_gates, check_waivers, family_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.provenance import environment, tool_version
@@ -62,7 +64,7 @@ def run_audit(
     config = config if place is None else resumed(config, place)
     with prepared(config, allow_code, progress, ratings) as data, ExitStack() as stack:
         store = None
-        if place is not None and not config.defense:
+        if place is not None and not config.ordered:
             store = stack.enter_context(opened_store(config, data, place, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
         found = measured(config, data, executor)
@@ -84,12 +86,12 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     """
     context = Context(config, family_of(config, ratings), executor)
     kind = kind_of(config)
-    subject = kind.subject.of(context, ratings)
+    subject = kind.subject().of(context, ratings)
     executor.progress.start(subject.trials())
     executor.progress.workers(executor.pool.alive())
     if executor.store is not None:
         executor.store.set("trials", str(subject.trials()))
-    measures = [measure(subject) for measure in kind.measures]
+    measures = [measure(subject) for measure in kind.measures()]
     audited: list[Audited] = []
     found: list[Found] = []
     for model in subject.models():
@@ -108,12 +110,9 @@ def check_code(config: Config, allow_code: bool) -> None:
     Raises:
         ConfigError: it names code.
     """
-    named = [each.runs_code for each in config.recommender if each.runs_code]
-    if config.defense:
-        named.append(f"defense.target = {config.defense.target!r}")
-    if named and not allow_code:
+    if config.code and not allow_code:
         raise ConfigError(
-            f"this config would run the code named by {named[0]}: give --allow-code "
+            f"this config would run the code named by {config.code[0]}: give --allow-code "
             "(allow_code=True) if you trust it"
         )
 
@@ -135,12 +134,12 @@ def prepared(
     check_code(config, allow_code)
     check_gates(config)
     check_waivers(config)
-    with nullcontext() if config.defense else threadpool_limits(1):
+    if config.source is None:
+        yield None
+        return
+    with threadpool_limits(1):
         progress.stage("reading the data")
-        if config.defense:
-            yield None
-            return
-        data = load(config.data) if ratings is None else ratings
+        data = load(config.source) if ratings is None else ratings
         if not len(data):
             raise DataError("the data hold no ratings: give some")
         yield data
@@ -156,7 +155,7 @@ class Measured:
         found: the measurements, and the games' pairs.
     """
 
-    subject: Subject
+    subject: Subject[Any]
     models: Sequence[Audited]
     found: Sequence[Found]
 

@@ -56,16 +56,16 @@ def run_shard(
         DataError: as in `run_audit`.
         RunError: as in `run_audit`.
     """
-    if config.defense:
+    if config.ordered:
         raise ConfigError(
-            "[defense] has no shards, as its calls may depend on each other: leave out --shard"
+            f"{config.ordered} has no shards, as its calls may depend on each other: leave out "
+            "--shard"
         )
     if "seed" not in config.model_fields_set:
         raise ConfigError("shards share a seed: write seed in the config, or give each --seed")
-    targets = [each.target for each in config.recommender if each.target]
-    if targets:
+    if config.unversioned:
         raise ConfigError(
-            f"recommender.target = {targets[0]!r} has no shards, as a merge cannot tell whether "
+            f"{config.unversioned[0]} has no shards, as a merge cannot tell whether "
             "its code was the same: use --workers, or a command"
         )
     progress = progress or Progress()

@@ -91,11 +91,12 @@ def run(
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor.place import Place
-    from dpaudit.auditor.plan import check_gates, check_named, check_waivers
+    from dpaudit.auditor.plan import check_gates, check_waivers
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
+    from dpaudit.config.schema import Config
     from dpaudit.core.messages import plain
     from dpaudit.execution.shards import Shard
     from dpaudit.execution.workers import Workers
@@ -104,25 +105,25 @@ def run(
     if part is not None and reports:
         raise ConfigError("a shard has no reports: give --report to 'dpaudit merge'")
     seed = None if seed is None else _seed(seed)
-    checks = [check_named, check_gates, *([] if waivers else [check_waivers])]
+    checks = [Config.check_named, check_gates, *([] if waivers else [check_waivers])]
     checked = config_file.load(config, overrides, seed=seed, checks=checks)
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         check_waivers(checked, f"{waivers}: ")
     folder = output or own_folder(config.stem)
-    reads(ctx, checked.data)
+    reads(ctx, checked.source)
     target = Output.of(folder, reports)
     place = Place(folder, fresh, force)
     replaced = place.check(checked) if part is None else ""
     begin(ctx)
-    if checked.defense:
+    if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
     else:
         keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
         sys.path.insert(0, str(config.parent.resolve()))  # as Python does for a script
     # A function of Python's holds the global lock.
-    workers = workers or Workers.all_cores("processes" if checked.defense else "threads")
+    workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
     with Reporter(quiet=quiet) as reporter:
         if replaced and not quiet:
             reporter.note(replaced)

@@ -86,6 +86,7 @@ def claims(
     from dpaudit.claims.verify import verify as run
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
+    from dpaudit.data.source import DataSource
     from dpaudit.execution.store import NAME
     from dpaudit.reports.render import claims as reports
 
@@ -96,7 +97,7 @@ def claims(
         output / "claims.html": reports.render_html,
     }
     check_writable(targets)
-    ratings = {path.stem: config_file.load(path).data for path in sources}
+    ratings = {path.stem: config_file.load(path).source or DataSource() for path in sources}
     if len(ratings) < len(sources):
         raise ConfigError(
             "two options --data name files with the same name: rename one of the files"

@@ -80,7 +80,7 @@ def _used_in(plugin: Any) -> str:
 
 def _pairs(plugin: Any) -> dict[str, str]:
     """Return the pairs of a defense with their summaries."""
-    from dpaudit.config.compatibility.trained import PAIRS
+    from dpaudit.audits.trained.config import PAIRS
     from dpaudit.defenses.base import ListDefense, TrainedDefense
 
     if issubclass(plugin, TrainedDefense):

@@ -159,7 +159,7 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         ConfigError: there is no such library.
         DataError: there are too few interactions.
     """
-    from dpaudit.config.membership import sizes_for
+    from dpaudit.audits.membership.config import sizes_for
     from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
@@ -186,9 +186,9 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
     Raises:
         DataError: there are too few interactions.
     """
+    from dpaudit.audits.membership.config import Membership
     from dpaudit.audits.membership.design import Design
     from dpaudit.cli.sizing import SEED
-    from dpaudit.config.membership import Membership
 
     try:
         Design.of(ratings, Membership(**sizes), SEED)

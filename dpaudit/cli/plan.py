@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpaudit.auditor.cost import Cost
-    from dpaudit.audits.on_demand.forecast import Forecast
+    from dpaudit.auditor.kind import Forecast
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
@@ -87,33 +88,25 @@ def plan(
 
 def _plan_config(path: Path, factor: float | None, minutes: float | None, workers: Workers) -> None:
     from dpaudit.auditor.cost import cost_of
-    from dpaudit.auditor.plan import check_gates, check_named
-    from dpaudit.audits.on_demand.forecast import forecast
+    from dpaudit.auditor.kind import kind_of
+    from dpaudit.auditor.plan import check_gates
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
+    from dpaudit.config.schema import Config
 
-    checked = config_file.load(path, checks=[check_named, check_gates])
-    if checked.defense is not None:
-        claim, learned = checked.defense, checked.defense.score == "learned"
-        raise ConfigError(
-            f"{path}: a Python mechanism is planned without CONFIG: use --epsilon "
-            f"{claim.epsilon:g} --delta {claim.delta:g} --confidence {checked.audit.confidence:g} "
-            f"--trials {checked.audit.trials // (2 if learned else 1)}"
-            + (" (half of its trials train the score)" if learned else "")
-        )
-    forecasts = bool(checked.game) and not checked.trains
-    if not forecasts and (factor is not None or minutes is not None):
+    checked = config_file.load(path, checks=[Config.check_named, check_gates])
+    rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
+    if not rows and (factor is not None or minutes is not None):
         raise ConfigError(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
         )
-    rows = forecast(checked, factor=factor, minutes=minutes) if forecasts else []
     with Reporter(quiet=True) as reporter:
         _show_cost(cost_of(checked, progress=reporter), workers)
     if rows:
         _show_forecast(rows)
 
 
-def _show_forecast(rows: list[Forecast]) -> None:
+def _show_forecast(rows: Sequence[Forecast]) -> None:
     """Print what each game can detect."""
     from rich.console import Console
     from rich.text import Text

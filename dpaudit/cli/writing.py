@@ -165,8 +165,10 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
     return reports
 
 
-def reads(ctx: click.Context, source: DataSource) -> None:
+def reads(ctx: click.Context, source: DataSource | None) -> None:
     """Note the files of data that a config names, so that no report replaces them."""
+    if source is None:
+        return
     files = source.plain
     tables = (table.path for table in (files.trust, files.budgets) if table)
     ctx.meta[_READ] = [Path(each).resolve() for each in (files.path, *tables) if each]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from dpaudit.config.model import TABLE
+from dpaudit.config.model import Table
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
 
-class Card(BaseModel):
+class Card(Table):
     """The owner's statements, in their own words; dpaudit checks none of them.
 
     The keys follow the public registry of deployments of differential privacy and NIST SP 800-226
@@ -39,8 +39,6 @@ class Card(BaseModel):
         security: who can reach the raw data, and how they are protected.
         collection: which data are collected, how long they are kept, and what is not collected.
     """
-
-    model_config = TABLE
 
     system: Words | None = None
     owner: Words | None = None

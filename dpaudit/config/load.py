@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.origin import Origin
 from dpaudit.config.renamed import renamed
-from dpaudit.config.schema import Config, Gate, Policy
+from dpaudit.config.schema import Config, Gate, Policy, config_class
 from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -82,10 +81,7 @@ def load(
         options.append(replace(Option.parse(f"seed={seed}"), said=f"--seed {seed}"))
 
     def attempt(options: Sequence[Option]) -> Config:
-        config = _valid(Config, _changed(values, options))
-        if config.membership:
-            placed = [each.within(path.parent.absolute()) for each in config.recommender]
-            config = config.model_copy(update={"recommender": placed})
+        config = _config(_changed(values, options)).within(path.parent.absolute())
         _check_parts(config, checks)
         return config
 
@@ -133,10 +129,9 @@ def _only_tables(path: Path, kind: type[T]) -> tuple[T, str]:
 
 
 def _origin(path: Path, text: str, config: Config) -> Origin:
+    audited = {table.label for table in config.audited}
     labels = {
-        "recommender": [each.label for each in config.recommender],
-        "model": [each.label for each in config.model],
-        "defense": [config.defense.label] if config.defense else [],
+        name: [label for label in here if label in audited] for name, here in config.labels.items()
     }
     return Origin.of(path, text, labels, len(config.gate))
 
@@ -189,6 +184,19 @@ def _changed(values: dict[str, Any], options: Sequence[Option]) -> dict[str, Any
     return values
 
 
+def _config(values: dict[str, Any]) -> Config:
+    """Return the config of parsed values.
+
+    Raises:
+        WrongConfigError: no kind of audit has these tables, or a value is wrong.
+    """
+    try:
+        kind = config_class(values)
+    except ValueError as error:
+        raise WrongConfigError(str(error)) from error
+    return _valid(kind, values)
+
+
 def _valid(kind: type[T], values: dict[str, Any]) -> T:
     """Return the tables of parsed values.
 
@@ -214,16 +222,7 @@ def _check_parts(config: Config, checks: Sequence[Callable[[Config], None]]) -> 
         WrongConfigError: they do not, or a further check fails.
     """
     try:
-        if config.membership:
-            check_members(config.audited, config.inferring)
-        else:
-            check_plugins(
-                config.model,
-                config.attack,
-                config.game,
-                config.sybil,
-                transcript=config.transcript is not None,
-            )
+        config.check_plugins()
         for check in checks:
             check(config)
     except ConfigError as error:

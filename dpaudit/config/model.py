@@ -1,11 +1,11 @@
-"""The config tables that name what is audited: `[[model]]` and `[defense]`."""
+"""The config table `[[model]]`: a recommender under audit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -18,6 +18,8 @@ from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, Traine
 Epsilon = Annotated[float, Field(gt=0)]
 # The most combinations of a grid; each is trained.
 _COMBINATIONS = 1000
+# The defense of a `[[model]]` that names none.
+DEFENSE = "slope-one"
 # Settings of every table of the config.
 TABLE = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
@@ -27,11 +29,19 @@ def as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of the config; unknown keys are errors.
+
+    Attributes:
+        judging: its keys that judge results or decide how they are reported, and nothing that is
+            trained or drawn.
+    """
+
     model_config = TABLE
+    judging: ClassVar[frozenset[str]] = frozenset()
 
 
-class Model(_Table):
+class Model(Table):
     """One recommender under audit.
 
     Attributes:
@@ -46,7 +56,7 @@ class Model(_Table):
     """
 
     label: str = ""
-    defense: str = "slope-one"
+    defense: str = DEFENSE
     variant: Literal["nonprivate", "published", "corrected"] = "published"
     epsilon: Annotated[
         list[Epsilon], BeforeValidator(as_list), Field(min_length=1, max_length=500)
@@ -62,7 +72,7 @@ class Model(_Table):
         values = dict(values)
         if values.get("variant") == "nonprivate":
             values.setdefault("epsilon", [math.inf])
-        parts = (values.get("defense", "slope-one"), values.get("variant", "published"))
+        parts = (values.get("defense", DEFENSE), values.get("variant", "published"))
         values.setdefault("label", " ".join(str(part) for part in parts))
         return values
 
@@ -171,57 +181,3 @@ class Model(_Table):
             )
             for values in product(*self.grid.values())
         ]
-
-
-class PythonDefense(_Table):
-    """A mechanism of your own, of which only the outputs are known.
-
-    It runs code: `dpaudit run` refuses it unless `--allow-code` is given.
-
-    Attributes:
-        kind: `python`.
-        target: `package.module:function`, called as `function(data, rng)`; modules in the folder of
-            the config can be imported.
-        label: its name in reports; by default the target.
-        d: a data set, any TOML value.
-        d_prime: a neighbour of it.
-        pairs: instead of these two, `package.module:name` of a list of pairs, or of a function that
-            returns one; the audit searches for the most informative pair.
-        epsilon: the claimed ε.
-        delta: the claimed δ.
-        adjacency: the claim's definition of neighbours.
-        observer: who sees the outputs, according to the claim.
-        score: `learned`, or `package.module:function` from outputs to numbers, larger for d_prime.
-        batched: whether the function is called as `function(data, rng, n)` for n outputs.
-        isolate: `process` runs every call in its own process, so that no state survives it.
-        search: outputs per pair in the first round of the search among several pairs.
-    """
-
-    kind: Literal["python"]
-    target: str
-    label: str = ""
-    d: Any = None
-    d_prime: Any = None
-    pairs: str | None = None
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    adjacency: str = "as given"
-    observer: str = "outputs"
-    score: str = "learned"
-    batched: bool = False
-    isolate: Literal["process"] | None = None
-    search: Annotated[int, Field(ge=200)] = 4_000
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            values = {"label": values.get("target", ""), **values}
-        return values
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        both = self.d is not None and self.d_prime is not None
-        if both == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
-            raise ValueError("give d and d_prime, or pairs")
-        return self

@@ -6,14 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from dpaudit.config.lines import lines_of
-from dpaudit.config.model import TABLE
+from dpaudit.config.model import Table
 from dpaudit.record.result import GateRecord, PlaceRecord, VerdictRecord
 
 
-class Origin(BaseModel):
+class Origin(Table):
     """The file of a config and the lines of its tables.
 
     Attributes:
@@ -21,8 +19,6 @@ class Origin(BaseModel):
         models: the line of each audited model's table, by label.
         gates: the line of each `[[gate]]`.
     """
-
-    model_config = TABLE
 
     path: str
     models: Mapping[str, int] = {}

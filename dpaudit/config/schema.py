@@ -1,89 +1,40 @@
-"""The schema of an audit's config; unknown keys are errors."""
+"""The schema of a config: what all kinds of audit share; unknown keys are errors.
+
+Each kind of audit has a `Config` of its own with its tables. `Config.model_validate` returns that
+of the kind that the tables name.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     PrivateAttr,
-    ValidationInfo,
     field_serializer,
-    field_validator,
     model_validator,
 )
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
 from dpaudit.config.card import Card
 from dpaudit.config.compatibility.gates import check_threshold
-from dpaudit.config.compatibility.membership import check_membership
-from dpaudit.config.compatibility.observers import check_games, with_attack
-from dpaudit.config.compatibility.on_demand import check_on_demand, for_lists
-from dpaudit.config.compatibility.trained import (
-    BATTERY,
-    check_against,
-    check_budgets,
-    check_files,
-    check_trained,
-)
-from dpaudit.config.membership import BATTERY as MEMBERSHIP_BATTERY
-from dpaudit.config.membership import Membership, OwnRecommender
-from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
+from dpaudit.config.model import DEFENSE, Table, as_list
 from dpaudit.config.origin import Origin
-from dpaudit.config.tables import (
-    Attack,
-    Convergence,
-    Game,
-    Sybil,
-    Train,
-    Transcript,
-    reads,
-    recovers,
-)
 from dpaudit.config.waivers import Waivers
+from dpaudit.core import registry
 from dpaudit.data.source import DataSource
 from dpaudit.record.metrics import METRICS, GateMetric, WhereKey
 
-__all__ = [
-    "Attack",
-    "Audit",
-    "Config",
-    "Convergence",
-    "Game",
-    "Gate",
-    "Model",
-    "Policy",
-    "PythonDefense",
-    "Split",
-    "Sybil",
-    "Train",
-    "Transcript",
-]
-
-Share = Annotated[float, Field(gt=0, lt=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Table(BaseModel):
-    model_config = TABLE
-
-
-class Split(_Table):
-    """Which users are attacked.
-
-    Attributes:
-        test_share: share of the users who are attacked; the similarity is built from the others.
-    """
-
-    test_share: Share = 0.2
-
-
-class Audit(_Table):
+class Audit(Table):
     """The number of trials and the confidence.
 
     Attributes:
@@ -92,6 +43,8 @@ class Audit(_Table):
         fail_on_broken: whether a claim that the run certifies to be broken fails the run, with or
             without a gate; false where a claim is known to be false, as in a paper's replication.
     """
+
+    judging: ClassVar[frozenset[str]] = frozenset({"confidence", "fail_on_broken"})
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
     confidence: Annotated[float, Field(ge=0.5, le=1 - 1e-9)] = 0.95
@@ -104,7 +57,7 @@ _EXPLAINED: dict[str, Any] = {
 }
 
 
-class Gate(_Table):
+class Gate(Table):
     """A threshold on a bound.
 
     Attributes:
@@ -161,48 +114,60 @@ class Gate(_Table):
 
 # The most numbers of a run, each with an interval: larger configs are mistakes, or hostile.
 _MEASURED = 10_000
-_DEFAULT = {"split": Split(), "convergence": None}
 
 
-class Config(_Table):
-    """A whole audit.
+class Audited(Protocol):
+    """A table that names what is audited."""
+
+    @property
+    def label(self) -> str:
+        """Its name in reports."""
+        ...
+
+    @property
+    def epsilon(self) -> Sequence[float]:
+        """The values of ε to audit; infinite without a claim."""
+        ...
+
+
+class Config(Table):
+    """What the configs of all kinds of audit share.
 
     Attributes:
         seed: determines every random stream. If it is left out, a seed is drawn from the operating
             system's entropy and stored in the record. "entropy" draws one that is not stored:
             anyone who knows the seed of a real release can compute its noise.
         keep_seed: whether the record stores a seed drawn by "entropy".
+        audit: the number of trials and the confidence.
+        gate: thresholds on bounds.
+        waiver: accepted failures.
+        card: what a privacy card says that only the owner of a model knows.
     """
+
+    # What is audited, in words; and the tables that only this kind has, which decide for it.
+    title: ClassVar[str] = ""
+    marks: ClassVar[frozenset[str]] = frozenset()
+    # The table of what is audited if its calls may depend on each other: then results are neither
+    # stored, divided among shards, nor estimated.
+    ordered: ClassVar[str] = ""
+    # The keys that judge or report results, and decide none.
+    judging: ClassVar[frozenset[str]] = frozenset({"gate", "waiver", "card"})
 
     seed: Annotated[int, Field(ge=0, lt=2**64, default_factory=fresh_seed)]
     keep_seed: bool | None = None
-    data: DataSource = DataSource()
-    split: Split = Split()
-    train: Train | None = None
-    model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = [Model()]
-    recommender: Annotated[
-        list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
-    ] = []
-    membership: Membership | None = None
-    attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=100)] = []
     audit: Audit = Audit()
-    game: Annotated[list[Game], BeforeValidator(as_list), Field(max_length=100)] = []
-    sybil: Annotated[list[Sybil], BeforeValidator(as_list), Field(max_length=100)] = []
-    convergence: Convergence | None = None
-    transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
     waiver: Waivers = []
-    defense: PythonDefense | None = None
     card: Card | None = None
     _origin: Origin | None = PrivateAttr(None)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _own(cls, values: Any) -> Any:
-        """Audit membership of `[[recommender]]`; beside it, only models that are named."""
-        if not isinstance(values, dict) or not values.get("recommender", "membership" in values):
-            return values
-        return {"model": [], "membership": {}, **values}
+    def _of_a_kind(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Any:
+        """Validate the config as that of the kind whose tables it has."""
+        if cls is not Config or not isinstance(values, Mapping):
+            return handler(values)
+        return config_class(values).model_validate(values)
 
     @model_validator(mode="before")
     @classmethod
@@ -224,38 +189,9 @@ class Config(_Table):
     def _told(self, seed: int) -> int | str:
         return "entropy" if self.keep_seed is False else seed
 
-    @field_validator("attack", mode="before")
-    @classmethod
-    def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
-        """Fill in missing names with that of an attack on lists, if no model shows more."""
-        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
-
-    @field_validator("game", mode="before")
-    @classmethod
-    def _by_model(cls, games: Any, info: ValidationInfo) -> Any:
-        """Fill in missing attacks with one that reads what the observer sees of the models."""
-        return [with_attack(game, info.data.get("model", [])) for game in as_list(games)]
-
-    @model_validator(mode="after")
-    def _either(self) -> Self:
-        other = self.model_fields_set & {
-            *("data", "split", "train", "model", "attack", "game", "sybil", "convergence"),
-            *("transcript", "recommender", "membership"),
-        }
-        if self.defense and other:
-            raise ValueError(
-                f"[defense] is audited from its outputs alone: remove {min(other)} from this config"
-            )
-        return self
-
     @model_validator(mode="after")
     def _labels(self) -> Self:
-        for name, labels in (
-            ("recommender" if self.recommender else "model", [each.label for each in self.audited]),
-            ("attack", [attack.label for attack in self.attack]),
-            ("game", [game.label for game in self.game]),
-            ("sybil", [sybil.label for sybil in self.sybil]),
-        ):
+        for name, labels in self.labels.items():
             twice = [label for label, count in Counter(labels).items() if count > 1]
             if twice and name == "game":
                 raise ValueError(
@@ -269,55 +205,85 @@ class Config(_Table):
     @model_validator(mode="after")
     def _ends(self) -> Self:
         """Refuse a sweep that is too large, before any work is done."""
-        points = sum(len(model.epsilon) for model in self.audited)
+        points = sum(len(table.epsilon) for table in self.audited)
         if not points:
             raise ValueError("nothing is audited: add a [[model]] or a [[recommender]]")
-        efforts = sum(len(sybil.efforts) for sybil in self.sybil)
-        each = len(self.attack) + len(self.game) + efforts + 2
-        if points * each > _MEASURED:
+        if points * self.measured > _MEASURED:
             raise ValueError(
-                f"{points} values of ε over all models, with {each} measures each, exceed the "
-                f"limit of {_MEASURED} numbers of a run: split the config"
+                f"{points} values of ε over all models, with {self.measured} measures each, exceed "
+                f"the limit of {_MEASURED} numbers of a run: split the config"
             )
         return self
 
-    @model_validator(mode="after")
-    def _plugins_fit(self) -> Self:
-        """Refuse parts that do not fit together; unknown names are refused on creation."""
-        check_budgets(self.data.budgets is not None, self.data.path is not None, self.model)
-        if self.membership:
-            # A table at its default requests nothing.
-            given = {
-                name
-                for name in self.model_fields_set
-                if getattr(self, name) not in ([], None, _DEFAULT.get(name))
-            }
-            check_membership(self.membership, self.model, self.attack, given)
-            return self
-        check_games(self.model, self.game)
-        if self.trains:
-            check_trained(
-                self.model,
-                self.attack,
-                self.sybil,
-                self.game,
-                # A table at its default requests nothing.
-                {
-                    name
-                    for name in ("split", "convergence")
-                    if getattr(self, name) != _DEFAULT[name]
-                },
-                self.transcript is not None,
-            )
-            check_against(self.training.against, [model.label for model in self.model])
-            check_files(self.training.files, self.data.least_raters)
-            return self
-        given = {
-            name
-            for name in ("train", "transcript", "convergence")
-            if getattr(self, name) is not None
-        }
-        check_on_demand(self.model, self.attack, self.game, self.sybil, given)
+    @classmethod
+    def takes(cls, defenses: Sequence[Any]) -> bool:
+        """Whether a config without the marks of any kind is of this kind.
+
+        Args:
+            defenses: the names of the defenses of its `[[model]]` tables.
+        """
+        return False
+
+    @property
+    def source(self) -> DataSource | None:
+        """The data; None if what is audited brings its own."""
+        return None
+
+    @property
+    def audited(self) -> Sequence[Audited]:
+        """The tables that name what is audited."""
+        return ()
+
+    @property
+    def labels(self) -> Mapping[str, list[str]]:
+        """The labels of the tables that may be repeated, by the name of their table."""
+        return {}
+
+    @property
+    def measured(self) -> int:
+        """The number of measures at each ε, at most."""
+        return 1
+
+    @property
+    def code(self) -> list[str]:
+        """The keys that name code to run, each with its value."""
+        return []
+
+    @property
+    def unversioned(self) -> list[str]:
+        """The keys that name code whose changes nothing shows, each with its value."""
+        return []
+
+    @property
+    def plugins(self) -> set[str]:
+        """The modules of the plug-ins that it names."""
+        return set()
+
+    @property
+    def files(self) -> list[Path]:
+        """The files besides the data on which results depend."""
+        return []
+
+    def check_plugins(self) -> None:
+        """Refuse unknown plug-ins, wrong parameters, and plug-ins in a wrong table.
+
+        Raises:
+            ConfigError: names the place and the remedy.
+        """
+
+    def check_named(self) -> None:
+        """Refuse a config that does not say what is audited: defaults are nobody's data and model.
+
+        Raises:
+            ConfigError: it names no data, or data of the user's and nothing that learns from them.
+        """
+
+    def within(self, folder: Path) -> Self:
+        """Return the config as one of a file in this folder."""
+        return self
+
+    def recorded(self) -> Self:
+        """Return the config with its defaults in full, as it is recorded."""
         return self
 
     def stated_at(self, origin: Origin) -> Self:
@@ -331,45 +297,51 @@ class Config(_Table):
         """Return where its tables stand; None if it was not read from a file."""
         return self._origin
 
-    @property
-    def training(self) -> Train:
-        """Return the `[train]` table, or its defaults."""
-        return self.train or Train()
 
-    @property
-    def audited(self) -> list[Model | OwnRecommender]:
-        """Return every audited model: the user's own first."""
-        return [*self.recommender, *self.model]
-
-    @property
-    def inferring(self) -> list[Attack]:
-        """Return the membership inference attacks: the named ones, else the default battery."""
-        return self.attack or list(MEMBERSHIP_BATTERY)
-
-    @property
-    def trains(self) -> bool:
-        """Whether any model is trained."""
-        return any(model.trains for model in self.model)
-
-    @property
-    def submission_tests(self) -> list[Attack]:
-        """Return the attacks on submissions: the named ones, else the default battery."""
-        others = [*self.recovering, *self.reading]
-        named = [attack for attack in self.attack if attack not in others]
-        return (named or BATTERY) if self.transcript else []
-
-    @property
-    def recovering(self) -> list[Attack]:
-        """Return the attacks that recover sensitive ratings from a released model."""
-        return [attack for attack in self.attack if recovers(attack.name)]
-
-    @property
-    def reading(self) -> list[Attack]:
-        """Return the attacks that recover sensitive ratings from submissions."""
-        return [attack for attack in self.attack if reads(attack.name)]
+def config_classes() -> list[type[Config]]:
+    """Return the configs of all registered kinds of audit."""
+    return [kind.config for kind in registry.load_all("audits").values()]
 
 
-class Policy(_Table):
+def config_class(values: Mapping[str, Any]) -> type[Config]:
+    """Return the config of the kind of audit that these tables are of.
+
+    Raises:
+        ValueError: the tables are of two kinds, or one is of another kind.
+    """
+    classes = config_classes()
+    marked = [each for each in classes if each.marks & values.keys()]
+    if len(marked) > 1:
+        one, other = (min(each.marks & values.keys()) for each in marked[:2])
+        raise ValueError(
+            f"[{one}] audits {marked[0].title}, and [{other}] {marked[1].title}: use two configs"
+        )
+    tables = as_list(values.get("model", [{}]))
+    defenses = [table.get("defense", DEFENSE) for table in tables if isinstance(table, Mapping)]
+    config = next(iter([*marked, *(each for each in classes if each.takes(defenses))]), None)
+    if config is None:
+        raise ValueError("no kind of audit has these tables: see 'dpaudit list audits'")
+    for name in sorted(values.keys() - config.model_fields.keys()):
+        home = next((each for each in classes if name in each.model_fields), None)
+        if home is not None:
+            raise ValueError(
+                f"[{name}] is of audits of {home.title}, and this config audits {config.title}: "
+                "remove it, or use a second config"
+            )
+    return config
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of all configs, for editors: the tables of every kind together."""
+    schema = Config.model_json_schema()
+    for each in config_classes():
+        own = each.model_json_schema()
+        schema["properties"] |= own["properties"]
+        schema.setdefault("$defs", {}).update(own.get("$defs", {}))
+    return schema
+
+
+class Policy(Table):
     """Gates for a finished run."""
 
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1, max_length=500)]

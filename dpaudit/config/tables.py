@@ -1,23 +1,18 @@
-"""The config tables of what is run: attacks, games, Sybil attacks, training, convergence."""
+"""The config tables of attacks and games."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.config.model import TABLE
+from dpaudit.config.model import Table
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
 
 
-class _Table(BaseModel):
-    model_config = TABLE
-
-
-class _WithAttack(_Table, ABC):
+class WithAttack(Table, ABC):
     """A table that names a registered attack."""
 
     params: dict[str, Any] = {}
@@ -61,7 +56,7 @@ def infers(name: Any) -> bool:
     return has_role(name, roles.Inference, roles.ListInference)
 
 
-class Attack(_WithAttack):
+class Attack(WithAttack):
     """One attack on the hidden ratings, on a released model, or on users' submissions.
 
     Attributes:
@@ -109,7 +104,7 @@ class Attack(_WithAttack):
         return {"draw": self.draw} if infers(self.name) else {}
 
 
-class Game(_WithAttack):
+class Game(WithAttack):
     """A distinguishing game that certifies a lower bound on ε.
 
     Attributes:
@@ -126,6 +121,8 @@ class Game(_WithAttack):
         details: for a pair in the audited data, whether the record contains exact sizes and values
             of the target user instead of broad classes.
     """
+
+    judging: ClassVar[frozenset[str]] = frozenset({"details"})
 
     pair: str = "support-threshold"
     observe: str | None = None
@@ -159,142 +156,3 @@ class Game(_WithAttack):
     def trainings(self) -> int:
         """Return the number of trainings of a trained model, at each ε."""
         return self.trials if self.pair == "many" else 2 * self.trials
-
-
-class Sybil(_WithAttack):
-    """An attacker who creates accounts, changes their own entries, or observes public lists.
-
-    Attributes:
-        label: its name in reports; by default its category and what it observes.
-        attack: `sybil`, or `passive-lists` for the passive attacker.
-        params: its parameters, see `dpaudit show ATTACK`.
-        efforts: the numbers of accounts, changes or observed lists to try, increasing; accounts
-            created before training count.
-        trials: the number of attacked hidden ratings, at each ε.
-        background: for `passive-lists`, the number of other users who rate at the same time.
-    """
-
-    label: str = ""
-    attack: str = "sybil"
-    efforts: Annotated[
-        list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)
-    ] = [1, 3, 10, 30, 100, 300]
-    trials: Annotated[int, Field(ge=2, le=1_000_000)] = 200
-    background: Annotated[int, Field(ge=1, le=1_000_000)] = 50
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        params = values.get("params", {})
-        attack = values.get("attack", "sybil")
-        label = "passive" if has_role(attack, roles.PassiveAttack) else attack
-        if attack == "sybil" and isinstance(params, dict):
-            label = f"{params.get('category', 'dynamic')}, {params.get('observe', 'values')}"
-        return {"label": label, **values}
-
-    @model_validator(mode="after")
-    def _increasing(self) -> Self:
-        if sorted(set(self.efforts)) != self.efforts:
-            raise ValueError("efforts do not increase: sort them and remove duplicates")
-        return self
-
-    @property
-    def plugin(self) -> str:
-        """The registered attack."""
-        return self.attack
-
-    @property
-    def is_passive(self) -> bool:
-        """Whether the attacker creates no accounts."""
-        return has_role(self.attack, roles.PassiveAttack)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the settings of the run that are recorded beside the parameters."""
-        observed = {"background": self.background} if self.is_passive else {}
-        return {"efforts": self.efforts, "trials": self.trials, **observed}
-
-
-class Train(_Table):
-    """The training data and the evaluation of trained models.
-
-    Attributes:
-        folds: the number of cross-validation folds.
-        files: published test files instead of folds, one per fold.
-        evaluate_folds: the number of folds that are evaluated; by default all.
-        cap: the most ratings kept of each user, chosen at random; by default all.
-        more_than: only users with more ratings than this are kept; applied before the cap.
-        trials: trainings of each model on each fold.
-        against: the label of the model that the errors of the others are compared with, fold by
-            fold, at the same ε or at its only one.
-        top_k: the length of the lists of ranking models, whose hits are counted.
-    """
-
-    folds: Annotated[int, Field(ge=2, le=100)] = 5
-    files: list[str] = []
-    evaluate_folds: Annotated[int, Field(ge=2, le=100)] | None = None
-    cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    trials: Annotated[int, Field(ge=1, le=10_000)] = 16
-    against: str | None = None
-    top_k: Annotated[int, Field(ge=1, le=10_000)] = 5
-
-
-class Transcript(_Table):
-    """Attacks on what the server of a federated training sees, and when they are evaluated.
-
-    Attributes:
-        rounds: the numbers of rounds after which attacks are evaluated, increasing; by default
-            about six, up to the last.
-        trials: trainings of each model at each ε.
-        users: the number of observed users, chosen at random; all if there are fewer.
-    """
-
-    rounds: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(max_length=100)] = []
-    trials: Annotated[int, Field(ge=1, le=10_000)] = 4
-    users: Annotated[int, Field(ge=2, le=100_000_000)] = 200
-
-    @field_validator("rounds")
-    @classmethod
-    def _increasing(cls, rounds: list[int]) -> list[int]:
-        if sorted(set(rounds)) != rounds:
-            raise ValueError("rounds do not increase: sort them and remove duplicates")
-        return rounds
-
-    def steps(self, last: int) -> list[int]:
-        """Return the rounds at which a training of `last` rounds is evaluated, `last` included.
-
-        Raises:
-            ConfigError: a round is beyond the last.
-        """
-        if self.rounds and self.rounds[-1] > last:
-            raise ConfigError(
-                f"transcript.rounds ends at {self.rounds[-1]}, and a model has params.rounds = "
-                f"{last}: lower one or raise the other"
-            )
-        # For last = 400: 400, 200, 100, 50, 25, 12.
-        return sorted({*(self.rounds or [last >> k for k in range(6) if last >> k]), last})
-
-
-class Convergence(_Table):
-    """The divergence of a published defense's Markov chain from the law that it should sample.
-
-    Attributes:
-        steps: the numbers of steps after which they are compared, increasing. What the chain has
-            explored by the last of them is compared by itself, too, at most ten states.
-        users: the number of attacked users in the mean; all if there are fewer.
-    """
-
-    steps: Annotated[
-        list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1, max_length=1000)
-    ] = [0, 10, 30, 100, 300, 1000, 3000]
-    users: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-
-    @field_validator("steps")
-    @classmethod
-    def _increasing(cls, steps: list[int]) -> list[int]:
-        if sorted(set(steps)) != steps:
-            raise ValueError("steps do not increase: sort them and remove duplicates")
-        return steps

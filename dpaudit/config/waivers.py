@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from dpaudit.config.model import TABLE, as_list
+from dpaudit.config.model import Table, as_list
 from dpaudit.record.waivers import Waiver
 
 
@@ -24,9 +24,7 @@ Waivers = Annotated[
 ]
 
 
-class WaiverFile(BaseModel):
+class WaiverFile(Table):
     """A file of waivers."""
-
-    model_config = TABLE
 
     waiver: Waivers = []

@@ -35,7 +35,7 @@ _SHOWN = 100
 _LISTED = 40
 
 T = TypeVar("T")
-Group = Literal["defenses", "recommenders", "attacks", "reports"]
+Group = Literal["defenses", "recommenders", "attacks", "audits", "reports"]
 
 
 def names(group: Group) -> list[str]:

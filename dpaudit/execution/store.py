@@ -372,7 +372,7 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 _SAID = {
     "code": "code of dpaudit or of a plug-in",
     "tool": "version of dpaudit",
-    "command": "files of a command",
+    "files": "files that the config names",
 }
 
 

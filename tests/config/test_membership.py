@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from dpaudit.auditor.plan import check_gates
+from dpaudit.audits.membership.config import BATTERY, Membership, OwnRecommender, StatedClaim
 from dpaudit.audits.membership.halves import Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
-from dpaudit.config.membership import BATTERY, Membership, OwnRecommender, StatedClaim
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, SEEN, covers

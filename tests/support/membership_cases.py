@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.config.membership import Membership
+from dpaudit.audits.membership.config import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Answer, Factors, Query, Trainable, top_lists

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.federated.scores import (
     Finding,
     Truth,
@@ -22,10 +23,10 @@ from dpaudit.audits.federated.scores import (
     gated_divergence,
     is_whole,
 )
+from dpaudit.audits.federated.subject import FederatedModels
 from dpaudit.audits.federated.transcripts import run_transcript
-from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.audits.trained.subject import TrainedModel
 from dpaudit.bounds.frequentist.clusters import student_mean
-from dpaudit.config import schema as configs
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
@@ -52,10 +53,10 @@ _SEEN: tuple[MetricName, ...] = (
 )  # fmt: skip
 
 
-class Transcripts(Measure[TrainedModel]):
+class Transcripts(Measure[FederatedConfig, TrainedModel]):
     """`attack.auc` and `transcript.…`: what the server learns in trainings on the first fold."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: FederatedModels) -> None:
         """Create the attacks."""
         config = subject.context.config
         self.context, self.fold, self.wanted = subject.context, subject.folds[0], config.transcript
@@ -65,7 +66,7 @@ class Transcripts(Measure[TrainedModel]):
         }
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: FederatedConfig) -> Iterator[MetricKey]:
         """Yield gated AUCs and divergences where users submit fakes, and the transcript metrics."""
         if config.transcript is None:
             return
@@ -91,9 +92,7 @@ class Transcripts(Measure[TrainedModel]):
             measured = partial(self._measured, stage, model, self.wanted)
             yield from self.context.unit(stage, measured)
 
-    def _measured(
-        self, stage: str, model: TrainedModel, wanted: configs.Transcript
-    ) -> Iterator[Found]:
+    def _measured(self, stage: str, model: TrainedModel, wanted: Transcript) -> Iterator[Found]:
         context = self.context
         streams = Streams.first(context.seed, "transcript", wanted.trials)
         tasks = (
@@ -152,7 +151,7 @@ class _Training:
     defense: Any
     fold: Fold
     attacks: Mapping[str, SubmissionTest]
-    wanted: configs.Transcript
+    wanted: Transcript
     seed: int
 
     def __call__(self, trial: Streams) -> str:

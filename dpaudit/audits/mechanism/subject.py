@@ -12,7 +12,7 @@ from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import Found, Measure, MetricKey
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
-from dpaudit.config import schema as configs
+from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
 from dpaudit.core.reference import named
 from dpaudit.data.ratings import Ratings
@@ -38,7 +38,7 @@ class Mechanism:
         called: the function.
     """
 
-    table: configs.PythonDefense
+    table: PythonDefense
     called: Callable[..., Any]
 
     @property
@@ -61,7 +61,7 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
-class BlackBox(Subject):
+class BlackBox(Subject[MechanismConfig]):
     """A mechanism that is audited from its outputs alone.
 
     Attributes:
@@ -71,13 +71,13 @@ class BlackBox(Subject):
         score: the function that scores its outputs, or "learned".
     """
 
-    context: Context
+    context: Context[MechanismConfig]
     mechanism: Mechanism
     pairs: list[tuple[Any, Any]]
     score: Score | Literal["learned"]
 
     @classmethod
-    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+    def of(cls, context: Context[MechanismConfig], ratings: Ratings | None) -> Self:
         """Import the mechanism, pairs and score that the config names.
 
         Raises:
@@ -112,13 +112,6 @@ class BlackBox(Subject):
     def data(self) -> None:
         """Return None: the mechanism brings its own data sets."""
 
-    def settings(self) -> dict[str, Any]:
-        """Return `[defense]` and the tables that may accompany it."""
-        config = self.context.config
-        secret = {"keep_seed"} if config.keep_seed is not None else set()
-        kept = {"seed", "audit", "gate", "waiver", "defense", "card", *secret}
-        return config.model_dump(mode="json", include=kept)
-
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the score as the one attack."""
         learned = self.mechanism.table.score == "learned"
@@ -137,7 +130,7 @@ class BlackBox(Subject):
         return str(getattr(self.score, "__name__", "given"))
 
 
-class OutputGame(Measure[Mechanism]):
+class OutputGame(Measure[MechanismConfig, Mechanism]):
     """`epsilon`: the bound certified on the most informative pair, with a planted violation."""
 
     def __init__(self, subject: BlackBox) -> None:
@@ -145,7 +138,7 @@ class OutputGame(Measure[Mechanism]):
         self.context, self.subject = subject.context, subject
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: MechanismConfig) -> Iterator[MetricKey]:
         """Yield the key of the one bound."""
         if config.defense:
             table = config.defense
@@ -213,7 +206,7 @@ def _findings(found: BlackBoxAudit) -> Iterator[dict[str, str]]:
         }
 
 
-def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[float, float]:
+def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, float]:
     """Return the limit on ε, and the ε of the planted violation that measures the power.
 
     Both come from the gate that asks for the smallest such ε; without a gate they are the claim
@@ -229,7 +222,7 @@ def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[floa
     return min(asked, key=lambda each: each[1], default=(claim, _FACTOR * claim))
 
 
-def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
+def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
     found = named(defense.pairs, "defense.pairs")
@@ -242,7 +235,7 @@ def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
         return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
 
 
-def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecord:
+def _model(defense: PythonDefense, mechanism: Any) -> records.ModelRecord:
     isolated = {"isolate": defense.isolate} if defense.isolate else {}
     title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
     return records.ModelRecord(
@@ -256,7 +249,7 @@ def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecor
     )
 
 
-def _point(defense: configs.PythonDefense) -> records.PointRecord:
+def _point(defense: PythonDefense) -> records.PointRecord:
     return records.PointRecord(
         model=defense.label,
         epsilon=defense.epsilon,
@@ -274,7 +267,7 @@ def _point(defense: configs.PythonDefense) -> records.PointRecord:
 
 
 def _measurement(
-    defense: configs.PythonDefense, found: BlackBoxAudit, planted: float
+    defense: PythonDefense, found: BlackBoxAudit, planted: float
 ) -> records.Measurement:
     estimate, control = found.epsilon, found.control
     if control is not None:  # its factor refers to the limit, the record's to the claim

@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.membership.interactions import Interactions
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
+from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.targets import fake_users, ordered_rows
-from dpaudit.config.membership import Membership
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
 from dpaudit.core.streams import generator

@@ -17,6 +17,7 @@ from dpaudit.auditor.means import joint_mean, own_mean
 from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
 from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
@@ -33,9 +34,8 @@ from dpaudit.audits.membership.probes import (
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.audits.membership.training import Training, Utility, all_unpacked, kept
-from dpaudit.config import schema as configs
 from dpaudit.config.compatibility.gates import RATED
-from dpaudit.config.membership import Membership
+from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
@@ -53,7 +53,7 @@ _EXPOSED = 0.01
 _MOST_TOLD = 50.0
 
 
-class MembershipInferences(Measure[MemberModel]):
+class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     """`attack.…`, `leak`, `epsilon`, `membership.…`, `utility.…` of models trained by coins."""
 
     def __init__(self, subject: MemberModels) -> None:
@@ -65,7 +65,7 @@ class MembershipInferences(Measure[MemberModel]):
         }
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
         """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
         table = _table(config)
         observers = {model.label: table.observers_of(model) for model in config.audited}
@@ -91,7 +91,7 @@ class MembershipInferences(Measure[MemberModel]):
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             # A stated ε trains nothing.
-            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, configs.Model) else ""
+            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, Model) else ""
             at = f"{model.label}: trainings{swept}"
             found = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
@@ -294,7 +294,7 @@ def _pair(unit: str, observer: str) -> str:
     return f"{unit} ({observer})"
 
 
-def _table(config: configs.Config) -> Membership:
+def _table(config: MembershipConfig) -> Membership:
     if config.membership is None:
         raise TypeError("the config has no [membership]")
     return config.membership

@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.membership.answers import has_fixed_part, repeated, unchanged
+from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.halves import Trials
 from dpaudit.audits.membership.training import Packed, Training
-from dpaudit.config.membership import Membership
 from dpaudit.core.membership import Observer
 from dpaudit.core.rounding import percent
 from dpaudit.data.interactions import interactions_of

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import measures
 from dpaudit.config.compatibility.gates import RATED, check_rated
-from dpaudit.config.membership import Membership, OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.config.schema import Gate
 from dpaudit.core.claim import Claim
@@ -106,7 +106,7 @@ class MemberModel:
 
 
 @dataclass(frozen=True)
-class MemberModels(Subject):
+class MemberModels(Subject[MembershipConfig]):
     """The models of a membership audit.
 
     Attributes:
@@ -116,13 +116,13 @@ class MemberModels(Subject):
         design: targets, coins and questions, the same for every model.
     """
 
-    context: Context
+    context: Context[MembershipConfig]
     ratings: Ratings
     table: Membership
     design: Design
 
     @classmethod
-    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+    def of(cls, context: Context[MembershipConfig], ratings: Ratings | None) -> Self:
         """Draw the targets.
 
         Raises:
@@ -196,11 +196,6 @@ class MemberModels(Subject):
         """Record the sizes of the data; the targets are attacked."""
         attacked = sum(self.design.count(unit) for unit in self.table.units)
         return data_record(self.ratings, self.ratings, attacked=attacked)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the config without the tables of other audits."""
-        others = {"defense", "split", "train", "game", "sybil", "convergence", "transcript"}
-        return self.context.config.model_dump(mode="json", exclude=others)
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the attacks by label, with their parameters."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.measure import Measure, MetricKey
+from dpaudit.audits.on_demand import config as configs
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.subject import OnDemandModels
-from dpaudit.config import schema as configs
-from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
@@ -75,15 +76,15 @@ def mean_divergence(
     return dict(zip((EXPLORED, ALL), np.mean(found, axis=0), strict=True))
 
 
-class Convergence(Measure[Sweep]):
+class Convergence(Measure[OnDemandConfig, Sweep]):
     """`chain.divergence`: how far a published chain is from its stationary law, at every ε."""
 
-    def __init__(self, subject: OnDemandModels) -> None:
+    def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context."""
         self.context = subject.context
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: OnDemandConfig) -> Iterator[MetricKey]:
         """Yield one key per point of models that walk a chain, if `[convergence]` is given."""
         for model in config.model:
             for epsilon in model.epsilon if config.convergence and model.walks_chain else ():

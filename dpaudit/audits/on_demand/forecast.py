@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.plan import family_of
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import Round, match_of
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.bounds.power.planning import trials_needed
-from dpaudit.config import schema as configs
+from dpaudit.config.tables import Game
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import InputError
 from dpaudit.data.readers.load import load
@@ -21,34 +23,8 @@ _TIMED = 5_000
 _MOST = 200_000_000
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What one game at one ε can detect.
-
-    Attributes:
-        model: the model's label.
-        pair: the game's pair.
-        claimed: the claimed ε.
-        trials: trials of both data sets together.
-        detectable: an optimistic forecast: the least true ε that is found to exceed the claim with
-            95 % power, if the pair shows the violation in an event that half of the outputs fall
-            into. A run measures its power on mutants instead.
-        needed: number of trials needed to detect a violation by the given factor; infinite if the
-            pair cannot show it or more than 1e9 are needed, None if no factor is given.
-        seconds: approximate duration of the game.
-    """
-
-    model: str
-    pair: str
-    claimed: float
-    trials: int
-    detectable: float
-    needed: float | None
-    seconds: float
-
-
 def forecast(
-    config: configs.Config, *, factor: float | None = None, minutes: float | None = None
+    config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None
 ) -> list[Forecast]:
     """Forecast every game of the config at every claimed ε.
 
@@ -63,17 +39,12 @@ def forecast(
 
     Raises:
         DataError: the data cannot be read, or there are too few.
-        InputError: `factor` or `minutes` is out of range, or the config trains models.
+        InputError: `factor` or `minutes` is out of range.
     """
     if factor is not None and not 1 < factor < math.inf:
         raise InputError(f"factor = {factor} is not a finite number above 1: use e.g. 1.2")
     if minutes is not None and not 0 < minutes < math.inf:
         raise InputError(f"minutes = {minutes} is not a positive number: use e.g. 10")
-    if config.trains:
-        raise InputError(
-            "games on trained models cannot be forecast: run them with few trials first "
-            "(-s game.0.trials=100) and see which mutants they find"
-        )
     ratings = load(config.data)
     alpha = family_of(config, ratings).alpha
     gates = [gate.detectable for gate in config.gate if gate.detectable]
@@ -102,7 +73,7 @@ class _Sample:
     timed: Round
 
 
-def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterator[_Sample]:
+def _samples(config: OnDemandConfig, sweep: Sweep, game: Game) -> Iterator[_Sample]:
     match = match_of(sweep, game, config.seed)
     for defense in sweep.defenses:
         claim = defense.claim()

@@ -24,6 +24,7 @@ from dpaudit.auditor.games.game import Game
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import judges_advantage, leaks, plan_of_games
 from dpaudit.auditor.measure import Found, Measure, MetricKey, points
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.list_truth import entry_truth, place_epsilon
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
@@ -33,8 +34,9 @@ from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power.power import detectable_epsilon
-from dpaudit.config import schema as configs
+from dpaudit.config import tables
 from dpaudit.config.compatibility.observers import check_covered, observer_of
+from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate
@@ -180,7 +182,7 @@ class _DrawnList:
         return Round(found.absent, found.present, theory, None, share)
 
 
-def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
+def match_of(sweep: Sweep, game: tables.Game, seed: int) -> Match:
     """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
@@ -214,7 +216,7 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
     return _PredictedList(model, pair, attack, observer)
 
 
-def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[PredictionPair, ItemModel]:
+def _pair_of(sweep: Sweep, game: tables.Game, seed: int) -> tuple[PredictionPair, ItemModel]:
     defense = sweep.predicting[0]
     if game.pair != "data":
         pair = defense.pair(game.pair, sweep.train.scale)
@@ -248,15 +250,15 @@ def _widened(pair: PredictionPair, k: int) -> PredictionPair:
     return replace(pair, ratings=wider, summary=f"{pair.summary}; {more} {items} listed too")
 
 
-class Games(Measure[Sweep]):
+class Games(Measure[OnDemandConfig, Sweep]):
     """`epsilon` of every game at every ε, with its controls; and `attack.advantage`, `leak`."""
 
-    def __init__(self, subject: OnDemandModels) -> None:
+    def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context."""
         self.context = subject.context
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: OnDemandConfig) -> Iterator[MetricKey]:
         """Yield one bound per game and point, and the advantages that gates judge."""
         for model, epsilon in points(config):
             for game in config.game:
@@ -280,7 +282,7 @@ class Games(Measure[Sweep]):
                 yield from self.context.unit(stage, certified)
 
     def _certify(
-        self, run: _Run, label: str, game: configs.Game, defense: OnDemandDefense
+        self, run: _Run, label: str, game: tables.Game, defense: OnDemandDefense
     ) -> Iterator[records.Measurement]:
         seed = self.context.seed
         found, estimate, test = run.certified(defense, seed)
@@ -312,10 +314,10 @@ class Games(Measure[Sweep]):
 class _Run:
     """The runs of one game of the config on the defenses of one model."""
 
-    context: Context
+    context: Context[OnDemandConfig]
     stage: str
-    model: configs.Model
-    game: configs.Game
+    model: Model
+    game: tables.Game
     match: Match
 
     def certified(self, defense: OnDemandDefense, seed: int) -> tuple[Round, Estimate, LabelTest]:

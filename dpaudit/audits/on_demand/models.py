@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.auditor.describe import model_record, point_record
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.trials import eligible
-from dpaudit.config import schema as configs
+from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
 from dpaudit.data.ratings import Ratings
@@ -28,12 +29,12 @@ class Sweep:
         attacked: the profiles of the attacked users.
     """
 
-    model: configs.Model
+    model: Model
     train: Ratings
     attacked: Sequence[Profile]
 
     @classmethod
-    def of(cls, config: configs.Config, ratings: Ratings) -> list[Sweep]:
+    def of(cls, config: OnDemandConfig, ratings: Ratings) -> list[Sweep]:
         """Make the sweeps of all models, which share one split of the users."""
         train, attacked = split_users(ratings, config.split.test_share, config.seed)
         return [cls(model, train, attacked) for model in config.model]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Inference, ListInference
 from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
-from dpaudit.config import schema as configs
-from dpaudit.config.schema import Config
+from dpaudit.config.tables import Attack
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
@@ -112,15 +112,15 @@ def run_risk(
     return run_blocks(drawn, run, executor, TOGETHER)
 
 
-class Risk(Measure[Sweep]):
+class Risk(Measure[OnDemandConfig, Sweep]):
     """`attack.accuracy`: how often each attack recovers a hidden rating, at every ε."""
 
-    def __init__(self, subject: OnDemandModels) -> None:
+    def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context and the attacks."""
         self.context, self.attacks = subject.context, subject.inferring
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: OnDemandConfig) -> Iterator[MetricKey]:
         """Yield one number per attack and point."""
         for model, epsilon in points(config):
             for attack in config.attack:
@@ -132,7 +132,7 @@ class Risk(Measure[Sweep]):
             stage = f"{model.label}: attack {asked.label}"
             yield from self.context.unit(stage, partial(self._recovered, stage, model, asked))
 
-    def _recovered(self, stage: str, model: Sweep, asked: configs.Attack) -> Iterator[Measurement]:
+    def _recovered(self, stage: str, model: Sweep, asked: Attack) -> Iterator[Measurement]:
         context = self.context
         correct = run_risk(
             model.attackable,

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
 
+T = TypeVar("T", bound=OnDemandConfig)
+
 
 @dataclass(frozen=True)
-class OnDemandModels(Subject):
+class OnDemandModels(Subject[T]):
     """Recommenders that serve on demand.
 
     Attributes:
@@ -25,12 +28,12 @@ class OnDemandModels(Subject):
         sweeps: the models, which share the split of the users.
     """
 
-    context: Context
+    context: Context[T]
     ratings: Ratings
     sweeps: list[Sweep]
 
     @classmethod
-    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+    def of(cls, context: Context[T], ratings: Ratings | None) -> Self:
         """Split the users into those trained on and those attacked.
 
         Raises:
@@ -46,8 +49,7 @@ class OnDemandModels(Subject):
         config = self.context.config
         rated = [sweep for sweep in self.sweeps if sweep.has_rmse]
         each = len(self.sweeps) * (len(config.attack) + 1) + len(rated)
-        at_each_point = sum(sybil.trials for sybil in config.sybil)
-        at_each_point += sum(2 * game.trials for game in config.game)
+        at_each_point = sum(2 * game.trials for game in config.game)
         points = sum(len(sweep.defenses) for sweep in self.sweeps)
         return each * config.audit.trials + points * at_each_point
 
@@ -63,10 +65,6 @@ class OnDemandModels(Subject):
         """Record the sizes of the data and the number of attacked users."""
         return data_record(self.ratings, self._first.train, attacked=len(self._first.attacked))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the config without `[defense]`."""
-        return self.context.config.model_dump(mode="json", exclude={"defense"})
-
     @cached_property
     def inferring(self) -> dict[str, Any]:
         """The attacks on hidden ratings, by label."""
@@ -77,11 +75,4 @@ class OnDemandModels(Subject):
         return {
             each.label: {**attack_record(self.inferring[each.label]), **each.settings}
             for each in self.context.config.attack
-        }
-
-    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
-        """Return the records of the Sybil attacks and passive attacks, by label."""
-        return {
-            each.label: {**attack_record(each.create("sybil")), **each.settings}
-            for each in self.context.config.sybil
         }

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.measure import Measure, MetricKey, gated, points
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
@@ -87,15 +87,15 @@ def run_held_out(
     return run_blocks(drawn, run, executor, TOGETHER)
 
 
-class Utility(Measure[Sweep]):
+class Utility(Measure[OnDemandConfig, Sweep]):
     """`utility.overlap`, `….rmse` and `….mae`: accuracy of noised lists and predictions."""
 
-    def __init__(self, subject: OnDemandModels) -> None:
+    def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context."""
         self.context = subject.context
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: OnDemandConfig) -> Iterator[MetricKey]:
         """Yield the overlap, and errors unless the config shows that there are no ratings."""
         data = config.data
         rated = data.binarize is None and (data.columns is None or data.columns.rating is not None)

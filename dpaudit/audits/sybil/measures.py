@@ -14,12 +14,11 @@ from dpaudit.attacks.base import PassiveAttack
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.audits.on_demand.models import Sweep
-from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.sybil.averaging import run_sybil
+from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.audits.sybil.passive_lists import run_passive
+from dpaudit.audits.sybil.subject import AttackedModels
 from dpaudit.bounds.frequentist.intervals import proportion
-from dpaudit.config import schema as configs
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense
@@ -27,15 +26,15 @@ from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
 
 
-class SybilAttacks(Measure[Sweep]):
+class SybilAttacks(Measure[SybilConfig, Sweep]):
     """`sybil.accuracy`: how often an attacker succeeds with each effort, at every ε."""
 
-    def __init__(self, subject: OnDemandModels) -> None:
+    def __init__(self, subject: AttackedModels) -> None:
         """Keep the context."""
         self.context = subject.context
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: SybilConfig) -> Iterator[MetricKey]:
         """Yield one number per Sybil attack, effort and point."""
         for model, epsilon in points(config):
             for each in config.sybil:
@@ -63,7 +62,7 @@ class SybilAttacks(Measure[Sweep]):
         stage: str,
         model: Sweep,
         defense: OnDemandDefense,
-        sybil: configs.Sybil,
+        sybil: Sybil,
         attack: Any,
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
@@ -94,7 +93,7 @@ def _run(
     defense: OnDemandDefense,
     ratings: Ratings,
     attack: Averaging | PassiveAttack,
-    sybil: configs.Sybil,
+    sybil: Sybil,
     seed: int,
     executor: Executor,
 ) -> NDArray[np.bool_]:

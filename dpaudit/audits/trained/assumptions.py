@@ -10,8 +10,8 @@ from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measure import Found, Measure, MetricKey
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.config.schema import Config
 from dpaudit.core.assumption import Assumption
 from dpaudit.record.result import measured
 
@@ -21,15 +21,15 @@ _NONE = ""
 _ASSUMPTIONS = TypeAdapter(list[Assumption], config=ConfigDict(ser_json_inf_nan="strings"))
 
 
-class Assumptions(Measure[TrainedModel]):
+class Assumptions(Measure[TrainedConfig, TrainedModel]):
     """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: TrainedModels[Any]) -> None:
         """Keep the context and the ratings."""
         self.context, self.ratings = subject.context, subject.learned
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield the assumptions that each published model counts."""
         for model in config.model:
             for epsilon in model.epsilon if model.variant == "published" else ():

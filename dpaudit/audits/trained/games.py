@@ -20,6 +20,7 @@ from dpaudit.auditor.leak import judges_advantage, leaks, plan_of_games
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, points
 from dpaudit.auditor.no_model import attempted
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.observers import sees_steps
 from dpaudit.audits.trained.one_training import CoinScores, rare_ratings, run_coins_game
 from dpaudit.audits.trained.pairs import MANY, Pairs
@@ -34,7 +35,7 @@ from dpaudit.audits.trained.trained_game import trained_game
 from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
-from dpaudit.config import schema as configs
+from dpaudit.config.tables import Game
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
@@ -69,17 +70,17 @@ _Executors = Callable[[Any], Executor]
 _Certify = Callable[[Any, int], Estimate]
 
 
-class TrainedGames(Measure[TrainedModel]):
+class TrainedGames(Measure[TrainedConfig, TrainedModel]):
     """`epsilon` of every game at every ε, with its controls; advantages, `leak` and `game.kl`."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: TrainedModels[Any]) -> None:
         """Keep the context and the ratings, and whether gates judge advantages or divergences."""
         self.context, self.ratings = subject.context, subject.learned
         self.judges = judges_advantage(self.context.config)
         self.diverges = gated(self.context.config, "game.kl")
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield one bound and one key of divergences per game and point, and gated advantages."""
         for model, epsilon in points(config):
             for game in config.game:
@@ -113,7 +114,7 @@ class TrainedGames(Measure[TrainedModel]):
         stage: str,
         model: TrainedModel,
         defense: Any,
-        game: configs.Game,
+        game: Game,
         summaries: list[str],
     ) -> Iterator[records.Measurement]:
         label, started = model.label, self._many if game.pair == "many" else self._pair
@@ -148,7 +149,7 @@ class TrainedGames(Measure[TrainedModel]):
         found: _Outcome,
         certify: _Certify,
         where: dict[str, Any],
-        game: configs.Game,
+        game: Game,
     ) -> tuple[records.Control, ...]:
         """Run the same game on mutants of the defense; empty if it claims nothing."""
         claim = defense.claim()
@@ -164,7 +165,7 @@ class TrainedGames(Measure[TrainedModel]):
         return controls_of(of_mutant, trial, bars(self.context.config.gate, where, claim.epsilon))
 
     def _pair(
-        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: _Executors
+        self, label: str, defense: Any, attack: Any, game: Game, executor: _Executors
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of two neighbouring data sets, certified by the label test.
 
@@ -226,7 +227,7 @@ class TrainedGames(Measure[TrainedModel]):
         return found, lambda mutant, seed: certify(mutant, seed)[1]
 
     def _many(
-        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: _Executors
+        self, label: str, defense: Any, attack: Any, game: Game, executor: _Executors
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of many ratings, each decided by a coin that is guessed.
 

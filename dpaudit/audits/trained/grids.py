@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import Numbers, Training, over_trials, run_all
 from dpaudit.audits.trained.scores import Scores, scores_of
-from dpaudit.config import schema as configs
+from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
@@ -22,7 +23,7 @@ from dpaudit.execution.executor import Executor
 _VALIDATION = 10
 
 
-def combinations(config: configs.Config) -> int:
+def combinations(config: TrainedConfig) -> int:
     """Count the settings of all grids over every ε of their models."""
     return sum(
         len(model.epsilon) * math.prod(len(values) for values in model.grid.values())
@@ -45,7 +46,7 @@ class Grids:
         first: the first fold, with a training set reduced to the ratings that models learn from.
     """
 
-    config: configs.Config
+    config: TrainedConfig
     first: Fold
 
     @cached_property
@@ -73,7 +74,7 @@ class Grids:
             found.append(Fold(fold.train, fold.users[kept], fold.items[kept], fold.values[kept]))
         return found
 
-    def chosen(self, model: configs.Model, executor: Executor) -> list[Any]:
+    def chosen(self, model: Model, executor: Executor) -> list[Any]:
         """Return the defense at each ε, with the settings of smallest error.
 
         Settings with which a training ends without a model are chosen only if all are such.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpaudit.config import schema as configs
 from dpaudit.config.compatibility.observers import check_covered, observer_of
+from dpaudit.config.tables import Game
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps
 from dpaudit.defenses.base import TrainedDefense
 
 
-def observed(label: str, game: configs.Game, defense: TrainedDefense[Any]) -> str:
+def observed(label: str, game: Game, defense: TrainedDefense[Any]) -> str:
     """Return the observer of a game, whom the claim must cover.
 
     Raises:

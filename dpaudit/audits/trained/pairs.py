@@ -9,7 +9,8 @@ from typing import Any, get_args
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.observers import check_observed, observed
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.config import schema as configs
+from dpaudit.config.model import Model
+from dpaudit.config.tables import Game
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.releases import TargetUser
@@ -31,7 +32,7 @@ class Pairs:
     ratings: Ratings
 
     def of(
-        self, label: str, game: configs.Game, defense: TrainedDefense[Any]
+        self, label: str, game: Game, defense: TrainedDefense[Any]
     ) -> tuple[Adjacency, str, DataPair, TargetUser]:
         """Return a game's adjacency, observer, neighbouring data sets and target user.
 
@@ -44,7 +45,7 @@ class Pairs:
         observe = observed(label, game, defense)
         return adjacency, observe, *self._targets(defense, adjacency, observe)
 
-    def check(self, model: configs.Model, games: Sequence[configs.Game]) -> None:
+    def check(self, model: Model, games: Sequence[Game]) -> None:
         """Refuse games for which the data contain no pair, before anything is trained.
 
         Raises:
@@ -62,7 +63,7 @@ class Pairs:
                     raise ConfigError(f"{where}: {tried[0]}") from tried[0]
 
     def _refused(
-        self, label: str, game: configs.Game, defense: TrainedDefense[Any]
+        self, label: str, game: Game, defense: TrainedDefense[Any]
     ) -> ConfigError | DataError | None:
         try:
             self.of(label, game, defense)
@@ -77,7 +78,7 @@ class Pairs:
         return target_pair(self.ratings, adjacency, defense.least_ratings(), targets)
 
 
-def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
+def check_games(model: Model, games: Sequence[Game]) -> None:
     """Refuse games that the model's claim does not cover, before anything is trained.
 
     Raises:
@@ -92,9 +93,7 @@ def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
             observed(model.label, game, defense)
 
 
-def adjacency_of(
-    label: str, game: configs.Game, claim: Claim | None, purchases: bool = False
-) -> Adjacency:
+def adjacency_of(label: str, game: Game, claim: Claim | None, purchases: bool = False) -> Adjacency:
     """Return the adjacency of a game, which the claim must cover.
 
     Args:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.measure import Measure, MetricKey
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement, measured
@@ -20,15 +21,15 @@ _METRICS: tuple[MetricName, ...] = ("personal.epsilon", "personal.loss")
 QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
 
 
-class Personal(Measure[TrainedModel]):
+class Personal(Measure[TrainedConfig, TrainedModel]):
     """`personal.epsilon` and `….loss`: the ε of single users, and their losses in draws."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: TrainedModels[Any]) -> None:
         """Keep the context and the ratings."""
         self.context, self.ratings = subject.context, subject.learned
 
     @classmethod
-    def plan(cls, config: Config) -> Iterator[MetricKey]:
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield both metrics at every ε of the models whose users have an ε of their own."""
         for model in config.model:
             for epsilon in model.epsilon if model.personal else ():

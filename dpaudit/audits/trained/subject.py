@@ -6,23 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dpaudit.attacks.base import LearnedDistinguisher
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.audits.trained.config import Train, TrainedConfig, check_reading
 from dpaudit.audits.trained.grids import Grids, combinations
 from dpaudit.audits.trained.pairs import Pairs, check_games
 from dpaudit.audits.trained.recovery import check_kept
-from dpaudit.config import schema as configs
 from dpaudit.config.compatibility.gates import check_rated
-from dpaudit.config.compatibility.trained import check_reading, check_transcript
+from dpaudit.config.model import Model
+from dpaudit.config.tables import Game
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.record.result import DataRecord, ModelRecord, PointRecord
+
+T = TypeVar("T", bound=TrainedConfig)
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class TrainedModel:
         scale: the rating scale.
     """
 
-    model: configs.Model
+    model: Model
     defenses: Sequence[TrainedDefense[Any]]
     scale: Scale
 
@@ -60,7 +63,7 @@ class TrainedModel:
 
 
 @dataclass(frozen=True)
-class TrainedModels(Subject):
+class TrainedModels(Subject[T]):
     """Trained recommenders.
 
     Attributes:
@@ -70,13 +73,13 @@ class TrainedModels(Subject):
         grids: the search of the models' grids.
     """
 
-    context: Context
+    context: Context[T]
     ratings: Ratings
     folds: list[Fold]
     grids: Grids
 
     @classmethod
-    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+    def of(cls, context: Context[T], ratings: Ratings | None) -> Self:
         """Check the games and attacks before anything is trained, and split the data into folds.
 
         Raises:
@@ -89,8 +92,6 @@ class TrainedModels(Subject):
         check_rated(config.gate, ratings.scale)
         for model in config.model:
             check_games(model, config.game)
-        if config.transcript:
-            check_transcript(config.transcript, config.submission_tests, config.model)
         check_reading(config.reading, config.model)
         pairs = Pairs(_learned(config.training, ratings, config.seed))
         for model in config.model:
@@ -113,9 +114,8 @@ class TrainedModels(Subject):
         folds = min(len(train.files) or train.folds, train.evaluate_folds or 100)
         points = sum(len(model.epsilon) for model in config.model)
         games = sum(game.trainings + fitting(game) for game in config.game)
-        observed = config.transcript.trials if config.transcript else 0
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
-        each = runs * train.trials + games + observed
+        each = runs * train.trials + games
         return points * each + combinations(config) * train.trials
 
     def models(self) -> Iterator[TrainedModel]:
@@ -128,7 +128,7 @@ class TrainedModels(Subject):
                 found = [TrainedModel(model, first, self.ratings.scale)]
             yield from found
 
-    def _model(self, model: configs.Model) -> Iterator[TrainedModel]:
+    def _model(self, model: Model) -> Iterator[TrainedModel]:
         executor = self.context.tasks(f"{model.label}: grid", model)
         yield TrainedModel(model, self.grids.chosen(model, executor), self.ratings.scale)
 
@@ -136,30 +136,23 @@ class TrainedModels(Subject):
         """Record the sizes of the data; one user is attacked."""
         return data_record(self.ratings, self.learned, attacked=1)
 
-    def settings(self) -> dict[str, Any]:
-        """Return the config without `[defense]` and `[split]`, with `[train]` in full."""
-        config = self.context.config
-        return config.model_copy(update={"train": config.training}).model_dump(
-            mode="json", exclude={"defense", "split"}
-        )
-
     def attacks(self) -> Mapping[str, dict[str, Any]]:
-        """Return the attacks on submissions and models by label, then those of games by name."""
+        """Return the attacks by label, then those of games by name."""
         config = self.context.config
-        labelled = (*config.submission_tests, *config.recovering, *config.reading)
+        labelled = (*config.recovering, *config.reading)
         return {
             **{each.label: attack_record(each.create("attack")) for each in labelled},
             **game_attacks(config.game),
         }
 
 
-def fitting(game: configs.Game) -> int:
+def fitting(game: Game) -> int:
     """Return the number of trainings on which a learned attack is fitted."""
     attack = game.create("game")
     return 2 * attack.fitted_on if isinstance(attack, LearnedDistinguisher) else 0
 
 
-def game_attacks(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:
+def game_attacks(games: Sequence[Game]) -> dict[str, dict[str, Any]]:
     """Record each game's attack by name; add the game's label if parameters differ by game."""
     tried = [(game, attack_record(game.create("game"))) for game in games]
     found = {}
@@ -169,12 +162,12 @@ def game_attacks(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _learned(train: configs.Train, ratings: Ratings, seed: int) -> Ratings:
+def _learned(train: Train, ratings: Ratings, seed: int) -> Ratings:
     kept = active(ratings, train.more_than) if train.more_than else ratings
     return kept if train.cap is None else capped(kept, train.cap, seed)
 
 
-def _folds(train: configs.Train, ratings: Ratings, seed: int) -> list[Fold]:
+def _folds(train: Train, ratings: Ratings, seed: int) -> list[Fold]:
     """Return the folds to run, with training sets reduced to the ratings that models learn from."""
     if train.files:
         found = files_folds(ratings, _test_files(train.files))

@@ -20,11 +20,11 @@ from dpaudit.auditor.measure import (
     points,
 )
 from dpaudit.auditor.no_model import diverged
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import KINDS, Training, over_folds, over_trials, run_all
 from dpaudit.audits.trained.recovery import Recovered, Recovery
 from dpaudit.audits.trained.scores import Scores, scores_of
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.record import bases
@@ -36,10 +36,10 @@ Numbers = NDArray[np.float64]
 Point = tuple[str, float]
 
 
-class TrainedUtility(Measure[TrainedModel]):
+class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     """`utility.…` on test ratings, and `reconstruction.…` of sensitive ones, over folds."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: TrainedModels[Any]) -> None:
         """Create the attacks."""
         config = subject.context.config
         self.context, self.folds = subject.context, subject.folds
@@ -49,7 +49,7 @@ class TrainedUtility(Measure[TrainedModel]):
         self.kinds: Sequence[str] = ()
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield the numbers on test ratings, those of each attack, and the comparisons."""
         ranks = any(model.ranks for model in config.model)
         kinds = ("precision", "recall") if ranks else KINDS

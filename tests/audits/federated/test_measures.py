@@ -20,10 +20,10 @@ from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import check_gates, plan
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.federated.config import BATTERY, Transcript
 from dpaudit.audits.federated.measures import _check_pairs
-from dpaudit.config.compatibility.trained import BATTERY
 from dpaudit.config.load import load as load_file
-from dpaudit.config.schema import Config, Transcript
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

@@ -11,10 +11,10 @@ from membership_cases import FAMILY  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import best_guesses
 from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve, best_threshold
-from dpaudit.config.membership import BATTERY
 from dpaudit.core.errors import RunError
 
 Mask = NDArray[np.bool_]

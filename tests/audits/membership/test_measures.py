@@ -26,9 +26,9 @@ from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.config.membership import BATTERY
 from dpaudit.config.schema import Config
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.targets import fake_users, likeness
-from dpaudit.config.membership import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 

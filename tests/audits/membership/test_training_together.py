@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Training
-from dpaudit.config.membership import Membership
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams, stream_key

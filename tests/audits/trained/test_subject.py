@@ -19,12 +19,13 @@ from rich.console import Console
 from scipy import stats
 
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.federated.config import Transcript
 from dpaudit.audits.trained.errors import over_folds
 from dpaudit.audits.trained.grids import Grids
 from dpaudit.audits.trained.subject import game_attacks
 from dpaudit.cli import main
 from dpaudit.config.load import load as load_file
-from dpaudit.config.schema import Config, Transcript
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import active, capped, random_folds

@@ -14,6 +14,7 @@ from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Found, Measure, MetricKey, judged_bases, points
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import (
     KINDS,
     guessed,
@@ -22,7 +23,6 @@ from dpaudit.audits.trained.errors import (
     over_trials,
 )
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.config import schema as configs
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
@@ -35,10 +35,10 @@ Numbers = NDArray[np.float64]
 _METRICS: tuple[MetricName, ...] = ("submissions.rmse", "submissions.mae")
 
 
-class Reading(Measure[TrainedModel]):
+class Reading(Measure[TrainedConfig, TrainedModel]):
     """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
-    def __init__(self, subject: TrainedModels) -> None:
+    def __init__(self, subject: TrainedModels[Any]) -> None:
         """Create the attacks."""
         self.context, self.folds = subject.context, subject.folds
         self.trials = subject.context.config.training.trials
@@ -47,7 +47,7 @@ class Reading(Measure[TrainedModel]):
         }
 
     @classmethod
-    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield both errors per attack and point."""
         for model, epsilon in points(config):
             for attack in config.reading:

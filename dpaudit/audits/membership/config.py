@@ -1,18 +1,21 @@
-"""The config tables of membership audits: `[[recommender]]` and `[membership]`."""
+"""The config of a membership audit: `[[recommender]]` and `[membership]`."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, model_validator
 
-from dpaudit.config.model import TABLE, Model
-from dpaudit.config.tables import Attack
+from dpaudit.attacks import base as roles
+from dpaudit.config.model import Model, Table, as_list
+from dpaudit.config.models import DataConfig
+from dpaudit.config.schema import Config
+from dpaudit.config.tables import Attack, has_role
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
@@ -21,6 +24,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
+from dpaudit.record.result import STRONGEST
 
 # Who sees a model that is served but not published.
 _SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
@@ -39,11 +43,7 @@ _FEWEST = 30
 _RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
 
 
-class _Table(BaseModel):
-    model_config = TABLE
-
-
-class StatedClaim(_Table):
+class StatedClaim(Table):
     """The guarantee that the user states for their recommender.
 
     Attributes:
@@ -73,7 +73,7 @@ class StatedClaim(_Table):
         )
 
 
-class OwnRecommender(_Table):
+class OwnRecommender(Table):
     """A recommender of the user's: a library's model, a Python class, or a command.
 
     A class or a command is code: `dpaudit run` refuses it unless `--allow-code` is given.
@@ -90,6 +90,8 @@ class OwnRecommender(_Table):
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
+
+    judging: ClassVar[frozenset[str]] = frozenset({"claim", "observers"})
 
     label: str = ""
     library: str | None = None
@@ -188,7 +190,7 @@ class OwnRecommender(_Table):
         return self
 
 
-class Membership(_Table):
+class Membership(Table):
     """The membership game: whose data an attacker can tell were used for training.
 
     A coin decides for each target and each training whether the target is in the data. The attacks
@@ -215,6 +217,8 @@ class Membership(_Table):
             those for which there are too few targets.
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
+
+    judging: ClassVar[frozenset[str]] = frozenset({"observers", "rates", "delta"})
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
@@ -351,3 +355,123 @@ BATTERY = (
     Attack(name="rmia", label="rmia offline", params={"online": False}),
     Attack(name="global-threshold"),
 )
+
+
+class MembershipConfig(DataConfig):
+    """A config of a membership audit.
+
+    Attributes:
+        recommender: the user's own recommenders.
+        model: trained defenses of dpaudit that are audited beside them.
+        membership: the game.
+    """
+
+    title: ClassVar[str] = "whose data trained models reveal (membership)"
+    marks: ClassVar[frozenset[str]] = frozenset({"recommender", "membership"})
+    # Attacks read finished trainings.
+    judging: ClassVar[frozenset[str]] = Config.judging | {"attack"}
+
+    model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = []
+    recommender: Annotated[
+        list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
+    ] = []
+    membership: Membership = Membership()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse models that are not trained, and attacks that infer no membership."""
+        for model in self.model:
+            if not model.trains:
+                raise ValueError(
+                    f"[membership] trains models, and model {model.label!r} ({model.defense}) "
+                    "computes predictions on demand: remove it, or audit one such as 'dpsgd-mf'"
+                )
+            if model.grid:
+                raise ValueError(
+                    f"[membership] takes one combination of settings, and model {model.label!r} "
+                    "has a grid: set params to the combination to audit"
+                )
+            if not self.membership.observers_of(model):
+                raise ValueError(
+                    f"model {model.label!r} ({model.defense}) publishes no factors "
+                    "for [membership]: name another observer in membership.observers, or remove "
+                    "the model"
+                )
+        known = registry.names("attacks")
+        for attack in self.attack:
+            if attack.label == STRONGEST:
+                raise ValueError(
+                    f"[[attack]] has the label {STRONGEST!r}, which reports give to the strongest "
+                    "attack: rename it"
+                )
+            if attack.name in known and not infers_membership(attack.name):
+                raise ValueError(
+                    f"[[attack]] {attack.label!r} infers no membership: use 'lira', 'rmia' or "
+                    "'global-threshold', or remove [membership]"
+                )
+        return self
+
+    def check_plugins(self) -> None:
+        """Refuse unknown recommenders, defenses and attacks, by creating each.
+
+        Raises:
+            ConfigError: names the place and the remedy.
+        """
+        for index, recommender in enumerate(self.recommender):
+            recommender.create(f"recommender.{index}")
+        super().check_plugins()
+        for index, attack in enumerate(self.inferring):
+            attack.create(f"attack.{index}")
+
+    def within(self, folder: Path) -> Self:
+        """Return the config as one of a file in this folder, where commands run."""
+        placed = [each.within(folder) for each in self.recommender]
+        return self.model_copy(update={"recommender": placed})
+
+    @property
+    def audited(self) -> Sequence[Model | OwnRecommender]:
+        """Every audited model: the user's own first."""
+        return [*self.recommender, *self.model]
+
+    @property
+    def labels(self) -> Mapping[str, list[str]]:
+        """The labels of the recommenders and models together, and of attacks."""
+        own = [recommender.label for recommender in self.recommender]
+        labels = super().labels
+        if not own:
+            return labels
+        return {**labels, "model": [], "recommender": [*own, *labels["model"]]}
+
+    @property
+    def inferring(self) -> Sequence[Attack]:
+        """Return the membership inference attacks: the named ones, else the default battery."""
+        return self.attack or BATTERY
+
+    @property
+    def code(self) -> list[str]:
+        """The keys of recommenders that name code to run."""
+        return [each.runs_code for each in self.recommender if each.runs_code]
+
+    @property
+    def unversioned(self) -> list[str]:
+        """The Python classes."""
+        targets = [each.target for each in self.recommender if each.target]
+        return [f"recommender.target = {target!r}" for target in targets]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that commands name, such as their scripts."""
+        return [file for each in self.recommender for file in each.files]
+
+    @property
+    def plugins(self) -> set[str]:
+        """The modules of its recommenders, defenses and attacks."""
+        libraries = [each.library for each in self.recommender if each.library]
+        named = {registry.load("recommenders", library).__module__ for library in libraries}
+        targets = {each.target.partition(":")[0] for each in self.recommender if each.target}
+        return super().plugins | named | targets
+
+
+def infers_membership(name: object) -> bool:
+    """Whether a registered attack infers membership."""
+    return has_role(name, roles.MembershipInference)

@@ -1,0 +1,89 @@
+"""What a kind of audit offers: its config, what it audits, measures and reports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.measure import Measure
+from dpaudit.config.schema import Config
+from dpaudit.core import registry
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one game at one ε can detect.
+
+    Attributes:
+        model: the model's label.
+        pair: the game's pair.
+        claimed: the claimed ε.
+        trials: trials of both data sets together.
+        detectable: an optimistic forecast: the least true ε that is found to exceed the claim with
+            95 % power, if the pair shows the violation in an event that half of the outputs fall
+            into. A run measures its power on mutants instead.
+        needed: number of trials needed to detect a violation by the given factor; infinite if the
+            pair cannot show it or more than 1e9 are needed, None if no factor is given.
+        seconds: approximate duration of the game.
+    """
+
+    model: str
+    pair: str
+    claimed: float
+    trials: int
+    detectable: float
+    needed: float | None
+    seconds: float
+
+
+class AuditKind(ABC):
+    """A kind of audit, registered under `dpaudit.audits`; its heavy parts are imported on demand.
+
+    Attributes:
+        name: its name in the registry.
+        title: what is audited, in one line.
+        source: where it is described.
+        config: its config.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str] = "docs/architecture.md"
+    config: ClassVar[type[Config]]
+
+    @abstractmethod
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+
+    @abstractmethod
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model, in the order in which they run."""
+
+    def forecast(
+        self, config: Any, *, factor: float | None = None, minutes: float | None = None
+    ) -> Sequence[Forecast]:
+        """Forecast what each game at each claimed ε can detect; empty if the kind cannot.
+
+        Args:
+            config: a checked config of the kind.
+            factor: the violation to detect, as a multiple of the claim.
+            minutes: total time for all games, instead of their numbers of trials.
+
+        Raises:
+            ConfigError: the mechanism is planned without its config; names the command.
+            InputError: `factor` or `minutes` is out of range.
+        """
+        return ()
+
+
+def kinds() -> list[AuditKind]:
+    """Return all registered kinds, by name."""
+    return list(registry.load_all("audits").values())
+
+
+def kind_of(config: Config) -> AuditKind:
+    """Return the kind of audit that a config is of."""
+    return next(kind for kind in kinds() if kind.config is type(config))

@@ -1,0 +1,35 @@
+"""Audits of what the server of a federated training sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.federated.config import FederatedConfig
+from dpaudit.audits.trained.kind import TrainedAudits
+from dpaudit.config.schema import Config
+
+
+class FederatedAudits(TrainedAudits):
+    """Audits of what the server of a federated training sees."""
+
+    name: ClassVar[str] = "federated"
+    title: ClassVar[str] = "what the server of a federated training sees"
+    config: ClassVar[type[Config]] = FederatedConfig
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.federated.subject import FederatedModels
+
+        return FederatedModels
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.federated.measures import Transcripts
+
+        return (*super().measures(), Transcripts)
+
+
+KIND = FederatedAudits()

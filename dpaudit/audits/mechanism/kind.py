@@ -1,0 +1,48 @@
+"""Audits of a mechanism by its outputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.kind import AuditKind, Forecast
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.mechanism.config import MechanismConfig
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError
+
+
+class MechanismAudits(AuditKind):
+    """Audits of a mechanism by its outputs alone."""
+
+    name: ClassVar[str] = "mechanism"
+    title: ClassVar[str] = "a mechanism by its outputs alone"
+    config: ClassVar[type[Config]] = MechanismConfig
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.mechanism.subject import BlackBox
+
+        return BlackBox
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.mechanism.subject import OutputGame
+
+        return (OutputGame,)
+
+    def forecast(
+        self, config: MechanismConfig, *, factor: float | None = None, minutes: float | None = None
+    ) -> Sequence[Forecast]:
+        """Refuse, and name the command that plans the same claim."""
+        claim, learned = config.defense, config.defense.score == "learned"
+        raise ConfigError(
+            "a Python mechanism is planned without CONFIG: use --epsilon "
+            f"{claim.epsilon:g} --delta {claim.delta:g} --confidence {config.audit.confidence:g} "
+            f"--trials {config.audit.trials // (2 if learned else 1)}"
+            + (" (half of its trials train the score)" if learned else "")
+        )
+
+
+KIND = MechanismAudits()

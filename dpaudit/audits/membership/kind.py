@@ -1,0 +1,35 @@
+"""Audits of who is in the data of trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.config.schema import Config
+
+
+class MembershipAudits(AuditKind):
+    """Audits of who is in the data of trained models."""
+
+    name: ClassVar[str] = "membership"
+    title: ClassVar[str] = "who is in the data of trained models"
+    config: ClassVar[type[Config]] = MembershipConfig
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.membership.subject import MemberModels
+
+        return MemberModels
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.membership.measures import MembershipInferences
+
+        return (MembershipInferences,)
+
+
+KIND = MembershipAudits()

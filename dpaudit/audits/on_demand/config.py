@@ -1,0 +1,158 @@
+"""The config of an audit of recommenders that serve on demand: `[split]`, `[convergence]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from dpaudit.attacks import base as roles
+from dpaudit.config.compatibility.plugins import check_attacks
+from dpaudit.config.model import Model, Table, as_list
+from dpaudit.config.models import ModelsConfig
+from dpaudit.config.tables import Attack, Game, has_role
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Split(Table):
+    """Which users are attacked.
+
+    Attributes:
+        test_share: share of the users who are attacked; the similarity is built from the others.
+    """
+
+    test_share: Share = 0.2
+
+
+class Convergence(Table):
+    """The divergence of a published defense's Markov chain from the law that it should sample.
+
+    Attributes:
+        steps: the numbers of steps after which they are compared, increasing. What the chain has
+            explored by the last of them is compared by itself, too, at most ten states.
+        users: the number of attacked users in the mean; all if there are fewer.
+    """
+
+    steps: Annotated[
+        list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1, max_length=1000)
+    ] = [0, 10, 30, 100, 300, 1000, 3000]
+    users: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+
+    @field_validator("steps")
+    @classmethod
+    def _increasing(cls, steps: list[int]) -> list[int]:
+        if sorted(set(steps)) != steps:
+            raise ValueError("steps do not increase: sort them and remove duplicates")
+        return steps
+
+
+class OnDemandConfig(ModelsConfig):
+    """A config of recommenders that serve on demand.
+
+    Attributes:
+        split: which users are attacked.
+        convergence: the divergence of a published chain.
+    """
+
+    title: ClassVar[str] = "recommenders that serve on demand"
+
+    split: Split = Split()
+    convergence: Convergence | None = None
+
+    @classmethod
+    def takes(cls, defenses: Sequence[Any]) -> bool:
+        """Whether none of the defenses is trained."""
+        return not any(Model.model_construct(defense=name).trains for name in defenses)
+
+    @field_validator("attack", mode="before")
+    @classmethod
+    def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
+        """Fill in missing names with that of an attack on lists, if no model shows more."""
+        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse what needs predictions of a model that shows only lists, and the reverse."""
+        for model in self.model:
+            if model.shows_lists:
+                _check_lists(model, self.attack, self.game)
+                continue
+            for attack in self.attack:
+                if has_role(attack.name, roles.ListInference):
+                    raise ValueError(
+                        f"[[attack]] {attack.label!r} reads lists without values, and model "
+                        f"{model.label!r} ({model.defense}) shows predictions: use 'linear-ideal' "
+                        "in a config of its own"
+                    )
+        if self.convergence and not any(model.walks_chain for model in self.model):
+            raise ValueError(
+                "[convergence] applies only to the Markov chain of a published defense: add a "
+                "[[model]] with defense = 'top-k', or remove it"
+            )
+        return self
+
+    def check_plugins(self) -> None:
+        """Refuse unknown plug-ins, wrong parameters, and attacks of other roles.
+
+        Raises:
+            ConfigError: names the place and the remedy.
+        """
+        super().check_plugins()
+        for index, model in enumerate(self.model):
+            for defense in model.defenses(f"model.{index}"):
+                pairs = [*defense.pairs(), "data"]
+                for game in self.game:
+                    if game.pair not in pairs:
+                        raise ConfigError(
+                            f"model.{index} ({model.defense}) has no pair {game.pair!r}"
+                            f"{registry.suggestion(game.pair, pairs)}"
+                        )
+        check_attacks("attack", self.attack, (roles.Inference, roles.ListInference))
+        check_attacks("game", self.game, (roles.Distinguisher,))
+
+
+def for_lists(given: Any, models: Sequence[Model]) -> Any:
+    """Add the default attack on lists to an `[[attack]]` that names none, if all models show lists.
+
+    Args:
+        given: the table.
+        models: `[[model]]`.
+    """
+    if not isinstance(given, dict) or "name" in given or not models:
+        return given
+    return {"name": "list-ideal", **given} if all(m.shows_lists for m in models) else given
+
+
+def _check_lists(
+    model: Model,
+    attacks: Sequence[Attack],
+    games: Sequence[Game],
+) -> None:
+    """Refuse parts that need predictions of a model that shows only lists."""
+    place = only_lists(model)
+    for attack in attacks:
+        if not has_role(attack.name, roles.ListInference):
+            raise ValueError(
+                f"{place}, which [[attack]] {attack.label!r} needs: audit it by 'list-ideal', or "
+                "by [[game]], in a config of its own"
+            )
+    for game in games:
+        if game.pair == "data":
+            raise ValueError(
+                f"{place}, so the pair 'data' cannot be searched for: name a constructed pair of "
+                f"'dpaudit show {model.defense}' instead"
+            )
+
+
+def only_lists(model: Model) -> str:
+    """Say that a model shows no predictions."""
+    return f"model {model.label!r} ({model.defense}) shows lists and no predictions"

@@ -1,0 +1,46 @@
+"""Audits of recommenders that serve on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.kind import AuditKind, Forecast
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.config.schema import Config
+
+
+class OnDemandAudits(AuditKind):
+    """Audits of recommenders that serve on demand."""
+
+    name: ClassVar[str] = "on_demand"
+    title: ClassVar[str] = "recommenders that serve on demand"
+    config: ClassVar[type[Config]] = OnDemandConfig
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.on_demand.subject import OnDemandModels
+
+        return OnDemandModels
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.on_demand.convergence import Convergence
+        from dpaudit.audits.on_demand.games import Games
+        from dpaudit.audits.on_demand.risk import Risk
+        from dpaudit.audits.on_demand.utility import Utility
+
+        return (Risk, Utility, Convergence, Games)
+
+    def forecast(
+        self, config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None
+    ) -> Sequence[Forecast]:
+        """Forecast the games."""
+        from dpaudit.audits.on_demand.forecast import forecast
+
+        return forecast(config, factor=factor, minutes=minutes) if config.game else ()
+
+
+KIND = OnDemandAudits()

@@ -1,0 +1,39 @@
+"""Audits of trained recommenders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.trained.config import TrainedConfig
+from dpaudit.config.schema import Config
+
+
+class TrainedAudits(AuditKind):
+    """Audits of trained recommenders."""
+
+    name: ClassVar[str] = "trained"
+    title: ClassVar[str] = "trained recommenders"
+    config: ClassVar[type[Config]] = TrainedConfig
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.trained.subject import TrainedModels
+
+        return TrainedModels
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.trained.assumptions import Assumptions
+        from dpaudit.audits.trained.games import TrainedGames
+        from dpaudit.audits.trained.personal import Personal
+        from dpaudit.audits.trained.submissions import Reading
+        from dpaudit.audits.trained.utility import TrainedUtility
+
+        return (TrainedUtility, Assumptions, Personal, Reading, TrainedGames)
+
+
+KIND = TrainedAudits()
