@@ -18,8 +18,8 @@ class Cost:
     """The estimated cost of a run on one worker.
 
     Attributes:
-        samples: the stages; those of controls, which depend on results, are not among them.
-        controlled: the seconds of the games, which controls run again, once for each mutant.
+        samples: the stages, without those of controls, whose number depends on results.
+        controlled: the seconds of the games; a control takes as long again for each mutant.
         base: bytes that the data and what is prepared from them take.
         task: bytes that a running task takes besides.
     """

@@ -20,10 +20,12 @@ _NAME = 24
 @click.command("list")
 @click.argument(
     "what",
-    type=click.Choice(["recommenders", "defenses", "attacks", "reports", "data", "metrics"]),
+    type=click.Choice(
+        ["recommenders", "defenses", "attacks", "audits", "reports", "data", "metrics"]
+    ),
 )
 def list_(what: str) -> None:
-    """List recommenders, defenses, attacks, reports, data sets or metrics."""
+    """List recommenders, defenses, attacks, kinds of audit, reports, data sets or metrics."""
     for name, title in _titles(what).items():
         click.echo(f"{name:{_NAME}} {title}")
 

@@ -16,7 +16,7 @@ from dpaudit.core.messages import quoted
 _SHOWN = 100
 
 
-# Values in a message, without which messages about one cause are equal.
+# The values in a message: two messages with the same words but for these have one cause.
 _VALUES = re.compile(r"'[^']*'|\d+(\.\d+)?")
 
 
@@ -141,5 +141,5 @@ def _only(node: Any, key: str) -> Any:
 
 
 def _is_whole(node: Any, key: str) -> bool:
-    """Whether the index 0 is that of a single table, which needs none: model.0.epsilon."""
+    """Whether `key` is the index 0 of a table that stands alone: `model.0.epsilon` of `[model]`."""
     return key == "0" and isinstance(node, dict) and key not in node

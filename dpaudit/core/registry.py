@@ -1,7 +1,7 @@
-"""The registry of defenses, recommenders, attacks and reports, found through entry points.
+"""The registry of defenses, recommenders, attacks, kinds of audit and reports: entry points.
 
-Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks` and
-`dpaudit.reports`. A plug-in that cannot be imported raises an error only when it is requested by
+Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
+`dpaudit.audits` and `dpaudit.reports`. A plug-in that cannot be imported raises an error only when it is requested by
 name.
 """
 
@@ -51,9 +51,12 @@ def load(group: Group, name: str) -> Any:
     """
     found = _found(group)
     if name not in found:
-        raise ConfigError(
-            f"there is no {group.removesuffix('s')} {name!r}{suggestion(name, found)}"
-        )
+        near = suggestion(name, found)
+        if near.startswith("; use"):  # nothing like it: perhaps a plug-in that is new
+            near += (
+                f"; a new entry point of dpaudit.{group} counts once its package is installed again"
+            )
+        raise ConfigError(f"there is no {group.removesuffix('s')} {name!r}{near}")
     try:
         return found[name].load()
     except Exception as error:

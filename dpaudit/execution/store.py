@@ -348,10 +348,10 @@ def count(path: Path) -> int:
 
 
 def others_results(path: Path, identity: Mapping[str, str]) -> str:
-    """Say what a store keeps of a run that only the seed or the data tell from this one.
+    """Say how many results of a run with another seed or other data a store keeps.
 
-    A run of this identity would drop it. Empty if there is nothing, or if the code or the machine
-    differ too, as no run could use it any more.
+    A run of this identity would drop them. Empty if there are none, or if the code or the machine
+    differ too, as no run can use them any more.
     """
     old = identity_in(words_of(path))
     names = {name for name in {**old, **identity} if old.get(name) != identity.get(name)}

@@ -177,7 +177,7 @@ class OwnRecommender(Table):
 
     @property
     def served(self) -> list[Observer]:
-        """Return everyone who sees it when it is served: of a command, what it says it shows."""
+        """Return the observers of the served model: of a command, those of what `shows` lists."""
         if self.command is None:
             return list(_SERVED)
         given = self.params.get("shows")
