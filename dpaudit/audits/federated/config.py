@@ -80,7 +80,10 @@ class FederatedConfig(TrainedConfig):
 
     title: ClassVar[str] = "what the server of a federated training sees"
     marks: ClassVar[frozenset[str]] = frozenset({"transcript"})
-    roles: ClassVar[tuple[type[roles.Attack], ...]] = (*TrainedConfig.roles, roles.SubmissionTest)
+    accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
+        *TrainedConfig.accepted,
+        roles.SubmissionTest,
+    )
 
     transcript: Transcript
 

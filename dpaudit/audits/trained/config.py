@@ -64,7 +64,7 @@ class TrainedConfig(ModelsConfig):
 
     title: ClassVar[str] = "trained recommenders"
     # The roles of the attacks that it takes.
-    roles: ClassVar[tuple[type[roles.Attack], ...]] = (
+    accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *roles.RECONSTRUCTIONS,
         roles.SubmissionReconstruction,
     )
@@ -97,7 +97,7 @@ class TrainedConfig(ModelsConfig):
         return self
 
     def _check_role(self, attack: Attack, trained: Model) -> None:
-        if attack.name not in registry.names("attacks") or has_role(attack.name, *self.roles):
+        if attack.name not in registry.names("attacks") or has_role(attack.name, *self.accepted):
             return
         if tests_submissions(attack.name):
             raise ValueError(
@@ -117,7 +117,7 @@ class TrainedConfig(ModelsConfig):
             ConfigError: names the place and the remedy.
         """
         super().check_plugins()
-        check_attacks("attack", self.attack, self.roles)
+        check_attacks("attack", self.attack, self.accepted)
         check_attacks("game", self.game, roles.GAME_ROLES)
 
     def recorded(self) -> Self:
