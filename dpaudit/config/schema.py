@@ -318,7 +318,10 @@ def config_class(values: Mapping[str, Any]) -> type[Config]:
         )
     tables = as_list(values.get("model", [{}]))
     defenses = [table.get("defense", DEFENSE) for table in tables if isinstance(table, Mapping)]
-    config = next(iter([*marked, *(each for each in classes if each.takes(defenses))]), None)
+    config = next(
+        iter([*marked, *(each for each in classes if not each.marks and each.takes(defenses))]),
+        None,
+    )
     if config is None:
         raise ValueError("no kind of audit has these tables: see 'dpaudit list audits'")
     for name in sorted(values.keys() - config.model_fields.keys()):

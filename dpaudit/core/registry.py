@@ -1,8 +1,8 @@
 """The registry of defenses, recommenders, attacks, kinds of audit and reports: entry points.
 
 Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
-`dpaudit.audits` and `dpaudit.reports`. A plug-in that cannot be imported raises an error only when it is requested by
-name.
+`dpaudit.audits` and `dpaudit.reports`. A plug-in that cannot be imported raises an error only when
+it is requested by name.
 """
 
 from __future__ import annotations
