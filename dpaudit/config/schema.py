@@ -191,7 +191,9 @@ class Config(Table):
 
     @model_validator(mode="after")
     def _labels(self) -> Self:
-        for name, labels in self.labels.items():
+        audited = [table.label for table in self.audited]
+        first = next(iter(self.labels), "")
+        for name, labels in [*self.labels.items(), (first, audited)]:
             twice = [label for label, count in Counter(labels).items() if count > 1]
             if twice and name == "game":
                 raise ValueError(
@@ -318,12 +320,10 @@ def config_class(values: Mapping[str, Any]) -> type[Config]:
         )
     tables = as_list(values.get("model", [{}]))
     defenses = [table.get("defense", DEFENSE) for table in tables if isinstance(table, Mapping)]
-    config = next(
-        iter([*marked, *(each for each in classes if not each.marks and each.takes(defenses))]),
-        None,
-    )
-    if config is None:
+    possible = [*marked, *(each for each in classes if not each.marks and each.takes(defenses))]
+    if not possible:
         raise ValueError("no kind of audit has these tables: see 'dpaudit list audits'")
+    config = possible[0]
     for name in sorted(values.keys() - config.model_fields.keys()):
         home = next((each for each in classes if name in each.model_fields), None)
         if home is not None:

@@ -435,12 +435,9 @@ class MembershipConfig(DataConfig):
 
     @property
     def labels(self) -> Mapping[str, list[str]]:
-        """The labels of the recommenders and models together, and of attacks."""
+        """The labels of recommenders, models and attacks."""
         own = [recommender.label for recommender in self.recommender]
-        labels = super().labels
-        if not own:
-            return labels
-        return {**labels, "model": [], "recommender": [*own, *labels["model"]]}
+        return {**({"recommender": own} if own else {}), **super().labels}
 
     @property
     def inferring(self) -> Sequence[Attack]:
