@@ -36,7 +36,7 @@ from federated_design import (
     defense,
     settings,
 )
-from pages import example, page, write
+from pages import page, trained, write
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.audits.trained.errors import errors, mean_errors
@@ -87,7 +87,7 @@ class Rounds:
     """
 
     def __init__(self, folder: Path) -> None:
-        source = example("ml-100k-fake-gradients").data
+        source = trained("ml-100k-fake-gradients").data
         self.folds = random_folds(read(source), FOLDS, SEED)[:RUN]
         self._inner = [random_folds(fold.train, 10, SEED)[0] for fold in self.folds]
         self._file = folder / "errors.json"

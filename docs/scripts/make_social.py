@@ -20,11 +20,11 @@ import social_baselines as baselines
 import social_tables as tables
 import social_words as words
 import social_words_lists as lists
-from pages import example, page, write
+from pages import page, write
 from social_numbers import Point, Results
 from social_runs import Runs, with_categories, with_share
 
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.data.folds import Fold
 from dpaudit.data.readers.load import load as read
 from dpaudit.record.result import AuditResult
@@ -95,7 +95,7 @@ class Page:
     def swept(self) -> list[str]:
         """Figures 10 and 11."""
         own = f"{self.name}-privsr-parameters"
-        config, place = example(own), words.x(0.1)
+        config, place = trained(own), words.x(0.1)
         result = self.runs.record(own, config)
         fold = baselines.tested_folds(config, read(config.data))[0]
         papers = self._paper("parameters", baselines.swept_systems(), fold)
@@ -174,13 +174,13 @@ def _figure(
     return [said.head(), *map(captioned, shown), judged]
 
 
-def _tested(own: str) -> tuple[Config, list[Fold]]:
+def _tested(own: str) -> tuple[TrainedConfig, list[Fold]]:
     """Return an example, and its folds without the ratings by which settings were chosen."""
     config = with_share(own, 0.1)
     return config, baselines.tested_folds(config, read(config.data))
 
 
-def _heading(title: str, own: str, config: Config) -> str:
+def _heading(title: str, own: str, config: TrainedConfig) -> str:
     ratings = read(config.data)
     bound = config.data.binarize
     what = "ratings" if bound is None else f"ratings of {bound:g} or more"
@@ -191,7 +191,7 @@ def _heading(title: str, own: str, config: Config) -> str:
     )
 
 
-def _budget(config: Config) -> str:
+def _budget(config: TrainedConfig) -> str:
     """Say how many settings each system has, and on which ratings they are chosen and tested."""
     offered = sorted({math.prod(map(len, model.grid.values())) for model in config.model})
     tuned = (
@@ -216,7 +216,7 @@ def _selections(own: str, results: Results) -> str:
         if each.data and each.data.sensitive
     ]
     table = Table("What is sensitive, of all", ["sensitive categories", "share"], shares)
-    return f"`examples/{own}.toml`. {_budget(example(own))}\n\n{captioned(table)}"
+    return f"`examples/{own}.toml`. {_budget(trained(own))}\n\n{captioned(table)}"
 
 
 def _paper_by_category(own: str) -> list[list[str]]:
@@ -231,7 +231,7 @@ def _paper_by_category(own: str) -> list[list[str]]:
     return cells
 
 
-def _rounds(result: AuditResult, fold: Fold, config: Config) -> list[Table]:
+def _rounds(result: AuditResult, fold: Fold, config: TrainedConfig) -> list[Table]:
     """Figure 5, with the paper's settings and with those chosen."""
     model = next(each for each in config.model if each.label == "PrivSR")
     point = next(each for each in result.points if (each.model, each.epsilon) == words.FULL)

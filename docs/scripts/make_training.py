@@ -23,7 +23,7 @@ from pages import ROOT, audited, example, page, write
 from training_pages import HARMLESS, PAGES, Page
 from training_verdicts import OPEN, Curve, Edge, edges_of, judged
 
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.files import write_text
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape, table_text
@@ -137,7 +137,7 @@ def facts(
     page: Page, result: AuditResult, curves: Mapping[str, Curve], edges: Sequence[Edge]
 ) -> Iterator[str]:
     """Say how the models were tuned, at which ends of grids, and what a claim assumes in vain."""
-    config = Config.model_validate(result.config)
+    config = TrainedConfig.model_validate(result.config)
     yield tuning(config)
     shown = [edge for edge in edges if edge.model in curves]
     for words, of in (
@@ -153,7 +153,7 @@ def facts(
         yield f"Of the models without privacy {best} is the best: {measured(floors[best], 4)}"
 
 
-def tuning(config: Config) -> str:
+def tuning(config: TrainedConfig) -> str:
     """Say how many settings each grid has, and how often each model was trained."""
     counts = {
         model.label: math.prod(len(values) for values in model.grid.values())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.load import load
 from dpaudit.config.schema import Config
 from dpaudit.core.files import write_text
@@ -22,6 +24,14 @@ def example(name: str, settings: Sequence[str] = ()) -> Config:
     return load(ROOT / "examples" / f"{name}.toml", settings)
 
 
+def trained(name: str, settings: Sequence[str] = ()) -> TrainedConfig:
+    """Load the config of an example that trains."""
+    config = example(name, settings)
+    if not isinstance(config, TrainedConfig):
+        raise TypeError(f"examples/{name}.toml trains nothing")
+    return config
+
+
 def audited(config: Config, place: Path) -> AuditResult:
     """Return the record of a config that a folder holds, after running it if there is none.
 
@@ -32,7 +42,7 @@ def audited(config: Config, place: Path) -> AuditResult:
         if _of(config, result):
             return result
     # Recommenders are functions of Python's, which hold the global lock.
-    kind = "processes" if config.recommender else "threads"
+    kind = "processes" if isinstance(config, MembershipConfig) else "threads"
     place.mkdir(parents=True, exist_ok=True)
     result = run_audit(config, workers=Workers.all_cores(kind), place=Place(place))
     write_text(place / storage.NAME, storage.render(result))
@@ -51,8 +61,6 @@ def write(name: str, text: str) -> None:
 
 
 def _of(config: Config, result: AuditResult) -> bool:
-    """Whether a record is that of a config; it leaves out the tables of other kinds of audit."""
-    recorded = Config.model_validate(result.config)
-    theirs, ours = recorded.model_dump(mode="json"), config.model_dump(mode="json")
-    same = all(theirs[name] == ours[name] for name in result.config if name != "train")
-    return same and recorded.training == config.training
+    """Whether a record is that of a config."""
+    theirs, ours = Config.model_validate(result.config), config.recorded()
+    return theirs.model_dump(mode="json") == ours.model_dump(mode="json")

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel
 
 from dpaudit.cli.explain import explain
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Config, config_classes, json_schema
 from dpaudit.core import registry
 from dpaudit.core.docstrings import attributes, text
 from dpaudit.reports.render.markdown import row
@@ -25,8 +25,14 @@ _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusi
 
 def config() -> str:
     """Explain every table of a config: its keys with type, default and meaning."""
-    schema = Config.model_json_schema()
-    kinds = {kind.__name__: kind for kind in _kinds(Config)}
+    schema = json_schema()
+    kinds = {kind.__name__: kind for config in config_classes() for kind in _kinds(config)}
+    meanings = {
+        key: words
+        for config in config_classes()
+        for kind in config.mro()
+        for key, words in attributes(kind).items()
+    }
     parts = []
     for place, name in _tables(schema, schema, ""):
         kind = kinds.get(name, Config)
@@ -38,7 +44,7 @@ def config() -> str:
             default = _default(key, value, table.get("required", []))
             below = _reference(value)
             kept = _type(value)
-            meaning = attributes(kind).get(key, "")
+            meaning = attributes(kind).get(key, "") if place else meanings.get(key, "")
             if below is not None:
                 kept = f"[{kept}](#{f'{_path(place)}{key}'.replace('.', '')})"
                 meaning = meaning or text(kinds[below]).partition("\n")[0]

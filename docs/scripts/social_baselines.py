@@ -20,10 +20,10 @@ from social_numbers import Metric, Numbers, Point, name
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
 from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
 from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import mean_errors
 from dpaudit.audits.trained.grids import Grids
 from dpaudit.audits.trained.scores import scores_of
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
@@ -161,7 +161,7 @@ def _exact(values: Mapping[Point, float]) -> dict[Point, Estimate]:
     return {point: Estimate.exact(value, method) for point, value in values.items()}
 
 
-def tested_folds(config: Config, ratings: Ratings) -> list[Fold]:
+def tested_folds(config: TrainedConfig, ratings: Ratings) -> list[Fold]:
     """Return the folds of an example without the test ratings that chose from its grids."""
     train = config.training
     folds = random_folds(ratings, train.folds, config.seed)[: train.evaluate_folds]
@@ -198,7 +198,7 @@ def without_model(folds: list[Fold]) -> Table:
     )
 
 
-def similarities(configs: Mapping[float, Config]) -> Table:
+def similarities(configs: Mapping[float, TrainedConfig]) -> Table:
     """Figure 4: friends' similarity from all ratings and from those that are not sensitive."""
     cells = []
     for share, config in configs.items():

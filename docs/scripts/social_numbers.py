@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.words import epsilon
@@ -42,7 +42,7 @@ class Numbers:
 
 def edges_of(result: AuditResult) -> set[Point]:
     """Return each model at an ε where a setting was chosen at an end of its grid."""
-    grids = {model.label: model.grid for model in Config.model_validate(result.config).model}
+    grids = {model.label: model.grid for model in TrainedConfig.model_validate(result.config).model}
     return {
         (point.model, point.epsilon)
         for point in result.points
@@ -73,7 +73,7 @@ def numbers_of(result: AuditResult) -> Numbers:
     by: dict[Metric, dict[Point, Estimate]] = {}
     for each in result.measurements:
         by.setdefault((each.metric, each.detail), {})[each.model, each.epsilon] = each.estimate
-    against = str(Config.model_validate(result.config).training.against)
+    against = str(TrainedConfig.model_validate(result.config).training.against)
     return Numbers(by, frozenset(edges_of(result)), against)
 
 

@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # It stands beside this file.
-from pages import audited, example
+from pages import audited, trained
 
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.files import write_text
 from dpaudit.record import storage
 from dpaudit.record.result import AuditResult
 
 
-def with_share(name: str, share: float) -> Config:
+def with_share(name: str, share: float) -> TrainedConfig:
     """Load an example with another share; without sensitive ratings there is nothing to attack."""
     nobody = [] if share else ["attack=[]"]
-    return example(name, [f"data.sensitive={{ share = {share} }}", *nobody])
+    return trained(name, [f"data.sensitive={{ share = {share} }}", *nobody])
 
 
-def with_categories(name: str, categories: tuple[int, ...], matched: bool) -> Config:
+def with_categories(name: str, categories: tuple[int, ...], matched: bool) -> TrainedConfig:
     """Load an example where categories are sensitive, or as many ratings at random."""
     more = ", matched_random = true" * matched
-    return example(name, [f"data.sensitive={{ categories = {list(categories)}{more} }}"])
+    return trained(name, [f"data.sensitive={{ categories = {list(categories)}{more} }}"])
 
 
 @dataclass(frozen=True)

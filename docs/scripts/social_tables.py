@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from social_numbers import EDGE, Metric, Point, Results, at_edge, edges_of, estimates, name
 
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.bases import BEYOND_WITHOUT, LEAK, MEANS, RELEASED
 from dpaudit.record.result import AuditResult
@@ -17,7 +17,7 @@ from dpaudit.reports.words import interval, measured
 
 def chosen(place: str, result: AuditResult) -> Table:
     """Table of the settings that the grids chose, and of users whose factors no claim covers."""
-    grids = {model.label: model.grid for model in Config.model_validate(result.config).model}
+    grids = {model.label: model.grid for model in TrainedConfig.model_validate(result.config).model}
     longer = estimates(result, "assumption.norm", "share longer than 1")
     cells = []
     for point in result.points:

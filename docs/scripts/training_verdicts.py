@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 # It stands beside this file.
 from training_pages import HARMLESS, OF_THE_PAPER, STILL, Page, Said
 
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core import registry
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
@@ -51,7 +51,7 @@ class Edge:
 
 def edges_of(page: Page, result: AuditResult) -> list[Edge]:
     """List the settings of a record that were chosen at an end of their grid."""
-    models = {model.label: model for model in Config.model_validate(result.config).model}
+    models = {model.label: model for model in TrainedConfig.model_validate(result.config).model}
     found = []
     for point in result.points:
         model = models[point.model]

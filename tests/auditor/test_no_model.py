@@ -21,7 +21,7 @@ from dpaudit import audit_recommender
 from dpaudit.auditor.no_model import diverged, joined, outcomes
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.errors import ConfigError, NoModelError, RunError
 from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.factorization.sgd import SgdFactors
@@ -49,7 +49,7 @@ WILD: dict[str, Any] = {
 
 def run(**changes: Any) -> AuditResult:
     base = {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 2}, "model": [SOUND, WILD]}
-    return run_audit(Config.model_validate(base | changes), workers=Workers(1))
+    return run_audit(TrainedConfig.model_validate(base | changes), workers=Workers(1))
 
 
 def pages(result: AuditResult) -> Iterator[str]:
@@ -170,7 +170,7 @@ def test_some_trainings_that_diverge_leave_open_what_is_a_mean_over_them(
 @pytest.mark.long
 def test_the_other_models_have_the_same_numbers_as_by_themselves(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"attack": {"name": "reconstruction"}, "model": [SOUND, WILD]}
-    config = Config.model_validate(
+    config = TrainedConfig.model_validate(
         {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 3}, **changes}
     )
     first = run_audit(config, workers=Workers(2), place=Place(tmp_path))
@@ -184,7 +184,7 @@ def test_the_other_models_have_the_same_numbers_as_by_themselves(tmp_path: Path)
 def test_what_is_stored_of_a_training_without_a_model_is_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Config.model_validate(
+    config = TrainedConfig.model_validate(
         {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 2}, "model": WILD}
     )
     first = run_audit(config, place=Place(tmp_path))
@@ -333,7 +333,7 @@ def test_a_defense_that_diverges_in_a_membership_game() -> None:
     }  # fmt: skip
     found = []
     for workers in (1, 2):
-        config = Config.model_validate(
+        config = TrainedConfig.model_validate(
             {
                 "seed": 3,
                 "data": {"synthetic": DATA["synthetic"]},

@@ -10,7 +10,7 @@ import pytest
 
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config
+from dpaudit.config.models import DataConfig
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.readers.load import load
 from dpaudit.record import storage
@@ -39,12 +39,12 @@ params = { epochs = 1, dimensions = 2 }
 """
 
 
-def changed(text: str, change: str) -> Config:
+def changed(text: str, change: str) -> DataConfig:
     """The config with the lines of `change`, which replace its tables and keys."""
     values: dict[str, Any] = tomllib.loads(text)
     for name, value in tomllib.loads(change).items():
         values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
-    return Config.model_validate(values)
+    return DataConfig.model_validate(values)
 
 
 @pytest.fixture(scope="module")

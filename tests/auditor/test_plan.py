@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.auditor.measure import metric_of
-from dpaudit.auditor.plan import check_gates, check_named, check_waivers, family_of, plan
+from dpaudit.auditor.plan import check_gates, check_waivers, family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
@@ -70,7 +70,7 @@ def test_a_config_that_does_not_say_what_is_audited_is_refused(
     path = tmp_path / "audit.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        config_file.load(path, checks=[check_named])
+        config_file.load(path, checks=[Config.check_named])
     for word in [f"{path}", *words]:
         assert word in str(caught.value)
 
@@ -87,7 +87,7 @@ def test_a_config_that_does_not_say_what_is_audited_is_refused(
 def test_a_config_that_says_what_is_audited_is_loaded(tmp_path: Path, text: str) -> None:
     path = tmp_path / "audit.toml"
     path.write_text(text)
-    config_file.load(path, checks=[check_named])
+    config_file.load(path, checks=[Config.check_named])
 
 
 def test_lists_have_no_rating_error() -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Scale
@@ -37,11 +37,11 @@ BASE: dict[str, Any] = {
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
+    return run_audit(OnDemandConfig.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def test_no_ratings_are_not_replaced_by_those_of_the_config() -> None:
-    config = Config.model_validate(BASE)
+    config = OnDemandConfig.model_validate(BASE)
     ratings = load(config.data)
     with pytest.raises(DataError, match="the data hold no ratings"):
         run_audit(config, ratings=ratings.only(ratings.user < 0))
@@ -86,7 +86,7 @@ def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often
     }
     assert shares["ratings"].upper < shares["users"].lower
     (point,) = found.points
-    train = Config.model_validate(BASE)
+    train = OnDemandConfig.model_validate(BASE)
     _, users = split_users(load(train.data), train.split.test_share, train.seed)
     sizes = np.array([len(user) for user in users if len(user) >= 20])
     assert point.noise_scale
@@ -213,7 +213,7 @@ def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], words: str) -
 
 
 def test_the_split_is_by_user() -> None:
-    ratings = load(Config.model_validate(BASE).data)
+    ratings = load(OnDemandConfig.model_validate(BASE).data)
     train, attacked = split_users(ratings, 0.2, 1)
     assert len(attacked) == 24
     assert len(train) + sum(len(profile) for profile in attacked) == len(ratings)
@@ -247,7 +247,7 @@ LISTS: dict[str, Any] = {
 
 
 def run_lists(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(LISTS | changes), workers=Workers(threads))
+    return run_audit(OnDemandConfig.model_validate(LISTS | changes), workers=Workers(threads))
 
 
 @pytest.mark.long
@@ -403,7 +403,7 @@ def test_movielens_follows_the_closed_form(real_data: Path) -> None:
     if not path.is_file():
         pytest.skip("there is no ml-100k/u.data in DPAUDIT_DATA")
     sweep = [0.1, 0.3, 1, 3, 5, 10, 20, 30, 100, 300, 1000]
-    config = Config.model_validate(
+    config = OnDemandConfig.model_validate(
         {
             "data": {"format": "movielens-100k", "path": str(path)},
             "model": {"epsilon": sweep, "params": {"delta_r": 5}},

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
-from dpaudit.config.load import load as load_config
+from dpaudit.config.models import DataConfig
 from dpaudit.core import registry
 from dpaudit.data import download, load
 from dpaudit.defenses.base import Defense
@@ -381,7 +382,7 @@ def little_training(text: str) -> list[str]:
 def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size: int) -> None:
     if not (real_data / name).is_dir():
         pytest.skip(f"there is no {name} in DPAUDIT_DATA")
-    sources = {load_config(path).data for path in EXAMPLES.glob(f"{name}-*.toml")}
+    sources = {load_as(DataConfig, path).data for path in EXAMPLES.glob(f"{name}-*.toml")}
     least = sorted(source.binarize or 0 for source in sources)
     assert least == ([0, 1, 4] if name == "ml-100k" else [0])
     for source in sources:

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
-from dpaudit.config.load import load
+from dpaudit.config.models import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.membership import RELEASED
 
@@ -48,7 +50,7 @@ def data(tmp_path: Path) -> Path:
 def test_the_config_of_every_library_can_be_loaded(name: str, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--recommender", name, config).exit_code == 0
-    assert load(config).recommender[0].library == name
+    assert load_as(MembershipConfig, config).recommender[0].library == name
 
 
 def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
@@ -57,7 +59,7 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--recommender", "most-popular", config).exit_code == 0
     config.write_text(config.read_text().replace("# claim = ", "claim = "))
-    claim = load(config).recommender[0].claim
+    claim = load_as(MembershipConfig, config).recommender[0].claim
     assert claim is not None
     assert "observers" in claim.model_fields_set
     assert claim.observers == list(RELEASED)
@@ -66,7 +68,7 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", config).exit_code == 0
-    found = load(config)
+    found = load_as(DataConfig, config)
     assert found.data.format == "synthetic"
     assert [model.params["min_ratings"] for model in found.model] == [20, 20]
 
@@ -130,7 +132,7 @@ def test_without_implicit_the_most_popular_items_are_audited(
     monkeypatch.setitem(sys.modules, "implicit", None)
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--data", write(tmp_path, None), config).exit_code == 0
-    assert load(config).recommender[0].library == "most-popular"
+    assert load_as(MembershipConfig, config).recommender[0].library == "most-popular"
 
 
 def test_many_items_are_cut_to_the_most_rated(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_many_items_are_cut_to_the_most_rated(tmp_path: Path) -> None:
     data.write_text("user,item,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--data", data, config).exit_code == 0
-    source = load(config).data
+    source = load_as(DataConfig, config).data
     assert source.least_raters > 1
     assert f"# keeps {_items(rows, source.least_raters)} of " in config.read_text(encoding="utf-8")
 
@@ -156,7 +158,7 @@ def test_a_path_stands_in_the_config_as_it_is(tmp_path: Path) -> None:
     data = write(tmp_path, [1, 2, 3]).rename(tmp_path / 'a  # "b".csv')
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--data", data, config).exit_code == 0
-    assert load(config).data.path == str(data)
+    assert load_as(DataConfig, config).data.path == str(data)
 
 
 def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: Path) -> None:

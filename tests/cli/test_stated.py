@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.cli import main, stated
-from dpaudit.config.load import load
+from dpaudit.config.models import DataConfig
 from dpaudit.data import Columns
 
 ROWS = [(user, item) for user in range(60) for item in range(40) if (user * 7 + item * 3) % 5 < 2]
@@ -40,7 +41,7 @@ def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     found = call("init", config, "--data", data, "--columns", "user=0, item=2, rating=3")
     assert found.exit_code == 0, found.output
-    assert load(config).data.columns == Columns(user=0, item=2, rating=3)
+    assert load_as(DataConfig, config).data.columns == Columns(user=0, item=2, rating=3)
     assert f"{len(ROWS)} ratings of 60 users with 40 items" in found.output
 
 
@@ -59,7 +60,7 @@ def test_a_terminal_is_asked(
     config = tmp_path / "dpaudit.toml"
     found = call("init", config, "--data", data, answer=answer)
     assert found.exit_code == 0, found.output
-    assert load(config).data.columns == columns
+    assert load_as(DataConfig, config).data.columns == columns
 
 
 def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
     found = call("init", config, "--data", path, "--missing-ids", "drop")
     assert found.exit_code == 0, found.output
     assert f"Repairs: rows without a user or an item: {absent}." in found.output
-    assert load(config).data.missing_ids == "drop"
+    assert load_as(DataConfig, config).data.missing_ids == "drop"
     config.unlink()
     assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
 
@@ -98,10 +99,10 @@ def test_values_that_may_mark_not_rated_need_a_range(
         "The ratings are 1 to 10, as stated; rows with another value are left out." in found.output
     )
     assert f"Repairs: rows with a rating outside the scale: {unrated}." in found.output
-    assert load(config).data.outside_scale == "drop"
+    assert load_as(DataConfig, config).data.outside_scale == "drop"
     config.unlink()
     call("init", config, "--data", path, "--scale", "-1..10")
-    assert load(config).data.outside_scale == "error"
+    assert load_as(DataConfig, config).data.outside_scale == "error"
     config.unlink()
     monkeypatch.setattr(stated, "_asks", lambda: True)
     assert "1 to 10, as stated" in call("init", config, "--data", path, answer="\n").output

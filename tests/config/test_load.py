@@ -4,10 +4,13 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from configs import load_as  # type: ignore[import-not-found]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpaudit.auditor.plan import plan
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config import load as config_file
 from dpaudit.config.options import Option
 from dpaudit.config.schema import Config, Gate
@@ -49,7 +52,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
 
 
 def test_defaults_are_filled_in(tmp_path: Path) -> None:
-    config = config_file.load(write(tmp_path, SMALL))
+    config = load_as(OnDemandConfig, write(tmp_path, SMALL))
     assert config.seed == 3
     assert config.model[0].label == "slope-one published"
     assert config.model[0].epsilon == [0.5, 1.0]
@@ -59,7 +62,7 @@ def test_defaults_are_filled_in(tmp_path: Path) -> None:
 
 
 def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
-    config = config_file.load(write(tmp_path, "[model]\nvariant = 'nonprivate'\n"))
+    config = load_as(OnDemandConfig, write(tmp_path, "[model]\nvariant = 'nonprivate'\n"))
     assert config.model[0].epsilon == [float("inf")]
 
 
@@ -346,7 +349,8 @@ def test_lines_in_a_project_file_are_those_of_its_own_table(tmp_path: Path) -> N
 
 def test_overrides_replace_any_value(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL)
-    config = config_file.load(
+    config = load_as(
+        OnDemandConfig,
         path,
         [
             "seed=9",
@@ -393,7 +397,7 @@ def test_a_config_survives_its_record() -> None:
 
 def test_what_is_seen_is_part_of_a_game_s_name() -> None:
     games = [{"pair": "support-threshold"}, {"pair": "support-threshold", "observe": "list"}]
-    config = Config.model_validate({"game": games})
+    config = OnDemandConfig.model_validate({"game": games})
     assert [game.label for game in config.game] == ["support-threshold", "support-threshold (list)"]
     assert [game.attack for game in config.game] == ["likelihood-ratio", "item-place"]
     measured = {(key.metric, key.pair) for key in plan(config)}
@@ -407,7 +411,7 @@ def test_a_config_of_trained_models_survives_its_record() -> None:
     models = [{"defense": "dpsgd-mf", "epsilon": [1, 2]}]
     values = {"model": models, "game": games, "train": {"folds": 2}}
     config = Config.model_validate(values)
-    assert config.trains
+    assert isinstance(config, TrainedConfig)
     labels = ["data", "data (public)", "data (values)", "data (list)"]
     assert [game.label for game in config.game] == labels
     assert [game.attack for game in config.game] == ["likelihood-ratio", *["canary"] * 3]

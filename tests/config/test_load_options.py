@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.auditor.plan import check_gates
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
 
@@ -197,7 +199,7 @@ def test_an_error_of_the_file_is_none_of_an_option(tmp_path: Path, text: str, li
 def test_the_only_table_has_the_index_0_or_none(tmp_path: Path, text: str, key: str) -> None:
     path = tmp_path / "audit.toml"
     path.write_text(text, encoding="utf-8")
-    assert config_file.load(path, [f"{key}=[3]"]).model[0].epsilon == [3.0]
+    assert load_as(OnDemandConfig, path, [f"{key}=[3]"]).model[0].epsilon == [3.0]
 
 
 def test_a_long_value_is_cut(tmp_path: Path) -> None:

@@ -20,8 +20,13 @@ import pytest
 
 from dpaudit.auditor import run
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.audits.sybil.config import SybilConfig
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config import load as configs
 from dpaudit.config.load import load
+from dpaudit.config.models import DataConfig, ModelsConfig
 from dpaudit.config.schema import Config
 from dpaudit.core import files
 from dpaudit.data.source import DataSource
@@ -126,6 +131,7 @@ def stale(page: list[Grid], made: list[Grid], *, more: bool) -> list[str]:
 
 def small(config: Config) -> Config:
     """Return a config with its models and tables on few generated ratings, in few trials."""
+    assert isinstance(config, DataConfig)
     size = {"n_users": 120, "n_items": 150, "mean_per_user": 45, "minimum_per_user": 24}
     data: dict[str, Any] = {"synthetic": size}
     if config.data.sensitive:
@@ -137,15 +143,18 @@ def small(config: Config) -> Config:
         "data": DataSource.model_validate(data),
         "model": models,
         "audit": config.audit.model_copy(update={"trials": 200}),
-        "game": [game.model_copy(update={"trials": 400}) for game in config.game],
-        "sybil": [each.model_copy(update={"trials": 2}) for each in config.sybil],
     }
-    if config.train:
+    if isinstance(config, ModelsConfig):
+        games = [game.model_copy(update={"trials": 400}) for game in config.game]
+        changes["game"] = games
+    if isinstance(config, SybilConfig):
+        changes["sybil"] = [each.model_copy(update={"trials": 2}) for each in config.sybil]
+    if isinstance(config, TrainedConfig) and config.train:
         few = {"trials": 1, "files": [], "folds": 2, "evaluate_folds": 2}
         changes["train"] = config.train.model_copy(update=few)
-    if config.convergence:
+    if isinstance(config, OnDemandConfig) and config.convergence:
         changes["convergence"] = config.convergence.model_copy(update={"users": 2})
-    if config.membership:
+    if isinstance(config, MembershipConfig):
         few = {"trainings": 8, "interactions": 500}
         changes["membership"] = config.membership.model_copy(update=few)
     return config.model_copy(update=changes)

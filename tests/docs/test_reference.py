@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from reference import config, plugins  # type: ignore[import-not-found]
 
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import json_schema
 from dpaudit.core import registry
 
-SCHEMA = Config.model_json_schema()
+SCHEMA = json_schema()
 GROUPS: tuple[registry.Group, ...] = ("recommenders", "defenses", "attacks")
 
 

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
 
 from dpaudit.auditor.plan import check_gates
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.reports.render import toml
@@ -149,7 +150,7 @@ class Runner:
         config = load(Path("page.toml"))
         check_gates(config)
         # What code costs can only be told by running it.
-        if self.long and not any(own.runs_code for own in config.recommender):
+        if self.long and not (isinstance(config, MembershipConfig) and config.code):
             self._shell(block, "dpaudit plan page.toml", {0})
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import make_social  # type: ignore[import-not-found]
 import numpy as np
+import pages  # type: ignore[import-not-found]
 import pytest
 import social_baselines  # type: ignore[import-not-found]
-import social_runs  # type: ignore[import-not-found]
 import social_words_lists  # type: ignore[import-not-found]
+from configs import load_as  # type: ignore[import-not-found]
 
-from dpaudit.config.load import load
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.rounding import measured
 from dpaudit.reports.table import NONE
 
@@ -45,9 +45,9 @@ def social_data(folder: Path, name: str) -> None:
     savemat(folder / "trustnetwork.mat", {"trustnetwork": np.array(links)})
 
 
-def quick(path: Path, overrides: list[str]) -> Config:
+def quick(path: Path, overrides: list[str]) -> TrainedConfig:
     """Load an example with two settings a model, two tested folds, and two rounds a training."""
-    config = load(path, overrides)
+    config: TrainedConfig = load_as(TrainedConfig, path, overrides)
     models = []
     for model in config.model:
         grid = {
@@ -66,7 +66,7 @@ def quick(path: Path, overrides: list[str]) -> Config:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Return a function that makes a page from made-up data with few trainings."""
     monkeypatch.setenv("DPAUDIT_DATA", str(tmp_path))
-    monkeypatch.setattr(social_runs, "load", quick)
+    monkeypatch.setattr(pages, "load", quick)
     monkeypatch.setattr(make_social, "OUT", tmp_path)
     monkeypatch.setattr(make_social, "SHARES", dict.fromkeys(make_social.SHARES, (0.0, 0.1)))
     monkeypatch.setattr(social_baselines, "ROUNDS", {"ratings": 2, "lists": 2})

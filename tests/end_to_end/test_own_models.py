@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
-from dpaudit.config.load import load
 from dpaudit.recommenders.command import Command
 
 CLASS = """
@@ -97,13 +98,14 @@ def test_a_command_that_shows_no_lists_has_no_observer_of_lists(folder: Path) ->
 
 
 def test_a_command_runs_in_the_folder_of_its_config(folder: Path) -> None:
-    made = load(folder / "command.toml").recommender[0].create("recommender")
+    own = load_as(MembershipConfig, folder / "command.toml").recommender[0]
+    made = own.create("recommender")
     assert isinstance(made, Command)
     assert made.cwd == folder
 
 
 def test_a_changed_script_is_trained_again(folder: Path) -> None:
-    own = load(folder / "command.toml").recommender[0]
+    own = load_as(MembershipConfig, folder / "command.toml").recommender[0]
     assert folder / "train.py" in own.files
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.top_lists import precision_and_recall
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
@@ -47,8 +47,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def config(**changes: Any) -> Config:
-    return Config.model_validate(BASE | changes)
+def config(**changes: Any) -> TrainedConfig:
+    return TrainedConfig.model_validate(BASE | changes)
 
 
 @pytest.fixture(scope="module")

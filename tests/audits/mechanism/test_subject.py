@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.audits.mechanism.audit import audit_pairs
+from dpaudit.audits.mechanism.config import MechanismConfig
 from dpaudit.cli import main
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
@@ -455,10 +457,9 @@ def test_the_report_s_toml_repeats_the_run(project: Project, d: str, kind: str) 
     first = project.measurement()
     assert first.estimate.lower > 1
     report = (project.out / "report.md").read_text(encoding="utf-8")
-    before = config_file.load(project.config)
+    before = load_as(MechanismConfig, project.config)
     project.config.write_text(report.partition("```toml\n")[2].rpartition("\n```")[0])
     assert config_file.load(project.config).model_dump() == before.model_dump()
-    assert before.defense is not None
     assert type(before.defense.d_prime).__name__ == kind
     assert project.run("--allow-code", "-q").exit_code == 1
     assert project.measurement() == first

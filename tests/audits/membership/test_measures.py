@@ -26,10 +26,9 @@ from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
-from dpaudit.audits.membership.config import BATTERY
+from dpaudit.audits.membership.config import BATTERY, MembershipConfig
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.config.schema import Config
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
@@ -62,8 +61,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def config(**changes: Any) -> Config:
-    return Config.model_validate(BASE | changes)
+def config(**changes: Any) -> MembershipConfig:
+    return MembershipConfig.model_validate(BASE | changes)
 
 
 def of(found: Sequence[Any], metric: str, **where: Any) -> list[Measurement]:
@@ -285,7 +284,7 @@ def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
     table = TABLE | {"units": ["interaction"], "observers": observers}
     values = {**BASE, "membership": table, "model": defense}
     del values["recommender"]
-    made = Config.model_validate(values)
+    made = MembershipConfig.model_validate(values)
     found = run_audit(made)
     assert problem(found) is None
     assert [(point.epsilon, point.claim is not None) for point in found.points] == [
@@ -424,7 +423,7 @@ def found_of(
 ) -> list[Any]:
     tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
     values = {**BASE, **tables}
-    made = Config.model_validate(values)
+    made = MembershipConfig.model_validate(values)
     ratings = small_ratings()
     subject = MemberModels.of(Context(made, family_of(made, ratings), Executor()), ratings)
     epsilon = claim.epsilon if claim else math.inf

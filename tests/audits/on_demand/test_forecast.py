@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.on_demand.forecast import Forecast, forecast
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.audits.on_demand.forecast import forecast
 from dpaudit.bounds.power.planning import trials_needed
 from dpaudit.bounds.power.power import detectable_epsilon
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import InputError
 
 BASE: dict[str, Any] = {
@@ -27,8 +28,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def config(**changes: Any) -> Config:
-    return Config.model_validate(BASE | changes)
+def config(**changes: Any) -> OnDemandConfig:
+    return OnDemandConfig.model_validate(BASE | changes)
 
 
 def by_place(rows: list[Forecast]) -> dict[tuple[str, str, float], Forecast]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.utility import run_held_out
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.config.schema import Config
 from dpaudit.data.readers.load import load
 from dpaudit.record.result import AuditResult, Measurement
 
@@ -31,7 +31,7 @@ def of(record: AuditResult, metric: str) -> list[Measurement]:
 
 
 def test_a_gated_mean_error_is_that_of_the_same_trials() -> None:
-    config = Config.model_validate(BASE)
+    config = OnDemandConfig.model_validate(BASE)
     record = run_audit(config)
     (sweep,) = Sweep.of(config, load(config.data))
     errors = run_held_out(
@@ -52,8 +52,8 @@ def test_a_gated_mean_error_is_that_of_the_same_trials() -> None:
 
 
 def test_without_its_gate_the_mean_error_widens_nothing() -> None:
-    record = run_audit(Config.model_validate({**BASE, "gate": []}))
+    record = run_audit(OnDemandConfig.model_validate({**BASE, "gate": []}))
     assert not of(record, "utility.mae")
     assert record.family.size == 4  # two values of ε: overlap and rmse
-    gated = Config.model_validate({**BASE, "audit": {"trials": 20}})
+    gated = OnDemandConfig.model_validate({**BASE, "audit": {"trials": 20}})
     assert run_audit(gated).family.size == 6

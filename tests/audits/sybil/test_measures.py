@@ -21,10 +21,10 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.sybil import measures as run_sybils
 from dpaudit.audits.sybil.averaging import run_sybil
+from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.audits.sybil.passive_lists import run_passive
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.cli import main
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.top_k.defense import TopK
@@ -74,7 +74,7 @@ LIST = {"params": {"observe": "list", "calibration": 20}, "efforts": [5], "trial
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
+    return run_audit(SybilConfig.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def of_sybils(result: AuditResult) -> list[Measurement]:
@@ -107,7 +107,7 @@ def test_every_model_epsilon_sybil_and_effort_is_measured_once(result: AuditResu
 
 
 def test_the_family_counts_every_effort(result: AuditResult) -> None:
-    config = Config.model_validate(BASE)
+    config = SybilConfig.model_validate(BASE)
     keys = ("metric", "model", "epsilon", "attack", "pair", "effort")
     measured = [{key: getattr(m, key) for key in keys} for m in result.measurements]
     planned = [{key: asdict(point)[key] for key in keys} for point in plan(config)]
@@ -123,7 +123,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
 
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
     """The outcomes of a Sybil attack of BASE when it is run by itself."""
-    config = Config.model_validate(BASE)
+    config = SybilConfig.model_validate(BASE)
     sweep = next(s for s in Sweep.of(config, load(config.data)) if s.model.label == model)
     defense: Any = next(d for d in sweep.defenses if d.epsilon == epsilon)
     if label == "passive":
@@ -198,8 +198,8 @@ def test_the_record_names_the_sybil_and_round_trips(result: AuditResult) -> None
 
 
 def test_the_recorded_config_can_be_run_again(result: AuditResult) -> None:
-    again = Config.model_validate(tomllib.loads(toml.render(result.config)))
-    assert again == Config.model_validate(BASE)
+    again = SybilConfig.model_validate(tomllib.loads(toml.render(result.config)))
+    assert again == SybilConfig.model_validate(BASE)
 
 
 def test_a_record_from_before_sybil_can_be_read(result: AuditResult) -> None:
@@ -220,7 +220,7 @@ def test_progress_reaches_what_it_started_with() -> None:
             self.done += trials
 
     counted = Counted()
-    config = Config.model_validate(BASE | {"model": BASE["model"][1]})
+    config = SybilConfig.model_validate(BASE | {"model": BASE["model"][1]})
     run_audit(config, progress=counted)
     # Overlap and rmse of 10 trials each, and four Sybil attacks at one ε.
     assert counted.done == counted.total == 10 * 2 + 4 * TRIALS
@@ -279,7 +279,7 @@ def test_membership_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 def measure(**changes: Any) -> list[Measurement]:
-    return run_audit(Config.model_validate(BASE | changes)).measurements
+    return run_audit(SybilConfig.model_validate(BASE | changes)).measurements
 
 
 def test_what_does_not_fit_is_refused_with_its_sybil_and_model() -> None:

@@ -12,7 +12,7 @@ import pytest
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.assumptions import Assumptions
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.assumption import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
@@ -53,7 +53,7 @@ def drawn(purchases: bool = False) -> Ratings:
 
 def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float, str], float]:
     learned = drawn() if ratings is None else ratings
-    config = Config.model_validate({"seed": 5, "model": {"defense": defenses[0].name}})
+    config = TrainedConfig.model_validate({"seed": 5, "model": {"defense": defenses[0].name}})
     context = Context(config, Family.of(0.95, 1), Executor())
     subject: Any = SimpleNamespace(learned=learned, context=context)
     model: Any = SimpleNamespace(label="m", defenses=defenses, model=config.model[0])
@@ -124,7 +124,7 @@ def run(**changes: Any) -> AuditResult:
         "train": {"folds": 2, "trials": 1},
         "model": [published, published | {"label": "repaired", "variant": "corrected"}],
     }
-    return run_audit(Config.model_validate(base | changes), workers=Workers(1))
+    return run_audit(TrainedConfig.model_validate(base | changes), workers=Workers(1))
 
 
 @pytest.fixture(scope="module")

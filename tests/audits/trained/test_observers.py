@@ -15,14 +15,15 @@ from rich.console import Console
 from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.attacks.reconstruction.submissions import FromSubmissions
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import Pairs
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Friends, Scale
 from dpaudit.data.readers.load import load
+from dpaudit.data.source import DataSource
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.execution.progress import Progress
@@ -51,7 +52,7 @@ def model(label: str, **changes: Any) -> dict[str, Any]:
 
 def run(models: Any, threads: int = 1, **given: Any) -> AuditResult:
     config = {"seed": 3, "data": DATA, "train": TRAIN, "model": models} | given
-    return run_audit(Config.model_validate(config), workers=Workers(threads))
+    return run_audit(TrainedConfig.model_validate(config), workers=Workers(threads))
 
 
 def game(observe: str, trials: int = 20) -> dict[str, Any]:
@@ -184,7 +185,7 @@ def read() -> AuditResult:
 
 @pytest.mark.long
 def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
-    ratings = load(Config.model_validate({"data": DATA, "model": MODELS, "train": TRAIN}).data)
+    ratings = load(DataSource.model_validate(DATA))
     part, found = PrivSR(100.0, **SMALL), []
     for number, fold in enumerate(random_folds(ratings, 2, 3)):
         train = fold.train
@@ -303,7 +304,7 @@ def test_a_purchase_in_doubt_disappears_whatever_is_claimed(variant: str, pair: 
 def test_of_a_grid_one_combination_with_a_pair_is_enough() -> None:
     for social in ([0.1, 0.0], [0.0, 0.1]):
         one = model("one", grid={"social": social})
-        config = Config.model_validate(
+        config = TrainedConfig.model_validate(
             {"seed": 3, "data": DATA, "train": TRAIN, "model": [one], "game": [game("iterates")]}
         )
         Pairs(load(config.data)).check(config.model[0], config.game)
@@ -328,7 +329,7 @@ def test_games_without_a_pair_are_refused_before_anything_is_trained(
 
     data = DATA | {"synthetic": SYNTHETIC | {"mean_friends": 12}}
     one = model("one", variant="corrected", params=params)
-    config = Config.model_validate(
+    config = TrainedConfig.model_validate(
         {"seed": 3, "data": data, "train": TRAIN, "model": [one], "game": [game(observe)]}
     )
     with pytest.raises(ConfigError, match=rf"\[\[game\]\] .*{observe}.* on model 'one': .*{words}"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.errors import ConfigError
 from dpaudit.data import load
 from dpaudit.defenses.factorization.sampled import SampledFactors
@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {"dimensions": 2, "epochs": 3, "cap": 9}
 USERS, ITEMS = 12, 9
 
 
-def config(folder: Path, **changes: Any) -> Config:
+def config(folder: Path, **changes: Any) -> TrainedConfig:
     """User u has u % 9 + 1 ratings and a budget of 1, a half or a tenth, in turn."""
     rows = [f"{u},{i},{(u + i) % 5 + 1}" for u in range(USERS) for i in range(u % ITEMS + 1)]
     (folder / "ratings.csv").write_text("\n".join(rows))
@@ -43,7 +43,7 @@ def config(folder: Path, **changes: Any) -> Config:
         {"defense": "dpsgd-mf", "epsilon": [2], "params": {"dimensions": 2, "epochs": 1}},
     ]
     base = {"seed": 3, "data": data, "train": {"folds": 2, "trials": 1}, "model": models}
-    return Config.model_validate(base | changes)
+    return TrainedConfig.model_validate(base | changes)
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +109,14 @@ def test_budgets_that_nobody_uses_and_models_that_lack_them_are_refused(tmp_path
     good = config(tmp_path).model_dump(mode="json", exclude_unset=True)
     unused = good | {"model": [good["model"][0]]}
     with pytest.raises(ValueError, match=r"\[data\.budgets\] is used by no model: set params\."):
-        Config.model_validate(unused)
+        TrainedConfig.model_validate(unused)
     bare = good | {"data": {k: v for k, v in good["data"].items() if k != "budgets"}}
     with pytest.raises(ValueError, match=r"params\.budgets = true of model 'own' needs the budget"):
-        Config.model_validate(bare)
+        TrainedConfig.model_validate(bare)
     swept = {"defense": "dpps-mf", "epsilon": [2], "grid": {"budgets": [False, True]}}
-    Config.model_validate(good | {"model": [swept | {"params": SMALL}]})
+    TrainedConfig.model_validate(good | {"model": [swept | {"params": SMALL}]})
     drawn = {"model": [swept | {"params": SMALL | {"cap": 1000}, "variant": "corrected"}]}
     with pytest.raises(ConfigError, match=r"the data have none: set data\.budgets"):
-        run_audit(Config.model_validate(drawn), workers=Workers(1))
+        run_audit(TrainedConfig.model_validate(drawn), workers=Workers(1))
     with pytest.raises(ValueError, match="budgets does not belong to format 'synthetic'"):
-        Config.model_validate({"data": {"budgets": {"path": "u.csv"}}, **drawn})
+        TrainedConfig.model_validate({"data": {"budgets": {"path": "u.csv"}}, **drawn})

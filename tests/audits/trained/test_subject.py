@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from configs import load_as  # type: ignore[import-not-found]
 from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.federated.config import Transcript
+from dpaudit.audits.federated.config import FederatedConfig, Transcript
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import over_folds
 from dpaudit.audits.trained.grids import Grids
 from dpaudit.audits.trained.subject import game_attacks
 from dpaudit.cli import main
-from dpaudit.config.load import load as load_file
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import active, capped, random_folds
@@ -68,7 +68,7 @@ PNBM = {"defense": "dpsgd-pnbm", "params": {"steps": 2, "more_than": 3}}
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
+    return run_audit(TrainedConfig.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def numbers(result: AuditResult) -> str:
@@ -110,7 +110,7 @@ def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditRe
     assert result.outcome == "pass"
     assert result.data is not None
     assert (result.data.users, result.data.items, result.data.trained) == (30, 20, 30)
-    assert result.data.digest == load(Config.model_validate(BASE).data).digest
+    assert result.data.digest == load(TrainedConfig.model_validate(BASE).data).digest
     text = result.model_dump_json()
     assert AuditResult.model_validate_json(text).model_dump_json() == text
 
@@ -150,7 +150,7 @@ def test_bounds_keep_the_claims_and_say_what_could_be_found(result: AuditResult)
 
 
 def test_the_error_is_the_mean_over_folds_of_the_mean_over_trials(result: AuditResult) -> None:
-    config = Config.model_validate(BASE)
+    config = TrainedConfig.model_validate(BASE)
     folds = random_folds(load(config.data), 3, 3)
     for label, defense in (
         ("errors", SgdFactors(30.0, **SMALL, error_bound=1000.0)),
@@ -242,7 +242,7 @@ def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() 
     found = []
     for threads in (1, 2, 5):
         progress = Counted()
-        config = Config.model_validate(BASE | MANY)
+        config = TrainedConfig.model_validate(BASE | MANY)
         found.append(run_audit(config, workers=Workers(threads), progress=progress))
         # 3 folds at every ε and every combination of the grids, 20 trials each.
         assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
@@ -258,7 +258,7 @@ def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
     searched = {"label": "searched", "defense": "dpsgd-mf", "variant": "nonprivate"}
     grid = {"params": {"dimensions": 2, "epochs": 3}, "grid": {"learning_rate": [0.001, 0.003]}}
     record = run(model=[BASE["model"][2], searched | grid], game=[])
-    folds = random_folds(load(Config.model_validate(BASE).data), 3, 3)
+    folds = random_folds(load(TrainedConfig.model_validate(BASE).data), 3, 3)
     chosen = random_folds(folds[0].train, 10, 3)[0]
     pairs = set(zip(chosen.users.tolist(), chosen.items.tolist(), strict=True))
     errors, dropped = [], 0
@@ -278,7 +278,7 @@ def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
 
 
 def test_a_fold_of_which_nothing_is_left_to_test_is_refused() -> None:
-    config = Config.model_validate(BASE | MANY)
+    config = TrainedConfig.model_validate(BASE | MANY)
     folds = random_folds(load(config.data), 3, 3)
     grids = Grids(config, folds[0])
     chosen = random_folds(folds[0].train, 10, 3)[0]
@@ -300,7 +300,7 @@ def test_what_is_learned_from_is_filtered_then_capped() -> None:
     model = [PNBM | {"epsilon": 1}]
     game = {"pair": "data", "trials": 20, "details": True}
     record = run(train=train, model=model, game=[game])
-    ratings = load(Config.model_validate(BASE).data)
+    ratings = load(TrainedConfig.model_validate(BASE).data)
     kept = capped(active(ratings, 6), 5, 3)
     assert record.data is not None
     assert record.data.ratings == len(ratings) > len(kept)
@@ -370,7 +370,7 @@ def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
     games = [
         {"pair": pair, "observe": observe, "params": params} for pair, observe, params in settings
     ]
-    config = Config.model_validate({"model": [{"defense": "dpps-mf"}], "game": games})
+    config = TrainedConfig.model_validate({"model": [{"defense": "dpps-mf"}], "game": games})
     found = game_attacks(config.game)
     assert found["canary, data (list)"]["top_k"] == 3
     assert set(found) == {f"canary, {game.label}" for game in config.game}
@@ -543,7 +543,7 @@ def test_a_run_leaves_its_record_and_reports(tmp_path: Path) -> None:
 
 
 def test_a_recorded_config_is_run_again(result: AuditResult) -> None:
-    assert Config.model_validate(result.config) == Config.model_validate(BASE)
+    assert TrainedConfig.model_validate(result.config) == TrainedConfig.model_validate(BASE)
 
 
 @pytest.mark.parametrize(
@@ -622,7 +622,7 @@ QUICK = {"ml-100k-dpsgd-mf", "ml-100k-fake-gradients-delay", "filmtrust-privsr"}
     ],
 )
 def test_every_example_that_trains_can_be_run(path: Path) -> None:
-    config = load_file(path)
+    config = load_as(TrainedConfig, path)
     small = [
         model.model_copy(
             update={
@@ -649,8 +649,9 @@ def test_every_example_that_trains_can_be_run(path: Path) -> None:
         "model": small,
         "game": [game.model_copy(update={"trials": 20}) for game in config.game],
         "gate": [],
-        "transcript": config.transcript and Transcript(trials=1),
     }
+    if isinstance(config, FederatedConfig):
+        changes["transcript"] = Transcript(trials=1)
     record = run_audit(config.model_copy(update=changes), workers=Workers(1))
     metric, least, most = "utility.rmse", 0.3, 3.0
     if any(model.ranks for model in small):

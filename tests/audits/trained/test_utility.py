@@ -15,8 +15,8 @@ from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import largest_errors
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
@@ -57,8 +57,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def config(**changes: Any) -> Config:
-    return Config.model_validate(BASE | changes)
+def config(**changes: Any) -> TrainedConfig:
+    return TrainedConfig.model_validate(BASE | changes)
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:

@@ -9,10 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from configs import load_as  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.auditor.plan import check_gates
-from dpaudit.audits.membership.config import BATTERY, Membership, OwnRecommender, StatedClaim
+from dpaudit.audits.membership.config import (
+    BATTERY,
+    Membership,
+    MembershipConfig,
+    OwnRecommender,
+    StatedClaim,
+)
 from dpaudit.audits.membership.halves import Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.cli.main import main
@@ -58,7 +65,7 @@ def refused(folder: Path, text: str) -> str:
 
 
 def test_a_recommender_alone_is_a_membership_audit(tmp_path: Path) -> None:
-    config = config_file.load(write(tmp_path, OWN))
+    config = load_as(MembershipConfig, write(tmp_path, OWN))
     assert config.membership == Membership()
     assert [model.label for model in config.audited] == ["most-popular"]
     assert config.audited[0].epsilon == [math.inf]
@@ -69,7 +76,7 @@ def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
     tmp_path: Path,
 ) -> None:
     text = OWN + TRAINED + "[[attack]]\nname = 'rmia'\n"
-    config = config_file.load(write(tmp_path, text))
+    config = load_as(MembershipConfig, write(tmp_path, text))
     assert [model.label for model in config.audited] == ["most-popular", "dpsgd-mf published"]
     assert [attack.label for attack in config.inferring] == ["rmia"]
 
@@ -99,7 +106,7 @@ def test_a_stated_claim_is_about_its_unit_and_observers() -> None:
 
 def test_a_defense_publishes_no_factors() -> None:
     table = Membership(observers=["scores", "factors"])
-    config = Config.model_validate({"model": {"defense": "dpsgd-mf"}, "membership": {}})
+    config = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
     assert table.observers_of(config.model[0]) == ["scores"]
     own = OwnRecommender.model_validate({"library": "most-popular"})
     assert table.observers_of(own) == ["scores", "factors"]
@@ -119,7 +126,7 @@ def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
     ):
         own = OwnRecommender(command="python train.py", params={"shows": shows})
         assert table.observers_of(own) == observers
-    private = Config.model_validate({"model": {"defense": "dpsgd-mf"}, "membership": {}})
+    private = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
     assert table.observers_of(private.model[0]) == served
 
 
