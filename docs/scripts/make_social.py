@@ -20,7 +20,7 @@ import social_baselines as baselines
 import social_tables as tables
 import social_words as words
 import social_words_lists as lists
-from pages import page, write
+from pages import page, trained, write
 from social_numbers import Point, Results
 from social_runs import Runs, with_categories, with_share
 
