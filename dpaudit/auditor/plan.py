@@ -13,11 +13,12 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.measures.base import Measure, MetricKey
-from dpaudit.config.compatibility.gates import RATED
+from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Config, Gate
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
-from dpaudit.record.metrics import METRICS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id
 
@@ -25,21 +26,29 @@ from dpaudit.record.verdicts import claim_id
 class Kind(NamedTuple):
     """The kind of subject that is audited, and the measures applied to it."""
 
+    audit: str
     subject: type[Subject]
     measures: Sequence[type[Measure[Any]]]
 
 
 def kind_of(config: Config) -> Kind:
+    """Select the subject and its measures: dpaudit's own, then those of installed packages."""
+    kind = _own(config)
+    more = registry.load_all("measures").values()
+    return kind._replace(measures=(*kind.measures, *(m for m in more if m.audit == kind.audit)))
+
+
+def _own(config: Config) -> Kind:
     """Select the subject: a black box, models of a membership game, trained, or on demand."""
     if config.defense:
         from dpaudit.auditor.black_box.subject import BlackBox, OutputGame
 
-        return Kind(BlackBox, (OutputGame,))
+        return Kind("black box", BlackBox, (OutputGame,))
     if config.membership:
         from dpaudit.auditor.measures.membership import MembershipInferences
         from dpaudit.auditor.subjects.membership import MemberModels
 
-        return Kind(MemberModels, (MembershipInferences,))
+        return Kind("membership", MemberModels, (MembershipInferences,))
     if config.trains:
         from dpaudit.auditor.measures.assumptions import Assumptions
         from dpaudit.auditor.measures.personal import Personal
@@ -50,7 +59,7 @@ def kind_of(config: Config) -> Kind:
         from dpaudit.auditor.subjects.trained import TrainedModels
 
         measures = (TrainedUtility, Assumptions, Personal, Transcripts, Reading, TrainedGames)
-        return Kind(TrainedModels, measures)
+        return Kind("trained", TrainedModels, measures)
     from dpaudit.auditor.measures.convergence import Convergence
     from dpaudit.auditor.measures.games import Games
     from dpaudit.auditor.measures.risk import Risk
@@ -58,7 +67,7 @@ def kind_of(config: Config) -> Kind:
     from dpaudit.auditor.measures.utility import Utility
     from dpaudit.auditor.subjects.on_demand import OnDemandModels
 
-    return Kind(OnDemandModels, (Risk, Utility, Convergence, Games, SybilAttacks))
+    return Kind("on demand", OnDemandModels, (Risk, Utility, Convergence, Games, SybilAttacks))
 
 
 def plan(config: Config) -> list[MetricKey]:
@@ -74,8 +83,8 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
         ratings: the data. Purchases have no errors of ratings, and the config alone may not reveal
             that a file holds purchases.
     """
-    rated = ratings is None or ratings.scale.width > 0
-    keys = [key for key in plan(config) if rated or key.metric not in RATED]
+    has_ratings = ratings is None or ratings.scale.width > 0
+    keys = [key for key in plan(config) if has_ratings or not rated(key.metric)]
     return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
 
 
@@ -136,7 +145,7 @@ def check_waivers(config: Config, place: str = "") -> None:
 def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
     keys = [key for key in keys if key["metric"] == gate.metric]
     if not keys:
-        needed = " or ".join(METRICS[gate.metric].sources)
+        needed = " or ".join(entry(gate.metric).sources)
         raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
         known = list(dict.fromkeys(key.get(name) for key in keys))

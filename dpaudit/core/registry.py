@@ -1,8 +1,8 @@
-"""The registry of defenses, recommenders, attacks and reports, found through entry points.
+"""The registry of plug-ins, found through entry points.
 
-Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks` and
-`dpaudit.reports`. A plug-in that cannot be imported raises an error only when it is requested by
-name.
+They register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
+`dpaudit.reports`, `dpaudit.metrics` and `dpaudit.measures`. A plug-in that cannot be imported
+raises an error only when it is requested by name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHOWN = 100
 _LISTED = 40
 
 T = TypeVar("T")
-Group = Literal["defenses", "recommenders", "attacks", "reports"]
+Group = Literal["defenses", "recommenders", "attacks", "reports", "metrics", "measures"]
 
 
 def names(group: Group) -> list[str]:

@@ -12,10 +12,9 @@ from dpaudit.auditor.measures.base import Measure, MetricKey
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement, measured
 
-_METRICS: tuple[MetricName, ...] = ("personal.epsilon", "personal.loss")
+_METRICS: tuple[str, ...] = ("personal.epsilon", "personal.loss")
 # The quantiles over users; each is a value that occurs.
 QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
 
@@ -33,7 +32,7 @@ class Personal(Measure[TrainedModel]):
         for model in config.model:
             for epsilon in model.epsilon if model.personal else ():
                 for metric in _METRICS:
-                    yield MetricKey(metric, model.label, epsilon, joint=False)
+                    yield MetricKey(metric, model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Measurement]:
         """Train the model at each ε, and compute the quantiles over users.

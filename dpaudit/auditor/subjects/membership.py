@@ -10,8 +10,8 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.membership.defense import DefenseRecommender
 from dpaudit.auditor.membership.design import Design
-from dpaudit.auditor.membership.training import measures
-from dpaudit.config.compatibility.gates import RATED, check_rated
+from dpaudit.auditor.membership.training import Utility, measures
+from dpaudit.config.compatibility.gates import check_rated, rated
 from dpaudit.config.membership import Membership, OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.config.schema import Gate
@@ -142,7 +142,7 @@ class MemberModels(Subject):
     def _check_useful(self, place: str, gate: Gate) -> None:
         """Refuse a gate on a utility that one of the picked models does not have."""
         group, _, name = gate.metric.partition(".")
-        if group != "utility":
+        if group != "utility" or name not in Utility._fields:
             return
         lacking = [
             model.label
@@ -153,7 +153,7 @@ class MemberModels(Subject):
             )
         ]
         if lacking:
-            what = "predicted ratings" if gate.metric in RATED else "lists"
+            what = "predicted ratings" if rated(gate.metric) else "lists"
             raise ConfigError(
                 f"{place}.metric = {gate.metric!r} needs {what}, which {' and '.join(lacking)} "
                 f"{'do' if len(lacking) > 1 else 'does'} not show: correct its where, or gate "
