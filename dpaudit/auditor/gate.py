@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
-from dpaudit.record.metrics import METRICS, Audit, MetricName
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
     Control,
@@ -23,25 +23,8 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
-# What the intervals of some metrics leave open: attacks that were not run, or the noise's law.
-_ASSUMED: Mapping[MetricName, str] = {
-    "attack.advantage": " for the attacks that were run",
-    "leak": " for the attacks that were run",
-    "game.kl": " if the noise has the law that its code states",
-    "transcript.kl": " if the noise has the law that its code states",
-}
-# What the reverse of an attack has at most, by the lower end of the attack.
-_REVERSED: Mapping[MetricName, Callable[[float], float]] = {
-    "attack.auc": lambda low: 1 - low,
-    "attack.advantage": lambda low: -low,
-}
-# What the intervals of some metrics sample, and those of others by the kind of audit.
-_TRIALS: Mapping[MetricName, str] = {
-    "attack.auc": "transcript.trials",
-    "transcript.kl": "transcript.trials",
-    "sybil.accuracy": "sybil.trials",
-}
-_TRIALS_OF: Mapping[Audit, str] = {"on demand": "audit.trials", "trained": "train.trials"}
+# What intervals sample by the kind of audit, unless their metric says it.
+_TRIALS_OF: Mapping[str, str] = {"on demand": "audit.trials", "trained": "train.trials"}
 
 
 def judge(
@@ -168,7 +151,7 @@ def _lacking(
         open_ = next((each for each in findings if each.lacks(gate.metric, *place)), None)
         if open_:
             yield place, _said_by(open_)
-        elif members and gate.metric.startswith("utility."):
+        elif members and entry(gate.metric).role == "utility":
             yield (
                 place,
                 f"{gate.metric} is undefined in some training: correct what the model predicts, or "
@@ -258,10 +241,12 @@ def _compare(
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
-    reversing = _REVERSED.get(gate.metric) if gate.min is None else None
-    reverse = reversing(low) if reversing else -math.inf
+    metric = entry(gate.metric)
+    # What the reverse of the attack has at most.
+    reversible = gate.min is None and metric.mirror is not None
+    reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
     if kept and reverse <= limit:
-        return "pass", f"{interval} {held} {limit:g}{_ASSUMED.get(gate.metric, '')}"
+        return "pass", f"{interval} {held} {limit:g}{metric.assumes}"
     remedy = f"more {_sample(found, members)} narrow it"
     if gate.min is None and high == math.inf:
         remedy = (
@@ -285,10 +270,9 @@ def _sample(found: Measurement, members: bool) -> str:
         return "game.trials"
     if found.metric == "attack.accuracy":  # of both kinds of audits
         return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on demand"]
-    if found.metric in _TRIALS:
-        return _TRIALS[found.metric]
-    audits = METRICS[found.metric].audits
-    return " or ".join(name for audit, name in _TRIALS_OF.items() if audit in audits)
+    metric = entry(found.metric)
+    audits = [name for audit, name in _TRIALS_OF.items() if audit in metric.audits]
+    return metric.samples or " or ".join(audits) or "trials"
 
 
 def _compare_epsilon(

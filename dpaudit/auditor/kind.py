@@ -54,6 +54,11 @@ class AuditKind(ABC):
     source: ClassVar[str] = "docs/architecture.md"
     config: ClassVar[type[Config]]
 
+    @property
+    def names(self) -> set[str]:
+        """Its name, with those of the kinds whose audits it extends."""
+        return {vars(kind)["name"] for kind in type(self).__mro__ if "name" in vars(kind)}
+
     @abstractmethod
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""
@@ -87,3 +92,10 @@ def kinds() -> list[AuditKind]:
 def kind_of(config: Config) -> AuditKind:
     """Return the kind of audit that a config is of."""
     return next(kind for kind in kinds() if kind.config is type(config))
+
+
+def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:
+    """Return the measures of a config's kind, then those that packages register for it."""
+    kind = kind_of(config)
+    registered = registry.load_all("measures").values()
+    return [*kind.measures(), *(measure for measure in registered if measure.audit in kind.names)]

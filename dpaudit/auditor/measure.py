@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dpaudit.config.schema import Config
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
 C = TypeVar("C", bound=Config)
@@ -33,10 +33,11 @@ class MetricKey:
         unit: what a target of it is.
         at: the false-positive rate, if any.
         basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
-        joint: whether its interval holds jointly with all others, so that it may gate.
+        joint: whether its interval holds jointly with all others, so that it may gate; never if
+            the metric may not gate.
     """
 
-    metric: MetricName
+    metric: str
     model: str
     epsilon: float
     attack: str | None = None
@@ -48,17 +49,28 @@ class MetricKey:
     basis: str | None = None
     joint: bool = True
 
+    def __post_init__(self) -> None:
+        """A number of a metric that may not gate stands by itself."""
+        object.__setattr__(self, "joint", self.joint and entry(self.metric).gateable)
+
     @property
     def counted(self) -> bool:
         """Whether the interval is one of the family that shares the run's error probability."""
-        return self.joint and not METRICS[self.metric].derived
+        return self.joint and not entry(self.metric).derived
 
 
 class Measure(ABC, Generic[C, M]):
     """A measure that is applied to every model of a run.
 
-    It is constructed from the audited `Subject` and lives for one run.
+    It is constructed from the audited `Subject` and lives for one run. A package adds one under the
+    entry point group `dpaudit.measures`.
+
+    Attributes:
+        audit: the kind of audit to which a measure of another package belongs: `on demand`,
+            `trained`, `membership` or `black box`.
     """
+
+    audit: ClassVar[str] = ""
 
     @abstractmethod
     def __init__(self, subject: Any) -> None:
@@ -78,21 +90,19 @@ class Measure(ABC, Generic[C, M]):
         yield from ()
 
 
-def metric_of(group: str, kind: str) -> MetricName:
+def metric_of(group: str, kind: str) -> str:
     """Return the metric named `group.kind`.
 
     Raises:
         ValueError: there is no such metric.
     """
     name = f"{group}.{kind}"
-    for metric in get_args(MetricName):
-        if metric == name:
-            found: MetricName = metric
-            return found
-    raise ValueError(f"there is no metric {name!r}")
+    if name not in table():
+        raise ValueError(f"there is no metric {name!r}")
+    return name
 
 
-def gated(config: Config, *metrics: MetricName) -> bool:
+def gated(config: Config, *metrics: str) -> bool:
     """Return whether a gate names one of the metrics.
 
     Numbers that are seldom judged have joint intervals only then, as each widens all others.
@@ -100,7 +110,7 @@ def gated(config: Config, *metrics: MetricName) -> bool:
     return any(gate.metric in metrics for gate in config.gate)
 
 
-def judged_bases(config: Config, metric: MetricName) -> set[str]:
+def judged_bases(config: Config, metric: str) -> set[str]:
     """Return the bases of a metric that gates of the config name; only these are joint."""
     return {gate.wanted["basis"] for gate in config.gate if gate.metric == metric}
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import FindingRecord
 
 # Trials, or the indices of trainings.
@@ -70,7 +69,7 @@ def diverged(
     purpose: str,
     model: str,
     epsilon: float,
-    metrics: Sequence[MetricName] = (),
+    metrics: Sequence[str] = (),
 ) -> Iterator[FindingRecord]:
     """Yield a finding if trainings ended without a model.
 

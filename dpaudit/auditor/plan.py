@@ -11,20 +11,20 @@ from typing import Any
 
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
-from dpaudit.auditor.kind import kind_of
+from dpaudit.auditor.kind import measures_of
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.config.compatibility.gates import RATED
+from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
-from dpaudit.record.metrics import METRICS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id
 
 
 def plan(config: Config) -> list[MetricKey]:
     """List every number that a run of this config emits, in the order of the measures."""
-    return [key for measure in kind_of(config).measures() for key in measure.plan(config)]
+    return [key for measure in measures_of(config) for key in measure.plan(config)]
 
 
 def family_of(config: Config, ratings: Ratings | None) -> Family:
@@ -35,8 +35,8 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
         ratings: the data. Purchases have no errors of ratings, and the config alone may not reveal
             that a file holds purchases.
     """
-    rated = ratings is None or ratings.scale.width > 0
-    keys = [key for key in plan(config) if rated or key.metric not in RATED]
+    has_ratings = ratings is None or ratings.scale.width > 0
+    keys = [key for key in plan(config) if has_ratings or not rated(key.metric)]
     return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
 
 
@@ -72,7 +72,7 @@ def check_waivers(config: Config, place: str = "") -> None:
 def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
     keys = [key for key in keys if key["metric"] == gate.metric]
     if not keys:
-        needed = " or ".join(METRICS[gate.metric].sources)
+        needed = " or ".join(entry(gate.metric).sources)
         raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
         known = list(dict.fromkeys(key.get(name) for key in keys))

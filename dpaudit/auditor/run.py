@@ -11,7 +11,7 @@ from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.judgement import judge_run
-from dpaudit.auditor.kind import kind_of
+from dpaudit.auditor.kind import kind_of, measures_of
 from dpaudit.auditor.measure import Found
 from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of
@@ -91,7 +91,7 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     executor.progress.workers(executor.pool.alive())
     if executor.store is not None:
         executor.store.set("trials", str(subject.trials()))
-    measures = [measure(subject) for measure in kind.measures()]
+    measures = [measure(subject) for measure in measures_of(config)]
     audited: list[Audited] = []
     found: list[Found] = []
     for model in subject.models():

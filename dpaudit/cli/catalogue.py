@@ -73,10 +73,10 @@ def _titles(what: str) -> dict[str, str]:
 
 def _metrics() -> dict[str, str]:
     """Return the meaning of each metric, its unit, where it is from and how it may gate."""
-    from dpaudit.record.metrics import METRICS
+    from dpaudit.record.metrics import table
 
     found: dict[str, str] = {}
-    for metric in METRICS.values():
+    for metric in table().values():
         lines = [metric.words, f"unit: {metric.unit}", f"from: {'; '.join(metric.sources)}"]
         if metric.where:
             where = ", ".join(metric.where)

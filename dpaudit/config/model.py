@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dpaudit.core import registry
-from dpaudit.core.assumption import AssumptionMetric
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, TrainedDefense
@@ -124,7 +123,7 @@ class Model(Table):
         return issubclass(self.plugin, TrainedDefense) and self.plugin.ranks
 
     @property
-    def assumes(self) -> tuple[AssumptionMetric, ...]:
+    def assumes(self) -> tuple[str, ...]:
         """Return the unenforced assumptions of its published claim that are measured."""
         return self.plugin.counts if issubclass(self.plugin, TrainedDefense) else ()
 

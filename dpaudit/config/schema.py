@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -29,7 +30,8 @@ from dpaudit.config.origin import Origin
 from dpaudit.config.waivers import Waivers
 from dpaudit.core import registry
 from dpaudit.data.source import DataSource
-from dpaudit.record.metrics import METRICS, GateMetric, WhereKey
+from dpaudit.record.metric import WhereKey
+from dpaudit.record.metrics import entry, gateable, table
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -51,10 +53,11 @@ class Audit(Table):
     fail_on_broken: bool = True
 
 
-# The meaning of each metric that a gate may name, for editors.
-_EXPLAINED: dict[str, Any] = {
-    "enumDescriptions": [METRICS[name].words for name in get_args(GateMetric)]
-}
+def _listed(schema: dict[str, Any]) -> None:
+    """Name the metrics that a gate may use, with their meanings, for editors."""
+    able = [metric for metric in table().values() if metric.gateable]
+    schema["enum"] = [metric.name for metric in able]
+    schema["enumDescriptions"] = [metric.words for metric in able]
 
 
 class Gate(Table):
@@ -75,7 +78,7 @@ class Gate(Table):
 
     # `max = true` would be 1, and "0.1" is a word.
     model_config = ConfigDict(strict=True)
-    metric: Annotated[GateMetric, Field(json_schema_extra=_EXPLAINED)]
+    metric: Annotated[str, AfterValidator(gateable), Field(json_schema_extra=_listed)]
     where: dict[WhereKey, float | str] = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
@@ -92,7 +95,7 @@ class Gate(Table):
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
-        bases, basis = METRICS[self.metric].bases, self.wanted.get("basis")
+        bases, basis = entry(self.metric).bases, self.wanted.get("basis")
         if bases and basis not in bases:
             raise ValueError(f"where.basis = {basis!r} is none of {', '.join(bases)}: use one")
         check_threshold(self)
@@ -101,7 +104,7 @@ class Gate(Table):
     @property
     def wanted(self) -> dict[WhereKey, Any]:
         """Return `where`, with what the metric picks unless it says otherwise."""
-        bases = METRICS[self.metric].bases
+        bases = entry(self.metric).bases
         usual: dict[WhereKey, Any] = {"basis": bases[0]} if bases else {}
         return {**usual, **self.where}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from dpaudit.core.estimate import Estimate
 
@@ -11,21 +10,18 @@ from dpaudit.core.estimate import Estimate
 LONGER, LONGEST = "share longer than 1", "longest"
 
 
-AssumptionMetric = Literal["assumption.denominator", "assumption.norm"]
-
-
 @dataclass(frozen=True)
 class Assumption:
     """One measurement of an assumption.
 
     Attributes:
-        metric: which assumption: a bound on denominators or on norms.
+        metric: which assumption, by the name of its metric.
         estimate: the measured value.
         step: the step or round after which it was measured.
         part: which of several values of the metric it is; None where there is only one.
     """
 
-    metric: AssumptionMetric
+    metric: str
     estimate: Estimate
     step: int
     part: str | None = None

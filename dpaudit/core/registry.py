@@ -1,8 +1,8 @@
-"""The registry of defenses, recommenders, attacks, kinds of audit and reports: entry points.
+"""The registry of plug-ins, found through entry points.
 
-Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
-`dpaudit.audits` and `dpaudit.reports`. A plug-in that cannot be imported raises an error only when
-it is requested by name.
+They register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
+`dpaudit.audits`, `dpaudit.metrics`, `dpaudit.measures` and `dpaudit.reports`. A plug-in that cannot
+be imported raises an error only when it is requested by name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHOWN = 100
 _LISTED = 40
 
 T = TypeVar("T")
-Group = Literal["defenses", "recommenders", "attacks", "audits", "reports"]
+Group = Literal["defenses", "recommenders", "attacks", "audits", "metrics", "measures", "reports"]
 
 
 def names(group: Group) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.assumption import Assumption, AssumptionMetric
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
@@ -340,7 +340,7 @@ class TrainedDefense(Defense, Generic[P]):
     # Whether its models rank items instead of predicting ratings.
     ranks: ClassVar[bool] = False
     # The metrics that `assumptions` yields for the published variant.
-    counts: ClassVar[tuple[AssumptionMetric, ...]] = ()
+    counts: ClassVar[tuple[str, ...]] = ()
     # Whether its private variants have `personal_losses`.
     personal: ClassVar[bool] = False
 

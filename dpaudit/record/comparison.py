@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.record.differences import Difference, differences
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
 
 # How many missing parts a sentence names.
@@ -280,7 +280,7 @@ def _by_key(result: AuditResult) -> dict[tuple[Any, ...], Measurement]:
 
 def _may_gate(found: Measurement) -> bool:
     """Whether the number may gate, so that its interval holds together with the others."""
-    return METRICS[found.metric].gateable and found.estimate.kind == "frequentist"
+    return entry(found.metric).gateable and found.estimate.kind == "frequentist"
 
 
 def _lacking(one: AuditResult, other: AuditResult) -> Iterator[str]:

@@ -6,18 +6,16 @@ Reports and gates rely on these checks and do not repeat them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dpaudit.core.files import nested
 from dpaudit.record.bases import GAINS
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, verdicts, waivable
 from dpaudit.record.waivers import judged
 
-# Metrics whose attacks or pairs are the same at every ε of a model: columns of a report.
-_EVERYWHERE: Mapping[MetricName, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
 # Far deeper than any config, which has tables of tables of lists.
 _DEPTH = 20
 
@@ -94,7 +92,7 @@ def _measurements(result: AuditResult) -> Iterator[str]:
         what = f"{found.metric} of {found.model!r}"
         if (found.model, found.epsilon) not in points:
             yield f"{what} is at ε = {found.epsilon:g}, which is not in the sweep"
-        metric = METRICS[found.metric]
+        metric = entry(found.metric)
         is_share = metric.unit == "share" and metric.gateable and found.basis not in GAINS
         if is_share and not 0 <= found.estimate.value <= 1:
             yield f"{what} is {found.estimate.value:g}, which is not in [0, 1]"
@@ -109,7 +107,11 @@ def _sides(result: AuditResult) -> Iterator[str]:
 
     Points that lack them because of a finding, as trainings diverged, do not count.
     """
-    for metric, name in _EVERYWHERE.items():
+    for metric, name in (
+        (metric.name, metric.by)
+        for metric in ordered(found.metric for found in result.measurements)
+        if metric.by
+    ):
         at: dict[str, dict[float, set[str]]] = {}
         for point in result.points:
             place = (metric, point.model, point.epsilon)

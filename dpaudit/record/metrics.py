@@ -1,280 +1,279 @@
-"""The table of metrics: meaning, fields, the audits that produce them, and which may gate.
+"""The table of metrics: one entry has all that is printed, documented, judged or planned of one.
 
-Whatever is printed, documented or enumerated of metrics is taken from it.
+The order is that of columns in reports, of `dpaudit list metrics` and of the documentation.
+Packages add entries under the entry point group `dpaudit.metrics`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+import functools
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Annotated
 
-from dpaudit.record.bases import GAINS, OF_MODELS, OF_SUBMISSIONS
+from pydantic import StringConstraints
 
-MetricName = Literal[
-    "attack.accuracy",
-    "utility.overlap",
-    "utility.rmse",
-    "utility.mae",
-    "utility.precision",
-    "utility.recall",
-    "utility.ndcg",
-    "utility.difference",
-    "reconstruction.rmse",
-    "reconstruction.mae",
-    "reconstruction.precision",
-    "reconstruction.recall",
-    "submissions.rmse",
-    "submissions.mae",
-    "epsilon",
-    "sybil.accuracy",
-    "chain.divergence",
-    "assumption.denominator",
-    "assumption.floor",
-    "assumption.norm",
-    "personal.epsilon",
-    "personal.loss",
-    "attack.auc",
-    "attack.tpr",
-    "attack.advantage",
-    "leak",
-    "membership.roc",
-    "membership.exposed",
-    "membership.group",
-    "game.kl",
-    "transcript.auc",
-    "transcript.tpr",
-    "transcript.power",
-    "transcript.exposed",
-    "transcript.false",
-    "transcript.kl",
-    "transcript.rmse",
-    "transcript.roc",
-]
-Unit = Literal["share", "gain", "ε", "rating", "nats", "items", "share or norm"]
-# What a value of each unit is, and the largest one.
-_UNITS: Mapping[Unit, tuple[str, float]] = {
-    "share": ("a share", 1.0),
-    "gain": ("a difference of shares", 1.0),
-    "ε": ("an ε", math.inf),
-    "rating": ("an error of ratings", math.inf),
-    "nats": ("a divergence", math.inf),
-    "items": ("a number of items", math.inf),
-    "share or norm": ("a share or a norm", math.inf),
-}
-# The kinds of audits, with their names in messages.
-Audit = Literal["on demand", "trained", "membership", "black box"]
-_AUDITS: Mapping[Audit, str] = {
-    "on demand": "models on demand",
-    "trained": "trained models",
-    "membership": "[membership]",
-    "black box": "[defense]",
-}
-# The fields of a measurement by which a gate picks.
-WhereKey = Literal[
-    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis"
-]
+from dpaudit.core import registry
+from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.messages import quoted
+from dpaudit.record.bases import OF_MODELS, OF_SUBMISSIONS
+from dpaudit.record.metric import ATTACKS, FIELDS, NAME, Column, Metric
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric.
-
-    Attributes:
-        name: the name in measurements, gates and plans.
-        words: its meaning in one line.
-        unit: the unit of its values; `gain` is a difference of shares; `share or norm` is for a
-            share of users or the largest norm of their factors.
-        audits: the kinds of audits that produce it, each with what it needs there.
-        fields: the fields of each measurement besides model, ε and estimate.
-        detail: the field that distinguishes measurements that are otherwise alike; None if there
-            is none.
-        optional: further fields that a measurement may have.
-        larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
-            and errors, `better` for shares that measure utility and for an attacker's errors. None:
-            no gate may use it.
-        bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
-        derived: whether its interval is a function of other joint intervals, so that it adds none
-            to their family and only the model and ε identify it.
-        signed: whether its values, such as differences, may be negative.
-    """
-
-    name: MetricName
-    words: str
-    unit: Unit
-    audits: Mapping[Audit, str]
-    fields: tuple[str, ...] = ()
-    detail: str | None = None
-    optional: tuple[str, ...] = ()
-    larger: Literal["worse", "better"] | None = None
-    bases: tuple[str, ...] = ()
-    derived: bool = False
-    signed: bool = False
-
-    def range(self, width: float = math.inf, basis: str | None = None) -> tuple[float, float]:
-        """Return the least and the largest value that it can have.
-
-        Args:
-            width: the largest error of a rating, if the scale is known.
-            basis: what it is of, if `bases` has some; gains alone may be negative.
-        """
-        most = width if self.unit == "rating" else _UNITS[self.unit][1]
-        signed = self.signed and (not self.bases or basis is None or basis in GAINS)
-        return (-most if signed else 0.0), most
-
-    def values(self, width: float = math.inf, basis: str | None = None) -> str:
-        """Say what its values are, and their range; the arguments are those of `range`."""
-        low, high = self.range(width, basis)
-        within = f"of at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
-        return f"{_UNITS[self.unit][0]} {within}"
-
-    @property
-    def gateable(self) -> bool:
-        """Whether a `[[gate]]` may use it."""
-        return self.larger is not None
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Return every field that a measurement of the metric may have."""
-        return (*self.fields, *self.optional)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Return which audits produce it, in words."""
-        return tuple(f"{_AUDITS[audit]} {needs}".rstrip() for audit, needs in self.audits.items())
-
-    @property
-    def where(self) -> tuple[str, ...]:
-        """Return the keys by which a gate on it may pick; none if it may not gate."""
-        own = () if self.derived else self.known
-        keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *own})
-        return tuple(keys) if self.gateable else ()
-
+# A metric's name. A record may have one that no installed package describes.
+MetricName = Annotated[str, StringConstraints(pattern=NAME)]
 
 # What the audits that produce a metric need.
-_ATTACKED: Mapping[Audit, str] = {"on demand": "with [[attack]]"}
-_COMPARED: Mapping[Audit, str] = {"on demand": "with [[game]]", "trained": "with [[game]]"}
-_RECOVERED: Mapping[Audit, str] = {"trained": "with [[attack]] on sensitive ratings"}
-_OBSERVED: Mapping[Audit, str] = {"trained": "with [transcript]"}
-_ASSUMED: Mapping[Audit, str] = {"trained": "whose claim assumes it"}
-_PERSONAL: Mapping[Audit, str] = {"trained": "whose users have an ε of their own"}
-_MEMBERS: Mapping[Audit, str] = {"membership": ""}
-_RATED: Mapping[Audit, str] = {
+_Audits = Mapping[str, str]
+_ATTACKED: _Audits = {"on demand": "with [[attack]]"}
+_COMPARED: _Audits = {"on demand": "with [[game]]", "trained": "with [[game]]"}
+_RECOVERED: _Audits = {"trained": "with [[attack]] on sensitive ratings"}
+_OBSERVED: _Audits = {"trained": "with [transcript]"}
+_ASSUMED: _Audits = {"trained": "whose claim assumes it"}
+_PERSONAL: _Audits = {"trained": "whose users have an ε of their own"}
+_MEMBERS: _Audits = {"membership": ""}
+_RATED: _Audits = {
     "on demand": "that predict ratings",
     "trained": "that predict ratings",
     "membership": "of models that predict ratings",
 }
-_LISTED: Mapping[Audit, str] = {
+_LISTED: _Audits = {
     "trained": "that rank",
     "membership": "of models that show lists",
 }
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "view", "shift", "theory", "control", "tried")
+_RUN = " for the attacks that were run"
+_LAW = " if the noise has the law that its code states"
+_OF_A_USER = (
+    "'ε of a user' is ε_u of Liu, Wang & Smola 2015, which depends on the user's budget and "
+    "number of ratings. By an exact draw whose predictions stay in the range or are clipped to "
+    "it, removing all ratings of the user costs at most a quarter of ε_u, and replacing them "
+    "by those of x a quarter of ε_u + ε_x, which is at most half of the user's budget times ε "
+    "if models use budgets. A temperature below 1 is counted.",
+    "'loss of a user' is four times what the ratings of a user change in the log-density at "
+    "the drawn models, so on the scale of ε_u. It is what happened, not what may happen: no "
+    "claim covers a user by it. It lies above ε_u where predictions leave the range that the "
+    "claim assumes.",
+)
 _TABLE = (
-    Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-           {**_ATTACKED, **_RECOVERED}, ("attack",), larger="worse"),
-    Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
-           "share", {"on demand": ""}, larger="better"),
-    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
-           larger="worse"),
-    Metric("utility.mae", "mean absolute error on held-out ratings", "rating", _RATED,
-           larger="worse"),
-    Metric("utility.precision", "share of listed items that are held out", "share", _LISTED,
-           larger="better"),
-    Metric("utility.recall", "share of held-out items that are listed", "share", _LISTED,
-           larger="better"),
-    Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
-           "share", _LISTED, larger="better"),
-    Metric("utility.difference", "difference of an error or a share from that of another model",
-           "rating", {"trained": "with train.against"}, ("against", "kind"), "kind", signed=True),
-    Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           larger="better", bases=OF_MODELS, signed=True),
-    Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           larger="better", bases=OF_MODELS, signed=True),
-    Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
-           larger="worse", bases=OF_MODELS, signed=True),
-    Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
-           larger="worse", bases=OF_MODELS, signed=True),
-    Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
-           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           larger="better", bases=OF_SUBMISSIONS, signed=True),
-    Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
-           larger="better", bases=OF_SUBMISSIONS, signed=True),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
            {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
-           larger="worse"),
-    Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
-           "share", {"on demand": "with [[sybil]]"}, ("attack", "effort"), larger="worse"),
-    Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
-           "after some steps, computed", "nats", {"on demand": "with [convergence]"},
-           ("step", "states"), "states"),
+           by="pair", larger="worse", role="attack", section="games", quantity="certified ε, pair"),
+    Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
+           {**_ATTACKED, **_RECOVERED}, ("attack",), by="attack", larger="worse", role="recovery",
+           columns=(Column("accuracy: {attack}"),), quantity="accuracy of attack", orders=True,
+           note=("Attack accuracy is ε-Risk, the share of hidden ratings that the attack "
+                 "recovered.",)),
     Metric("assumption.denominator", "share of a training's denominators below the bound that a "
-           "published claim assumes, counted", "share", _ASSUMED, ("step",)),
-    Metric("assumption.floor", "number of items whose estimated share of real submissions is below "
-           "the minimum used, counted", "items", _OBSERVED, ("step",)),
+           "published claim assumes, counted", "share", _ASSUMED, ("step",), role="assumption",
+           columns=(Column("below C, step {step}", "percent", brief=False),),
+           quantity="share of denominators below C",
+           note=("The claim of Wang & Tang 2017 assumes Σ_j |s_ij| ≥ C in every prediction of "
+                 "training, which nothing enforces. 'below C' is the share of predictions that "
+                 "violate this, counted in some rows. 0 % says nothing about other rows, noise or "
+                 "data.",)),
     Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
            "claim assumes, and the largest norm, counted", "share or norm", _ASSUMED,
-           ("step", "part"), "part"),
+           ("step", "part"), "part", role="assumption",
+           columns=(Column("users longer than 1", "percent", LONGER, brief=False),
+                    Column("longest user", "number", LONGEST, brief=False)),
+           quantity="length of users' factors,",
+           note=("The claims of Meng et al. 2018 assume that no user's factors are longer than 1, "
+                 "which nothing enforces. 'users longer than 1' is the share of users with ratings "
+                 "whose factors are longer than 1 at the end of one training, and 'longest user' "
+                 "is the greatest length. 0 % says nothing about earlier rounds, other noise or "
+                 "data.",)),
+    Metric("assumption.floor", "number of items whose estimated share of real submissions is below "
+           "the minimum used, counted", "items", _OBSERVED, ("step",), role="assumption",
+           columns=(Column("items at the floor", "number", brief=False),),
+           quantity="items whose share is floored",
+           note=("'items at the floor' is the number of items whose estimated share of real "
+                 "submissions is below the minimum that is used in its place, a mean over "
+                 "trainings.",)),
     Metric("personal.epsilon", "quantile over users of the ε that a user's own budget and number "
-           "of ratings leave", "ε", _PERSONAL, ("part",), "part"),
+           "of ratings leave", "ε", _PERSONAL, ("part",), "part",
+           columns=(Column("ε of a user", "number", brief=False),), quantity="ε of a user,",
+           note=_OF_A_USER),
     Metric("personal.loss", "quantile over users and draws of four times what a user's ratings "
-           "change in the log-density of the drawn model", "ε", _PERSONAL, ("part",), "part"),
+           "change in the log-density of the drawn model", "ε", _PERSONAL, ("part",), "part",
+           columns=(Column("loss of a user", "number", brief=False),), quantity="loss of a user,",
+           note=_OF_A_USER),
+    Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
+           "share", {"on demand": ""}, larger="better", role="utility",
+           columns=(Column("overlap@{top_k}"), Column("difference", "rest", brief=False)),
+           quantity="overlap@k",
+           note=("Overlap is ε-Utility, the share of the noiseless top-k list that the private "
+                 "list keeps; difference = 1 − overlap.",)),
+    Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
+           "share", _LISTED, larger="better", role="utility", columns=(Column("nDCG"),),
+           quantity="nDCG of lists"),
+    Metric("utility.precision", "share of listed items that are held out", "share", _LISTED,
+           larger="better", role="utility", columns=(Column("precision"),),
+           quantity="precision of lists"),
+    Metric("utility.recall", "share of held-out items that are listed", "share", _LISTED,
+           larger="better", role="utility", columns=(Column("recall"),),
+           quantity="recall of lists"),
+    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
+           larger="worse", role="utility", columns=(Column("rmse"),), quantity="rmse"),
+    Metric("utility.mae", "mean absolute error on held-out ratings", "rating", _RATED,
+           larger="worse", role="utility", columns=(Column("mae", brief=False),), quantity="mae"),
+    Metric("utility.difference", "difference of an error or a share from that of another model",
+           "rating", {"trained": "with train.against"}, ("against", "kind"), "kind", signed=True,
+           role="utility", section="comparison", quantity="difference from"),
+    Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
+           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=OF_MODELS, signed=True, role="recovery",
+           section="recovery from models", quantity="rmse of sensitive ratings by"),
+    Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=OF_MODELS, signed=True, role="recovery",
+           section="recovery from models", quantity="mae of sensitive ratings by"),
+    Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           larger="worse", bases=OF_MODELS, signed=True, role="recovery",
+           section="recovery from models", quantity="precision of sensitive items by"),
+    Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           larger="worse", bases=OF_MODELS, signed=True, role="recovery",
+           section="recovery from models", quantity="recall of sensitive items by"),
+    Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
+           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=OF_SUBMISSIONS, signed=True, role="recovery",
+           section="recovery from submissions", quantity="rmse of sensitive ratings by"),
+    Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           larger="better", bases=OF_SUBMISSIONS, signed=True, role="recovery",
+           section="recovery from submissions", quantity="mae of sensitive ratings by"),
+    Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
+           "share", {"on demand": "with [[sybil]]"}, ("attack", "effort"), larger="worse",
+           samples="sybil.trials", role="recovery", section="sybil",
+           quantity="accuracy of Sybil attack", orders=True),
+    Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
+           "after some steps, computed", "nats", {"on demand": "with [convergence]"},
+           ("step", "states"), "states", section="chains", quantity="divergence of the chain,"),
     Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",
            "share", {"trained": "with [transcript]", "membership": ""}, ("attack",),
-           optional=(*_SEEN, "step", "event"), larger="worse"),
+           optional=(*_SEEN, "step", "event"), larger="worse", mirror=1.0,
+           samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
+           quantity="expected area of attack"),
     Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate, "
            "expected over trainings", "share", _MEMBERS, ("attack", *_SEEN, "at"),
-           optional=("event",), larger="worse"),
+           optional=("event",), larger="worse", role="attack", section=ATTACKS,
+           columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True),
     Metric("attack.advantage", "true- minus false-positive rate: of membership inference at a "
            "threshold chosen beforehand, where balanced accuracy is a half plus a half of it, or "
            "of a game at its best threshold", "gain", {**_COMPARED, "membership": ""}, ("attack",),
-           optional=("pair", *_SEEN, "event"), larger="worse", signed=True),
+           optional=("pair", *_SEEN, "event"), larger="worse", signed=True, assumes=_RUN,
+           mirror=0.0, role="attack", columns=(Column("advantage"),),
+           quantity="advantage of attack"),
     Metric("leak", "largest advantage of the games or membership inferences of a model, at least "
            "0: how much better than chance the strongest measured attack distinguishes the data "
-           "sets",
-           "gain", {**_COMPARED, "membership": ""}, ("attack",), optional=("pair", *_SEEN, "event"),
-           larger="worse", derived=True),
+           "sets", "gain", {**_COMPARED, "membership": ""}, ("attack",),
+           optional=("pair", *_SEEN, "event"), larger="worse", derived=True, assumes=_RUN,
+           columns=(Column("leak"),), quantity="leak, to attack"),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "
-           "at a false-positive rate", "share", _MEMBERS, ("attack", *_SEEN, "at")),
+           "at a false-positive rate", "share", _MEMBERS, ("attack", *_SEEN, "at"),
+           section="curves", quantity="curve of attack"),
     Metric("membership.exposed", "quantile over targets of how much more often a target is found, "
            "at a false-positive rate of 1 % or the next measured, when present than when absent",
-           "gain", _MEMBERS, ("attack", *_SEEN, "at"), signed=True),
+           "gain", _MEMBERS, ("attack", *_SEEN, "at"), signed=True, section="exposure",
+           quantity="exposure to attack"),
     Metric("membership.group", "how much more often the present targets of a group are found, at "
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
-           ("attack", *_SEEN, "group"), "group", signed=True),
+           ("attack", *_SEEN, "group"), "group", signed=True, role="attack", section="exposure",
+           quantity="exposure to attack, group"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator",
-           larger="worse"),
-    Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
-           "interval over users", "share", _OBSERVED, ("attack", "step"), "items", ("items",)),
+           larger="worse", assumes=_LAW, alone=True, section="divergence of games",
+           quantity="divergence by"),
     Metric("transcript.tpr", "true-positive rate: share of real pairs found at a given "
-           "false-positive rate", "share", _OBSERVED, ("attack", "step", "at")),
+           "false-positive rate", "share", _OBSERVED, ("attack", "step", "at"), alone=True,
+           section="transcripts", columns=(Column("found at {at} false positives"),),
+           quantity="true positives of attack"),
     Metric("transcript.power", "share of real, or of fake, pairs that a test at a given level "
-           "calls real", "share", _OBSERVED, ("attack", "step", "at", "truth"), "truth"),
+           "calls real", "share", _OBSERVED, ("attack", "step", "at", "truth"), "truth", alone=True,
+           section="transcripts",
+           columns=(Column("{truth} pairs called real by single tests at {at}"),),
+           quantity="power of single tests of attack"),
     Metric("transcript.exposed", "share of real pairs found at a given level, corrected for "
            "multiple tests", "share", _OBSERVED, ("attack", "step", "at", "correction"),
-           "correction"),
+           "correction", alone=True, section="transcripts",
+           columns=(Column("found, {correction} at {at}"),), quantity="real pairs found by attack"),
     Metric("transcript.false", "share of fakes among the found pairs", "share", _OBSERVED,
-           ("attack", "step", "at", "correction"), "correction"),
+           ("attack", "step", "at", "correction"), "correction", alone=True, section="transcripts",
+           columns=(Column("fakes among these, {correction}"),),
+           quantity="fakes among those found by attack"),
+    Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
+           "interval over users", "share", _OBSERVED, ("attack", "step"), "items", ("items",),
+           alone=True, role="attack", section="transcripts", columns=(Column("area, {items}"),),
+           quantity="area of attack", orders=True),
     Metric("transcript.kl", "divergence of real submissions from fakes, averaged over real pairs, "
-           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part", larger="worse"),
+           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part", larger="worse",
+           assumes=_LAW, samples="transcript.trials", alone=True,
+           section="divergence of submissions", quantity="divergence of real submissions,"),
     Metric("transcript.rmse", "root mean squared error on held-out ratings after some rounds",
-           "rating", _OBSERVED, ("step",)),
+           "rating", _OBSERVED, ("step",), alone=True, section="curves", quantity="rmse by round"),
     Metric("transcript.roc", "ROC point: share of real pairs above the score that a given share of "
-           "fakes exceeds", "share", _OBSERVED, ("attack", "step", "at")),
+           "fakes exceeds", "share", _OBSERVED, ("attack", "step", "at"), alone=True,
+           section="curves", quantity="curve of attack"),
 )  # fmt: skip
-METRICS: Mapping[MetricName, Metric] = {metric.name: metric for metric in _TABLE}
+_OWN: Mapping[str, Metric] = {metric.name: metric for metric in _TABLE}
+# The sections of dpaudit's own metrics.
+SECTIONS = frozenset(metric.section for metric in _TABLE)
 
-# The metrics that a gate may name; a type checker takes any metric.
-if TYPE_CHECKING:
-    GateMetric = MetricName
-else:
-    GateMetric = Literal[tuple(metric.name for metric in _TABLE if metric.gateable)]
+
+def table() -> Mapping[str, Metric]:
+    """Return every metric by its name: dpaudit's own, then those of installed packages."""
+    return _with_plugins(tuple(sys.path))
+
+
+def entry(name: str) -> Metric:
+    """Return the entry of a metric; one that says nothing if no installed package describes it."""
+    # Records of dpaudit's own metrics import no plug-in.
+    found = _OWN.get(name) or table().get(name)
+    return found or Metric(
+        name, "a metric of a package that is not installed", "–", {}, optional=FIELDS
+    )
+
+
+def ordered(names: Iterable[str]) -> list[Metric]:
+    """Return the entries of some metrics, each once, in the order of the table."""
+    places = {name: place for place, name in enumerate(_OWN)}
+    some = dict.fromkeys(names)
+    return [entry(name) for name in sorted(some, key=lambda name: places.get(name, len(places)))]
+
+
+def gateable(name: str) -> str:
+    """Return the name of a metric that a gate may use.
+
+    Raises:
+        ValueError: there is no such metric, or no gate may use it; names those that are meant.
+    """
+    able = [metric.name for metric in table().values() if metric.gateable]
+    if name in able:
+        return name
+    said = (
+        f"no gate may use {name!r}"
+        if name in table()
+        else f"there is no metric {quoted(name, 100)}"
+    )
+    raise ValueError(f"{said}{registry.suggestion(name, able)}")
+
+
+@functools.cache
+def _with_plugins(path: tuple[str, ...]) -> Mapping[str, Metric]:
+    """Return the table on this import path."""
+    found = dict(_OWN)
+    for name, metric in registry.load_all("metrics").items():
+        if name in _OWN or not isinstance(metric, Metric) or metric.name != name:
+            warnings.warn(
+                f"the entry point {name!r} of dpaudit.metrics is left out: it needs a Metric of "
+                "that name, which is none of dpaudit's own",
+                stacklevel=2,
+            )
+        else:
+            found[name] = metric
+    return found

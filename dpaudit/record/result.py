@@ -23,7 +23,8 @@ from pydantic import (
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
 from dpaudit.record.bases import GAINS
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metric import FIELDS, KEYS
+from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.waivers import WaiverRecord, accepted
 
 SCHEMA = 3
@@ -221,8 +222,8 @@ class Measurement(_Record):
 
     @model_validator(mode="after")
     def _fields_of_the_metric(self) -> Self:
-        metric = METRICS[self.metric]
-        given = {name for name in _OPTIONAL if getattr(self, name) not in (None, ())}
+        metric = entry(self.metric)
+        given = {name for name in FIELDS if getattr(self, name) not in (None, ())}
         lacking = [name for name in metric.fields if name not in given]
         foreign = sorted(given - set(metric.known))
         if lacking:
@@ -233,25 +234,23 @@ class Measurement(_Record):
 
     @model_serializer(mode="wrap")
     def _own_fields(self, every: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        foreign = set(_OPTIONAL) - set(METRICS[self.metric].known)
+        foreign = set(FIELDS) - set(entry(self.metric).known)
         return {name: value for name, value in every(self).items() if name not in foreign}
 
     @property
     def detail(self) -> str | None:
         """Return the value of the metric's `detail` field, if it has one."""
-        name = METRICS[self.metric].detail
+        name = entry(self.metric).detail
         found: str | None = getattr(self, name) if name else None
         return found
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Return the key that is unique among the measurements of a record."""
-        if METRICS[self.metric].derived:  # a maximum may be attained elsewhere in the next run
-            return self.metric, self.model, self.epsilon
-        return (
-            self.metric, self.model, self.epsilon, self.attack, self.against, self.pair,
-            self.observer, self.unit, self.effort, self.step, self.detail, self.at,
-        )  # fmt: skip
+        point = self.metric, self.model, self.epsilon
+        # A maximum may be attained elsewhere in the next run.
+        derived = entry(self.metric).derived
+        return point if derived else (*point, *(getattr(self, name) for name in KEYS))
 
     def exceeds(self, claim: ClaimRecord) -> bool:
         """Return whether it certifies more than a claim that is about what it measures."""
@@ -277,19 +276,12 @@ class Measurement(_Record):
     @property
     def larger(self) -> Literal["worse", "better"] | None:
         """Return what a larger value is: as its metric says, but gains of an attacker are worse."""
-        return "worse" if self.basis in GAINS else METRICS[self.metric].larger
+        return "worse" if self.basis in GAINS else entry(self.metric).larger
 
     @property
     def controls(self) -> tuple[Control, ...]:
         """Return every mutant that was tried."""
         return self.tried or ((self.control,) if self.control else ())
-
-
-_OPTIONAL = tuple(
-    name
-    for name in Measurement.model_fields
-    if name not in {"metric", "model", "epsilon", "estimate"}
-)
 
 
 def measured(
@@ -302,7 +294,7 @@ def measured(
     **fields: Any,
 ) -> Measurement:
     """Create a measurement; `detail` goes to the field that its metric names for it."""
-    name = METRICS[metric].detail
+    name = entry(metric).detail
     if detail is not None and name is not None:
         fields[name] = detail
     return Measurement(metric=metric, model=model, epsilon=epsilon, estimate=estimate, **fields)
@@ -434,7 +426,7 @@ class FindingRecord(_Record):
 
     def opens(self, found: Measurement) -> bool:
         """Return whether it leaves a measurement of its model undecided."""
-        everyone = self.observer is None or METRICS[found.metric].derived
+        everyone = self.observer is None or entry(found.metric).derived
         here = everyone or found.observer in (None, self.observer)
         return here and self._covers(found.metric, found.model, found.epsilon)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement, PointRecord
@@ -17,38 +18,29 @@ class Row:
 
     Attributes:
         point: the point of the sweep.
-        accuracy: ε-Risk of each attack, by label.
-        overlap: ε-Utility, the share of the noiseless top-k list that is kept.
-        rmse: root mean squared error on held-out ratings, if there are any.
-        mae: mean absolute error on held-out ratings, for trained models.
-        games: the certified lower bounds on ε, by pair.
-        divergence: the divergence of a published chain from its limit law, by states and steps.
-        short: the share of denominators that are smaller than the claim assumes, by step.
-        norms: the share of users whose factors are longer than the claim assumes, and the greatest
-            length.
-        personal: the quantiles over users of their ε and of their losses, by metric and quantile.
-        hits: precision and recall of lists, for models that rank.
+        measurements: what was measured there.
     """
 
     point: PointRecord
-    accuracy: dict[str, Estimate]
-    overlap: Estimate | None
-    rmse: Estimate | None
-    mae: Estimate | None
-    games: dict[str, Measurement]
-    divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
-    short: dict[int, float] = field(default_factory=dict)
-    norms: dict[str, float] = field(default_factory=dict)
-    personal: dict[str, dict[str, float]] = field(default_factory=dict)
-    hits: dict[str, Estimate] = field(default_factory=dict)
+    measurements: Sequence[Measurement]
 
-    @property
-    def difference(self) -> Estimate | None:
-        """The share of the noiseless top-k list that is lost."""
-        kept = self.overlap
-        return kept and kept.changed(
-            value=1 - kept.value, lower=1 - kept.upper, upper=1 - kept.lower
-        )
+    def of(self, metric: str) -> list[Measurement]:
+        """Return the measurements of a metric."""
+        return [each for each in self.measurements if each.metric == metric]
+
+    def one(self, metric: str) -> Estimate | None:
+        """Return the number of a metric that a point has once, if it was measured."""
+        return next((each.estimate for each in self.of(metric)), None)
+
+    @cached_property
+    def games(self) -> dict[str, Measurement]:
+        """The certified lower bounds on ε, by pair."""
+        return {each.pair or "": each for each in self.of("epsilon")}
+
+    @cached_property
+    def accuracy(self) -> dict[str, Estimate]:
+        """ε-Risk of each attack, by label."""
+        return {each.attack or "": each.estimate for each in self.of("attack.accuracy")}
 
     @property
     def strongest(self) -> str | None:
@@ -85,46 +77,13 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
             for found in result.measurements
             if (found.model, found.epsilon) == (point.model, point.epsilon)
         ]
-        by_model[point.model].append(
-            Row(
-                point=point,
-                accuracy={m.attack or "": m.estimate for m in _of(here, "attack.accuracy")},
-                overlap=next((m.estimate for m in _of(here, "utility.overlap")), None),
-                rmse=next((m.estimate for m in _of(here, "utility.rmse")), None),
-                mae=next((m.estimate for m in _of(here, "utility.mae")), None),
-                games={m.pair or "": m for m in _of(here, "epsilon")},
-                divergence=_divergence(_of(here, "chain.divergence")),
-                short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
-                norms={m.detail or "": m.estimate.value for m in _of(here, "assumption.norm")},
-                personal={
-                    metric: {m.detail or "": m.estimate.value for m in _of(here, metric)}
-                    for metric in ("personal.epsilon", "personal.loss")
-                },
-                hits={
-                    name: m.estimate
-                    for name in ("precision", "recall")
-                    for m in _of(here, f"utility.{name}")
-                },
-            )
-        )
+        by_model[point.model].append(Row(point, here))
     return by_model
 
 
-def attacks(here: Sequence[Row]) -> list[str]:
-    """Return the labels of the attacks whose accuracy was measured at any ε."""
-    return list(dict.fromkeys(label for row in here for label in row.accuracy))
-
-
-def _of(found: list[Measurement], metric: str) -> list[Measurement]:
-    return [measurement for measurement in found if measurement.metric == metric]
-
-
-def _divergence(found: list[Measurement]) -> dict[str, dict[int, Estimate]]:
-    by_states: dict[str, dict[int, Estimate]] = {}
-    for measurement in found:
-        here = by_states.setdefault(measurement.states or "", {})
-        here[measurement.step or 0] = measurement.estimate
-    return by_states
+def of(result: AuditResult, metric: str) -> list[Measurement]:
+    """Return the measurements of a metric."""
+    return [each for each in result.measurements if each.metric == metric]
 
 
 def command(result: AuditResult) -> str:

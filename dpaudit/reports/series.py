@@ -13,6 +13,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
+from dpaudit.reports.columns import left
 from dpaudit.reports.digest import MORE, Row
 
 Datum = dict[str, Any]
@@ -81,9 +82,11 @@ def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
     found = []
     for model, here in by_model.items():
         able = [
-            (row, row.overlap.value, row.accuracy[row.strongest].value)
+            (row, kept.value, row.accuracy[row.strongest].value)
             for row in here
-            if row.overlap and row.strongest is not None and offered(row, claims)
+            if (kept := row.one("utility.overlap"))
+            and row.strongest is not None
+            and offered(row, claims)
         ]
         best = [_best(able, weight) for weight in WEIGHTS] if able else []
         for at, same in groupby(range(len(best)), key=lambda place: best[place][0].point.epsilon):
@@ -121,9 +124,10 @@ def difference(by_model: ByModel) -> list[Datum]:
     """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     found = []
     for model, row in _each(by_model):
-        if row.difference:
-            datum = {**_place(model, row), **_ends(row.difference)}
-            zero = row.difference.value <= 0
+        if kept := row.one("utility.overlap"):
+            lost = left(kept)
+            datum = {**_place(model, row), **_ends(lost)}
+            zero = lost.value <= 0
             found.append(
                 {
                     **datum,
@@ -138,7 +142,11 @@ def difference(by_model: ByModel) -> list[Datum]:
 
 def rmse(by_model: ByModel) -> list[Datum]:
     """Return the error on held-out ratings."""
-    return [{**_place(model, row), **_ends(row.rmse)} for model, row in _each(by_model) if row.rmse]
+    return [
+        {**_place(model, row), **_ends(error)}
+        for model, row in _each(by_model)
+        if (error := row.one("utility.rmse"))
+    ]
 
 
 def convergence(by_model: ByModel) -> list[Datum]:
@@ -146,19 +154,18 @@ def convergence(by_model: ByModel) -> list[Datum]:
     found: list[Datum] = []
     for model, row in _each(by_model):
         at = f"ε = {words.epsilon(row.point.epsilon)}"
-        for states, steps in row.divergence.items():
-            series = plain(f"{model}, {at}, {states}")
-            for step, estimate in steps.items():
-                found.append(
-                    {
-                        "series": series,
-                        "name": f"{series}, {step} steps",
-                        "states": states,
-                        "step": step,
-                        "value": estimate.value,
-                        "words": rounding.measured(estimate.value),
-                    }
-                )
+        for each in row.of("chain.divergence"):
+            series = plain(f"{model}, {at}, {each.states}")
+            found.append(
+                {
+                    "series": series,
+                    "name": f"{series}, {each.step} steps",
+                    "states": each.states,
+                    "step": each.step,
+                    "value": each.estimate.value,
+                    "words": rounding.measured(each.estimate.value),
+                }
+            )
     start = edge([datum["step"] for datum in found])
     floor = edge([datum["value"] for datum in found])
     return [
@@ -212,15 +219,16 @@ def tradeoff(by_model: ByModel, claims: Claims) -> list[Datum]:
     found: list[Datum] = []
     for model, here in by_model.items():
         for rank, row in enumerate(here):
-            if row.overlap is None:
+            kept = row.one("utility.overlap")
+            if kept is None:
                 continue
             found.extend(
                 {
                     **_place(model, row, label),
                     "rank": rank,
                     "attack": plain(label),
-                    "utility": row.overlap.value,
-                    "utility_words": words.interval(row.overlap),
+                    "utility": kept.value,
+                    "utility_words": words.interval(kept),
                     "value": estimate.value,
                     "words": words.interval(estimate),
                     "claim": claims[_key(row)],

@@ -10,7 +10,8 @@ from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import METRICS, WhereKey
+from dpaudit.record.metric import WhereKey
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
     ClaimRecord,
@@ -53,7 +54,7 @@ def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Mea
         kind=other.pop("kind", "frequentist"),
     )
     metric = other.pop("metric", "attack.accuracy")
-    for name in METRICS[metric].fields:
+    for name in entry(metric).fields:
         other.setdefault(name, 1 if name in {"effort", "step"} else "one")
     return Measurement(metric=metric, model="m", epsilon=epsilon, estimate=estimate, **other)
 

@@ -14,7 +14,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.comparison import NumberChange, change, compare
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import AuditResult, Family, GateRecord, Measurement
 from dpaudit.record.waivers import Waiver, judged
 from tests.support.records import control, estimate, make_result
@@ -30,7 +29,7 @@ def record(*numbers: Measurement, **changes: Any) -> AuditResult:
     return with_verdicts(base.model_copy(update={"measurements": list(numbers), **changes}))
 
 
-def number(low: float, high: float, metric: MetricName = "attack.accuracy", **more: Any) -> Any:
+def number(low: float, high: float, metric: str = "attack.accuracy", **more: Any) -> Any:
     fields: dict[str, Any] = {"attack.accuracy": {"attack": "one"}}.get(metric, {})
     changes = {name: more.pop(name) for name in ("value", "kind", "alpha") if name in more}
     value = changes.pop("value", low)
@@ -75,14 +74,14 @@ def one(before: Measurement, after: Measurement) -> NumberChange:
     ],
 )
 def test_only_disjoint_intervals_certify_a_change(
-    metric: MetricName, before: tuple[float, float], after: tuple[float, float], judgement: str
+    metric: str, before: tuple[float, float], after: tuple[float, float], judgement: str
 ) -> None:
     assert one(number(*before, metric), number(*after, metric)).judgement == judgement
 
 
 @pytest.mark.parametrize(("old", "new"), [(0.2, 0.4), (0.4, 0.2), (0.0, 1.0), (1.0, 0.0)])
 @pytest.mark.parametrize("metric", ["attack.accuracy", "utility.overlap"])
-def test_no_comparison_is_by_points(metric: MetricName, old: float, new: float) -> None:
+def test_no_comparison_is_by_points(metric: str, old: float, new: float) -> None:
     """The same intervals have the same judgement, whatever their points."""
     found = one(number(0.2, 0.4, metric, value=old), number(0.2, 0.4, metric, value=new))
     assert (found.judgement, found.lower, found.upper) == ("cannot tell", -0.2, 0.2)
@@ -203,7 +202,7 @@ def test_an_estimate_that_rests_on_an_assumption_decides_nothing() -> None:
     ],
 )
 def test_errors_and_gains_of_attackers_grow_in_opposite_directions(
-    metric: MetricName, basis: str, judgement: str
+    metric: str, basis: str, judgement: str
 ) -> None:
     before, after = (
         number(*ends, metric, attack="one", basis=basis) for ends in ((0.1, 0.2), (0.3, 0.4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,27 +13,27 @@ from pydantic import ValidationError
 
 from dpaudit.auditor.plan import plan
 from dpaudit.cli import main
-from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import METRICS, Audit, MetricName
+from dpaudit.record.metric import FIELDS
+from dpaudit.record.metrics import table
 from dpaudit.record.result import Measurement, measured
 
+METRICS = table()
 ONE = Estimate.exact(0.5, "by hand")
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 VALUES: dict[str, Any] = {"effort": 3, "step": 4, "at": 0.01}
 
 
-def made(name: MetricName, **changes: Any) -> Measurement:
+def made(name: str, **changes: Any) -> Measurement:
     fields = {each: VALUES.get(each, each) for each in METRICS[name].fields} | changes
     return Measurement(metric=name, model="m", epsilon=1.0, estimate=ONE, **fields)
 
 
 def test_every_metric_stands_in_the_table_once() -> None:
-    assert list(METRICS) == list(get_args(MetricName))
-    fields = set(Measurement.model_fields)
+    own = {"metric", "model", "epsilon", "estimate"}
+    assert set(FIELDS) == set(Measurement.model_fields) - own
     for metric in METRICS.values():
-        assert set(metric.known) <= fields
         assert metric.detail is None or metric.detail in metric.known
         assert len(metric.known) == len(set(metric.known))
 
@@ -47,7 +47,7 @@ def test_shares_of_utility_and_errors_of_attackers_are_better_if_larger() -> Non
         + [("reconstruction", "rating")] * 2
         + [("submissions", "rating")] * 2
     )
-    errors = [metric.larger for name, metric in METRICS.items() if name in RATED]
+    errors = [METRICS[name].larger for name in ("utility.rmse", "utility.mae")]
     assert errors == ["worse", "worse"]
 
 
@@ -68,7 +68,7 @@ def test_the_schema_names_the_metrics_that_may_gate_and_explains_each() -> None:
         if metric.gateable:
             assert Gate.model_validate(gate).metric == metric.name
             continue
-        with pytest.raises(ValidationError, match=r"gate\.metric|metric\n  Input should be"):
+        with pytest.raises(ValidationError, match=f"no gate may use {metric.name!r}; "):
             Gate.model_validate(gate)
 
 
@@ -90,7 +90,7 @@ def test_metrics_that_may_gate_say_which_audits_have_them() -> None:
 
 
 # Configs of each kind of audit that together measure all that it can.
-AUDITS: dict[Audit, list[dict[str, Any]]] = {
+AUDITS: dict[str, list[dict[str, Any]]] = {
     "on demand": [{"attack": [{}], "game": [{}], "sybil": [{}]}],
     "trained": [
         {"model": [{"defense": "fake-gradients"}], "transcript": {}, "game": [{"pair": "data"}]},
@@ -108,7 +108,7 @@ AUDITS: dict[Audit, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("audit", AUDITS)
-def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: Audit) -> None:
+def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> None:
     gates = [
         {"metric": metric.name, "max": 0.5, **({"detectable": 2} if name == "epsilon" else {})}
         for name, metric in METRICS.items()
@@ -123,7 +123,7 @@ def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: Audit) -> 
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: MetricName) -> None:
+def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: str) -> None:
     metric, found = METRICS[name], made(name)
     written = found.model_dump(mode="json")
     assert set(written) == {"metric", "model", "epsilon", "estimate", *metric.known}
@@ -155,8 +155,8 @@ def test_the_command_and_the_page_list_them_all() -> None:
     listed = CliRunner().invoke(main, ["list", "metrics"]).output
     page = DOCS.read_text(encoding="utf-8")
     entries = {}
-    for entry in re.split(r"\n(?=\S)", listed):
-        name, _, rest = entry.partition(" ")
+    for part in re.split(r"\n(?=\S)", listed):
+        name, _, rest = part.partition(" ")
         entries[name] = [line.strip() for line in rest.splitlines()]
     assert list(entries) == list(METRICS)
     rows = [line for line in page.splitlines() if line.startswith("| `")]

@@ -34,11 +34,11 @@ from dpaudit.data.folds import Fold
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import entry
 
 # The error is measured at about this many checkpoints.
 _CURVE = 40
-_ERROR: MetricName = "transcript.rmse"
+_ERROR: str = "transcript.rmse"
 # The findings of a training and its largest possible divergence, as text that keeps every bit; and
 # what stands for those of a training without a model.
 _NONE: tuple[list[Finding], float] = ([], 0.0)
@@ -47,7 +47,7 @@ _FINDINGS = TypeAdapter(tuple[list[Finding], float], config=ConfigDict(ser_json_
 # so that a run with another one trains nothing again.
 _ALONE = 0.95
 # The first metric is measured for every model, the others only for those whose users submit fakes.
-_SEEN: tuple[MetricName, ...] = (
+_SEEN: tuple[str, ...] = (
     _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
     "transcript.power", "transcript.exposed", "transcript.false", "transcript.kl",
 )  # fmt: skip
@@ -209,7 +209,7 @@ class _Training:
 def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement:
     """Record a finding with only the fields that its metric has."""
     given = {"attack": found.attack, "step": found.step, "at": found.at}
-    known = METRICS[found.metric].known
+    known = entry(found.metric).known
     fields = {name: value for name, value in given.items() if name in known}
     return records.measured(
         found.metric, label, epsilon, found.estimate, detail=found.detail, **fields

@@ -22,7 +22,6 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Pairs
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import WHOLE
 
 # The false-positive rates at which the true-positive rate is measured.
@@ -63,7 +62,7 @@ CORRECTIONS = {"Benjamini-Hochberg": benjamini_hochberg, "Holm": holm}
 class Finding:
     """One measured number of a training; the fields are those of `result.measured`."""
 
-    metric: MetricName
+    metric: str
     step: int
     estimate: Estimate
     attack: str | None = None
@@ -71,7 +70,7 @@ class Finding:
     at: float | None = None
 
     @property
-    def key(self) -> tuple[MetricName, int, str | None, str | None, float | None]:
+    def key(self) -> tuple[str, int, str | None, str | None, float | None]:
         """The fields that identify it among the findings of one training."""
         return self.metric, self.step, self.attack, self.detail, self.at
 

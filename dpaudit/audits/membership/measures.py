@@ -34,7 +34,7 @@ from dpaudit.audits.membership.probes import (
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.audits.membership.training import Training, Utility, all_unpacked, kept
-from dpaudit.config.compatibility.gates import RATED
+from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
@@ -81,7 +81,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                         yield key("attack.tpr", attack=STRONGEST, at=rate)
                     yield key("epsilon", attack=STRONGEST, pair=_pair(unit, observer))
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
-                        yield key(metric, joint=False)
+                        yield key(metric)
             yield MetricKey("leak", model, epsilon)
             for name in Utility._fields:
                 metric = metric_of("utility", name)
@@ -276,7 +276,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if not np.isfinite(values).all():
                 continue
             metric = metric_of("utility", name)
-            most = self.subject.ratings.scale.width if metric in RATED else 1.0
+            most = self.subject.ratings.scale.width if rated(metric) else 1.0
             joint = gated(self.context.config, metric)
             estimate = (joint_mean if joint else own_mean)(values, family, most=most)
             yield _measured(metric, estimate, where)

@@ -12,7 +12,6 @@ from dpaudit.auditor.means import joint_mean, own_mean
 from dpaudit.audits.membership.halves import Judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Family
 
 
@@ -24,7 +23,7 @@ class Number(NamedTuple):
         at: the false-positive rate, if it has one.
     """
 
-    metric: MetricName
+    metric: str
     at: float | None = None
 
     @property

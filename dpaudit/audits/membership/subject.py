@@ -11,8 +11,8 @@ from dpaudit.auditor.describe import attack_record, data_record, model_record, p
 from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import measures
-from dpaudit.config.compatibility.gates import RATED, check_rated
+from dpaudit.audits.membership.training import Utility, measures
+from dpaudit.config.compatibility.gates import check_rated, rated
 from dpaudit.config.model import Model
 from dpaudit.config.schema import Gate
 from dpaudit.core.claim import Claim
@@ -142,7 +142,7 @@ class MemberModels(Subject[MembershipConfig]):
     def _check_useful(self, place: str, gate: Gate) -> None:
         """Refuse a gate on a utility that one of the picked models does not have."""
         group, _, name = gate.metric.partition(".")
-        if group != "utility":
+        if group != "utility" or name not in Utility._fields:
             return
         lacking = [
             model.label
@@ -153,7 +153,7 @@ class MemberModels(Subject[MembershipConfig]):
             )
         ]
         if lacking:
-            what = "predicted ratings" if gate.metric in RATED else "lists"
+            what = "predicted ratings" if rated(gate.metric) else "lists"
             raise ConfigError(
                 f"{place}.metric = {gate.metric!r} needs {what}, which {' and '.join(lacking)} "
                 f"{'do' if len(lacking) > 1 else 'does'} not show: correct its where, or gate "

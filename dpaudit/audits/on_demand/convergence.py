@@ -88,7 +88,7 @@ class Convergence(Measure[OnDemandConfig, Sweep]):
         """Yield one key per point of models that walk a chain, if `[convergence]` is given."""
         for model in config.model:
             for epsilon in model.epsilon if config.convergence and model.walks_chain else ():
-                yield MetricKey("chain.divergence", model.label, epsilon, joint=False)
+                yield MetricKey("chain.divergence", model.label, epsilon)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Compute the divergence after each number of steps, at every ε."""

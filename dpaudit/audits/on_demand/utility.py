@@ -23,7 +23,6 @@ from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
 from dpaudit.execution.executor import INLINE, Executor
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement
 
 
@@ -140,7 +139,7 @@ class Utility(Measure[OnDemandConfig, Sweep]):
 
     def _mean(
         self,
-        metric: MetricName,
+        metric: str,
         model: Sweep,
         epsilon: float,
         row: Any,

@@ -34,7 +34,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
         for model in config.model:
             for epsilon in model.epsilon if model.variant == "published" else ():
                 for metric in model.assumes:
-                    yield MetricKey(metric, model.label, epsilon, joint=False)
+                    yield MetricKey(metric, model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model at each ε and count violated assumptions."""

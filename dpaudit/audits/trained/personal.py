@@ -13,10 +13,9 @@ from dpaudit.auditor.measure import Measure, MetricKey
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement, measured
 
-_METRICS: tuple[MetricName, ...] = ("personal.epsilon", "personal.loss")
+_METRICS: tuple[str, ...] = ("personal.epsilon", "personal.loss")
 # The quantiles over users; each is a value that occurs.
 QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
 
@@ -34,7 +33,7 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
         for model in config.model:
             for epsilon in model.epsilon if model.personal else ():
                 for metric in _METRICS:
-                    yield MetricKey(metric, model.label, epsilon, joint=False)
+                    yield MetricKey(metric, model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Measurement]:
         """Train the model at each ε, and compute the quantiles over users.

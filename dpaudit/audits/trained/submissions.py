@@ -28,11 +28,10 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
 from dpaudit.record import bases
 from dpaudit.record import result as records
-from dpaudit.record.metrics import MetricName
 
 Numbers = NDArray[np.float64]
 
-_METRICS: tuple[MetricName, ...] = ("submissions.rmse", "submissions.mae")
+_METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
 
 
 class Reading(Measure[TrainedConfig, TrainedModel]):

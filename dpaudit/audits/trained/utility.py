@@ -69,7 +69,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 if not ranks and gated(config, "attack.accuracy"):
                     yield key("attack.accuracy")
             if own and model != against and (epsilon in own or len(own) == 1):
-                yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
+                yield MetricKey("utility.difference", model, epsilon, attack=against)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model on the folds, and measure its errors and what attacks recover."""

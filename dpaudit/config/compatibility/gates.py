@@ -9,17 +9,19 @@ from typing import Any, Literal, Protocol
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Scale
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import entry
 
-# The metrics that purchases do not have.
-RATED: tuple[MetricName, ...] = ("utility.rmse", "utility.mae")
+
+def rated(metric: str) -> bool:
+    """Return whether a metric is about ratings, so that purchases do not have it."""
+    return entry(metric).unit == "rating"
 
 
 class Threshold(Protocol):
     """A metric with its threshold: a `Gate`."""
 
     @property
-    def metric(self) -> MetricName:
+    def metric(self) -> str:
         """The metric."""
         ...
 
@@ -51,7 +53,7 @@ def check_threshold(gate: Threshold, width: float = math.inf) -> None:
     """
     if gate.max == "claim":
         return
-    metric, basis = METRICS[gate.metric], gate.wanted.get("basis")
+    metric, basis = entry(gate.metric), gate.wanted.get("basis")
     low, high = metric.range(width, basis)
     if gate.max is not None:
         limit, fails, passes = gate.max, gate.max < high, gate.max >= low
@@ -82,7 +84,7 @@ def check_rated(gates: Sequence[Threshold], scale: Scale) -> None:
         ConfigError: names the gate and the remedy.
     """
     for index, gate in enumerate(gates):
-        if gate.metric not in RATED:
+        if not rated(gate.metric):
             continue
         if scale.width == 0:
             raise ConfigError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption, AssumptionMetric
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import check_memory
@@ -322,7 +322,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             **release_observers(self, SimilarityRows),
         }
 
-    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.denominator",)
+    counts: ClassVar[tuple[str, ...]] = ("assumption.denominator",)
 
     def least_ratings(self) -> int:
         """Return `more_than`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption, AssumptionMetric
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
@@ -114,7 +114,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         delta: δ of the corrected claim, at least 1e-60: normal draws end at 21 standard deviations.
     """
 
-    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.norm",)
+    counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
 
     def train(self, rows: SocialRows, streams: Streams) -> FactorModels:
         """Return the models of these trials.

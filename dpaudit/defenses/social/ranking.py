@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption, AssumptionMetric
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
@@ -117,7 +117,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         delta: δ of the corrected claim, at least 1e-60: normal draws end at 21 standard deviations.
     """
 
-    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.norm",)
+    counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
     ranks: ClassVar[bool] = True
 
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:

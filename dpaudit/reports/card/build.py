@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dpaudit.config.card import Card
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.bases import MEANS, WITHOUT
-from dpaudit.record.metrics import METRICS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, DataRecord, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.card.document import (
@@ -26,16 +26,6 @@ from dpaudit.reports.card.guarantees import guarantees
 from dpaudit.reports.sections import summary
 from dpaudit.reports.table import NONE
 
-# The metrics of attacks; a name that ends with a dot stands for all that begin with it.
-_ATTACKS = (
-    "epsilon",
-    "attack.",
-    "sybil.",
-    "reconstruction.",
-    "submissions.",
-    "transcript.auc",
-    "membership.group",
-)
 # What is no result of an attack but a reference for one.
 _REFERENCES = (WITHOUT, MEANS)
 _LIMITS = (
@@ -65,7 +55,9 @@ def card_of(result: AuditResult) -> PrivacyCard:
         data=result.data and _data(result.data),
         mechanisms=list(_mechanisms(result)),
         utility=[
-            _measured(found) for found in result.measurements if found.metric.startswith("utility.")
+            _measured(found)
+            for found in result.measurements
+            if entry(found.metric).role == "utility"
         ],
         correctness=list(_correctness(result)),
         attacks=[
@@ -126,11 +118,11 @@ def _correctness(result: AuditResult) -> Iterator[str]:
             "to ε for each number that differs."
         )
     for found in result.measurements:
-        if found.metric.startswith("assumption."):
+        if entry(found.metric).role == "assumption":
             value = words.number(found.estimate.value)
             of = f" ({details})" if (details := _details(found)) else ""
             at = words.epsilon(found.epsilon)
-            yield f"{found.model} at ε = {at}: {METRICS[found.metric].words}{of}: {value}."
+            yield f"{found.model} at ε = {at}: {entry(found.metric).words}{of}: {value}."
     yield from summary.findings(result)
 
 
@@ -139,7 +131,7 @@ def _results(result: AuditResult) -> Iterator[Measured]:
     last: dict[tuple[Any, ...], Measurement] = {}
     for found in result.measurements:
         reference = found.basis in _REFERENCES or (found.unit and found.attack != STRONGEST)
-        if found.metric.startswith(_ATTACKS) and not reference:
+        if entry(found.metric).role in ("recovery", "attack") and not reference:
             last[found.model_copy(update={"effort": None, "step": None}).key] = found
     yield from map(_measured, last.values())
 

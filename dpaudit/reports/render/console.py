@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpaudit.core import rounding
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
-from dpaudit.reports import digest, words
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.sections import (
     intervals,
@@ -70,14 +69,15 @@ def show(result: AuditResult, console: Console) -> None:
         model = records[found.model]
         _show_verdict(found, model, by_model[model.label], console)
         if membership.audited(result):
-            columns = membership.columns(result, model.label)
+            shown = membership.columns_of(result, model.label)
         else:
-            columns = list(_columns(model, by_model[model.label]))
-        _show_columns(columns, console)
+            shown = list(_columns(model, by_model[model.label]))
+        _show_columns(shown, console)
     more = [
         *membership.utility(result),
         *recovery.tables(result),
         *transcripts.tables(result)[:1],
+        *tables.added(result),
     ]
     for table in (sybil.table(result), *more):
         if table:
@@ -96,12 +96,12 @@ def show(result: AuditResult, console: Console) -> None:
 
 def _notes(result: AuditResult) -> Iterator[str]:
     """Yield what the reader must know of the numbers."""
-    if any(found.metric.startswith("transcript.") for found in result.measurements):
+    if columns.within(result, "transcripts"):
         yield "The interval of each area holds by itself, and is about users like these."
     if not intervals.judged(result):
         return
     yield f"{intervals.together(result.family)}."
-    if any(found.metric == "epsilon" and not found.unit for found in result.measurements):
+    if any(not found.unit for found in columns.within(result, "games")):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "
             "is claimed. 'no power': it found none."
@@ -149,18 +149,18 @@ def _say(
         console.print(said, no_wrap=True, overflow="ignore", crop=False)
 
 
-def _show_columns(columns: Sequence[Column], console: Console) -> None:
+def _show_columns(shown: Sequence[Column], console: Console) -> None:
     """Print a table; columns that do not fit side by side go below, after the first again."""
     from rich.table import Table
     from rich.text import Text
 
-    if not any(cells for _, cells in columns):
+    if not any(cells for _, cells in shown):
         return
     # Long names of columns take several lines, unless all fits on one.
-    full = sum(_width(name, cells, len(name)) + _GAP for name, cells in columns)
-    header = max((len(name) for name, _ in columns), default=0)
+    full = sum(_width(name, cells, len(name)) + _GAP for name, cells in shown)
+    header = max((len(name) for name, _ in shown), default=0)
     header = header if full - _GAP <= console.width else _HEADER
-    for block in _blocks(columns, console.width, header):
+    for block in _blocks(shown, console.width, header):
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
         for name, cells in block:
             table.add_column(
@@ -215,25 +215,20 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[Column]:
         yield "claimed", [words.epsilon(p.claim.epsilon) if p.claim else "none" for p in points]
     if any(row.games for row in here):
         yield "certified ε", [_certified(row) for row in here]
-    for label in digest.attacks(here):
-        yield f"accuracy: {label}", [_interval(row.accuracy.get(label)) for row in here]
-    if any(row.overlap for row in here):
-        yield f"overlap@{model.top_k}", [_interval(row.overlap) for row in here]
-    for name in ("precision", "recall"):
-        if any(name in row.hits for row in here):
-            yield name, [_interval(row.hits.get(name)) for row in here]
+    found = columns.columns(tables.swept(here), model.top_k, digits=_DIGITS, brief=True)
+    errors = []
+    for metric, name, cells in found:
+        if metric.unit == "rating":
+            errors.append((name, cells))
+        else:
+            yield name, cells
     known = [game for row in here for game in row.games.values() if game.theory]
     if known:
         noised = any(digest.noised(game) for game in known)
         yield "noise's ε" if noised else "list's ε", [_theory(row) for row in here]
-    if any(row.rmse for row in here):
-        yield "rmse", [_interval(row.rmse) for row in here]
+    yield from errors
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [words.number(point.sensitivity) for point in points]
-
-
-def _interval(estimate: Estimate | None) -> str:
-    return words.interval(estimate, _DIGITS) if estimate else NONE
 
 
 def _certified(row: Row) -> str:

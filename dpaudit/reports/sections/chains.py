@@ -16,7 +16,7 @@ def tables(by_model: Mapping[str, Sequence[Row]]) -> list[Table]:
     return [
         _table(model, here)
         for model, here in by_model.items()
-        if any(row.divergence for row in here)
+        if any(row.of("chain.divergence") for row in here)
     ]
 
 
@@ -35,19 +35,20 @@ def note(result: AuditResult) -> list[str]:
 
 def _table(model: str, here: Sequence[Row]) -> Table:
     """Return a table with a row for each number of steps, and a column for each ε and states."""
-    columns = [
-        (f"ε = {words.epsilon(row.point.epsilon)}, {states}", found)
-        for states in dict.fromkeys(states for row in here for states in row.divergence)
-        for row in here
-        if (found := row.divergence.get(states))
-    ]
-    steps = sorted({step for _, found in columns for step in found})
+    found = [(row.point.epsilon, each) for row in here for each in row.of("chain.divergence")]
+    at = {(each.states, epsilon, each.step): each.estimate.value for epsilon, each in found}
+    order = list(dict.fromkeys(each.states for _, each in found))
+    columns = sorted(dict.fromkeys(key[:2] for key in at), key=lambda key: order.index(key[0]))
+    steps = sorted({each.step or 0 for _, each in found})
     return Table(
         caption=f"{model}: divergence of the chain's law after each number of steps from its limit "
         "law, in nats (computed)",
-        header=["steps", *(name for name, _ in columns)],
+        header=[
+            "steps",
+            *(f"ε = {words.epsilon(epsilon)}, {states}" for states, epsilon in columns),
+        ],
         cells=[
-            [f"{step}", *(rounding.measured(found[step].value) for _, found in columns)]
+            [f"{step}", *(rounding.measured(at[*column, step]) for column in columns)]
             for step in steps
         ],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpaudit.core.messages import plain
+from dpaudit.record.metrics import ordered
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import series
 from dpaudit.reports.chart_parts import Chart, Look
@@ -20,9 +21,6 @@ from dpaudit.reports.sections import (
     tradeoff_chart,
     transcripts_chart,
 )
-
-# What orders models by how much they leak, the most informative first.
-_LEAKS = ("attack.accuracy", "attack.tpr", "transcript.auc", "sybil.accuracy")
 
 
 def render(result: AuditResult) -> list[Chart]:
@@ -54,11 +52,12 @@ def looks(result: AuditResult) -> Look:
 
 
 def _order(result: AuditResult) -> Callable[[str], list[float]]:
+    leaks = [each.name for each in ordered(m.metric for m in result.measurements) if each.orders]
     most: dict[str, list[float]] = {}
     for found in result.measurements:
-        here = most.setdefault(plain(found.model), [0.0] * (len(_LEAKS) + 1))
-        if found.metric in _LEAKS:
-            place = _LEAKS.index(found.metric)
+        here = most.setdefault(plain(found.model), [0.0] * (len(leaks) + 1))
+        if found.metric in leaks:
+            place = leaks.index(found.metric)
             here[place] = min(here[place], -found.estimate.value)
         elif found.metric == "epsilon":
             here[-1] = min(here[-1], -found.estimate.lower)

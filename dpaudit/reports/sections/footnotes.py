@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from dpaudit.record.metrics import ordered
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.digest import Row, noised, rows
 from dpaudit.reports.sections import (
-    assumptions,
     chains,
     intervals,
     membership,
-    personal,
     recovery,
     sybil,
     transcripts,
@@ -43,7 +42,6 @@ def notes(result: AuditResult) -> list[str]:
             "interval holds by itself. It shows the scatter, assumes a normal law and independent "
             "folds, and decides no gate."
         )
-    notes += assumptions.note(result) + personal.note(result)
     if any(found.theory for found in result.measurements):
         notes.append(
             f"ε by the law is the ε of the same pair, computed by the law of {_drawn(result)}. It "
@@ -52,15 +50,8 @@ def notes(result: AuditResult) -> list[str]:
         )
     notes += _terms(result)
     notes += _power(result)
-    if any(found.metric == "attack.accuracy" for found in result.measurements):
-        notes.append(
-            "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered."
-        )
-    if any(found.metric == "utility.overlap" for found in result.measurements):
-        notes.append(
-            "Overlap is ε-Utility, the share of the noiseless top-k list that the private list "
-            "keeps; difference = 1 − overlap."
-        )
+    measured = ordered(found.metric for found in result.measurements)
+    notes += dict.fromkeys(sentence for metric in measured for sentence in metric.note)
     if result.sybil_attacks:
         notes.append(sybil.NOTE)
     notes += chains.note(result) + recovery.note(result) + transcripts.note(result)
@@ -100,7 +91,7 @@ def _uncovered(result: AuditResult) -> Iterator[str]:
 
 def _terms(result: AuditResult) -> Iterator[str]:
     """Yield what the words mean in which games are described."""
-    games = [found for found in result.measurements if found.metric == "epsilon"]
+    games = columns.within(result, "games")
     if any(not game.unit for game in games):
         yield (
             "D and D' are the two neighbouring data sets of a game: D' differs from D by what the "

@@ -2,51 +2,10 @@
 
 from __future__ import annotations
 
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
-
-# The table's names of the metrics, each completed by a pair, an attack or a detail.
-_QUANTITIES = {
-    "attack.accuracy": "accuracy of attack",
-    "utility.overlap": "overlap@k",
-    "utility.rmse": "rmse",
-    "utility.mae": "mae",
-    "utility.precision": "precision of lists",
-    "utility.recall": "recall of lists",
-    "utility.difference": "difference from",
-    "reconstruction.rmse": "rmse of sensitive ratings by",
-    "reconstruction.mae": "mae of sensitive ratings by",
-    "reconstruction.precision": "precision of sensitive items by",
-    "reconstruction.recall": "recall of sensitive items by",
-    "submissions.rmse": "rmse of sensitive ratings by",
-    "submissions.mae": "mae of sensitive ratings by",
-    "epsilon": "certified ε, pair",
-    "sybil.accuracy": "accuracy of Sybil attack",
-    "chain.divergence": "divergence of the chain,",
-    "assumption.denominator": "share of denominators below C",
-    "assumption.floor": "items whose share is floored",
-    "assumption.norm": "length of users' factors,",
-    "personal.epsilon": "ε of a user,",
-    "personal.loss": "loss of a user,",
-    "attack.auc": "expected area of attack",
-    "attack.tpr": "true positives of attack",
-    "attack.advantage": "advantage of attack",
-    "leak": "leak, to attack",
-    "membership.roc": "curve of attack",
-    "membership.exposed": "exposure to attack",
-    "membership.group": "exposure to attack, group",
-    "utility.ndcg": "nDCG of lists",
-    "game.kl": "divergence by",
-    "transcript.auc": "area of attack",
-    "transcript.tpr": "true positives of attack",
-    "transcript.power": "power of single tests of attack",
-    "transcript.exposed": "real pairs found by attack",
-    "transcript.false": "fakes among those found by attack",
-    "transcript.kl": "divergence of real submissions,",
-    "transcript.rmse": "rmse by round",
-    "transcript.roc": "curve of attack",
-}
 
 
 def judged(result: AuditResult) -> bool:
@@ -84,14 +43,13 @@ def _alone(found: Measurement) -> bool:
     """Return whether the interval holds only by itself, and is none over folds."""
     if found.estimate.kind == "assumes-law" and not over_folds(found):
         return True
-    joint = found.estimate.kind == "frequentist"
-    return not joint and (found.metric.startswith("transcript.") or found.metric == "game.kl")
+    return found.estimate.kind != "frequentist" and entry(found.metric).alone
 
 
 def _method(found: Measurement) -> tuple[str, ...]:
-    of = found.pair if found.metric == "epsilon" else found.group or found.attack or found.detail
-    made = found.estimate
-    quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
+    metric, made = entry(found.metric), found.estimate
+    of = getattr(found, metric.by) if metric.by else found.group or found.attack or found.detail
+    quantity = f"{metric.quantity or metric.name} {of or ''}".rstrip()
     if _alone(found):  # many intervals share this row, with different numbers of users
         return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
     both = found.metric == "epsilon" and not found.unit

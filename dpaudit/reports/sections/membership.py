@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from dpaudit.core import rounding
+from dpaudit.record.metric import ATTACKS, MODELS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.table import NONE, Table
 
 # Digits of a number in a report, and on a console.
@@ -16,6 +19,9 @@ BROKEN = " > claim"
 
 # Model, ε, unit, observer.
 _Game = tuple[str, float, str, str]
+Key = TypeVar("Key", bound=tuple[object, ...])
+# The fields of measurements that have columns of their own.
+_ROW = ("attack", "observer", "unit")
 
 
 def audited(result: AuditResult) -> bool:
@@ -42,26 +48,25 @@ def tables(result: AuditResult) -> list[Table]:
     return [table for table in made if table.cells]
 
 
-def columns(result: AuditResult, model: str) -> list[tuple[str, list[str]]]:
+def columns_of(result: AuditResult, model: str) -> list[tuple[str, list[str]]]:
     """Return the columns of one model's strongest attacks, the most important first."""
-    found = _strongest(result, _SHORT)
+    found = _strongest(result, _SHORT, brief=True)
     rows = [row for row in found.cells if row[0] == model]
     place = {name: [row[at] for row in rows] for at, name in enumerate(found.header)}
     seen = [f"{unit}, {who}" for unit, who in zip(place["target"], place["observer"], strict=True)]
     other = {"model", "target", "observer"}
     if set(place.get("claimed ε", ())) == {"none"}:
         other.add("claimed ε")
-    rest = [name for name in place if name not in other]
-    # Of the rates, the largest first: it is the surest.
-    first = ["claimed ε", "certified ε", "AUC", *map(_tpr, reversed(_rates(result)))]
-    order = sorted(rest, key=lambda name: first.index(name) if name in first else len(first))
-    return [("target, observer", seen), *((name, place[name]) for name in order)]
+    first = [name for name in ("claimed ε", "certified ε") if name in place]
+    order = [name for name in (*first, *place) if name not in other]
+    return [("target, observer", seen), *((name, place[name]) for name in dict.fromkeys(order))]
 
 
 def utility(result: AuditResult) -> list[Table]:
     """Return the table of utility on held-out interactions, if it was measured."""
-    found = _utility(result) if audited(result) else None
-    return [found] if found and found.cells else []
+    caption = f"Utility on held-out interactions, lists of {columns.longest(result)}"
+    found = columns.of_section(result, MODELS, caption, but=["unit"])
+    return [found] if found and audited(result) else []
 
 
 def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measurement]:
@@ -122,42 +127,51 @@ def _rates(result: AuditResult) -> list[float]:
     return sorted({found.at for found in _of(result, "attack.tpr") if found.at is not None})
 
 
-def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
+def _numbers(
+    found: Iterable[Measurement], key: Callable[[Measurement], Key], *, surest: bool = False
+) -> dict[Key, list[Measurement]]:
+    """Return the numbers of a table by its rows, those at the lowest rate first, or at the highest.
+
+    Certified bounds have a column of their own, and a derived number is one of the others again.
+    """
+    shown = [
+        each
+        for each in found
+        if each.unit
+        and entry(each.metric).section in (MODELS, ATTACKS)
+        and not entry(each.metric).derived
+    ]
+    rows: dict[Key, list[Measurement]] = {}
+    for each in sorted(shown, key=lambda each: (each.at or 0) * (-1 if surest else 1)):
+        rows.setdefault(key(each), []).append(each)
+    return rows
+
+
+def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = False) -> Table:
     claims = {(p.model, p.epsilon): p.claim for p in result.points}
-    at = {
-        (_game(each), each.metric, each.at): each
-        for metric in ("attack.auc", "attack.tpr", "attack.advantage", "epsilon")
-        for each in joint(result, metric)
-    }
-    rates = _rates(result)
-    games = _worst_first(result, list(dict.fromkeys(game for game, _, _ in at)))
+    of_strongest = [each for each in result.measurements if each.attack == STRONGEST]
+    bounds = {_game(each): each for each in of_strongest if each.metric == "epsilon"}
+    at = _numbers(of_strongest, _game, surest=brief)
+    games = _worst_first(result, list(dict.fromkeys(map(_game, of_strongest))))
+    shown = list(
+        columns.columns([at.get(game, []) for game in games], digits=digits, brief=brief, but=_ROW)
+    )
     claimed = any(claims.values())
     cells, marked = [], set()
     for row, game in enumerate(games):
-        claim = claims.get(game[:2])
-        bound = at.get((game, "epsilon", None))
+        claim, bound = claims.get(game[:2]), bounds.get(game)
         about = claim and bound and bound.tests(claim)
         said = [words.epsilon(claim.epsilon) if claim and about else "none"] if claimed else []
-        cells.append(
-            [
-                game[0],
-                *said,
-                game[2],
-                game[3],
-                _interval(at.get((game, "attack.auc", None)), digits),
-                *(_interval(at.get((game, "attack.tpr", rate)), digits) for rate in rates),
-                _interval(at.get((game, "attack.advantage", None)), digits),
-                f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE,
-            ]
-        )
+        certified = f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE
         if bound and claim and bound.exceeds(claim):
-            cells[-1][-1] += BROKEN
-            marked.add((row, len(cells[-1]) - 1))
-    header = ["model", *(["claimed ε"] if claimed else []), "target", "observer", "AUC"]
-    header += [_tpr(rate) for rate in rates]
+            certified += BROKEN
+            marked.add((row, 3 + len(said) + len(shown)))
+        numbers = [column.cells[row] for column in shown]
+        cells.append([game[0], *said, game[2], game[3], *numbers, certified])
+    header = ["model", *(["claimed ε"] if claimed else []), "target", "observer"]
     return Table(
         "Membership inference by the strongest attack",
-        [*header, "advantage", "certified ε"],
+        [*header, *(column.name for column in shown), "certified ε"],
         cells,
         marked,
     )
@@ -175,37 +189,13 @@ def _worst_first(result: AuditResult, games: list[_Game]) -> list[_Game]:
     return sorted(games, key=lambda game: (targets.index(game[:3]), -found.get(game, 0.0)))
 
 
-def _utility(result: AuditResult) -> Table:
-    names = {"utility.ndcg": "nDCG", "utility.recall": "recall", "utility.rmse": "rmse"}
-    at: dict[tuple[str, float, str], Measurement] = {
-        (each.model, each.epsilon, each.metric): each
-        for each in result.measurements
-        if each.metric in names
-    }
-    shown = [name for name in names if any(key[2] == name for key in at)]
-    k = {model.label: model.top_k for model in result.models}
-    return Table(
-        f"Utility on held-out interactions, lists of {max(k.values(), default=0)}",
-        ["model", "ε", *(names[name] for name in shown)],
-        [
-            [
-                model,
-                words.epsilon(epsilon),
-                *(_interval(at.get((model, epsilon, name))) for name in shown),
-            ]
-            for model, epsilon in dict.fromkeys(key[:2] for key in at)
-        ],
-    )
-
-
 def _attacks(result: AuditResult) -> Table:
-    metrics = ("attack.auc", "attack.tpr", "attack.advantage")
-    found = [each for metric in metrics for each in _of(result, metric) if each.attack != STRONGEST]
-    at = {((*_game(each), each.attack), each.metric, each.at): each for each in found}
-    rates = _rates(result)
+    others = [each for each in result.measurements if each.attack != STRONGEST]
+    at = _numbers(others, lambda each: (*_game(each), each.attack))
+    shown = list(columns.columns(list(at.values()), but=_ROW))
     return Table(
         "Every attack; where it is the strongest, its interval is the joint one",
-        ["model", "ε", "target", "observer", "attack", "AUC", *map(_tpr, rates), "advantage"],
+        ["model", "ε", "target", "observer", "attack", *(column.name for column in shown)],
         [
             [
                 model,
@@ -213,22 +203,17 @@ def _attacks(result: AuditResult) -> Table:
                 unit,
                 observer,
                 attack or NONE,
-                _interval(at.get((key, "attack.auc", None))),
-                *(_interval(at.get((key, "attack.tpr", rate))) for rate in rates),
-                _interval(at.get((key, "attack.advantage", None))),
+                *(column.cells[row] for column in shown),
             ]
-            for key in dict.fromkeys(key for key, _, _ in at)
-            for model, epsilon, unit, observer, attack in [key]
+            for row, (model, epsilon, unit, observer, attack) in enumerate(at)
         ],
     )
 
 
 def _exposed(result: AuditResult) -> Table:
     """Return quantiles of exposure, and the rates of groups."""
-    rows: Sequence[Measurement] = [
-        *_of(result, "membership.exposed"),
-        *_of(result, "membership.group"),
-    ]
+    # Quantiles first, then groups.
+    rows = sorted(columns.within(result, "exposure"), key=lambda each: each.at is None)
     ordered = sorted(rows, key=lambda each: _order(result, each))
     return Table(
         "Who is hit hardest: how much more often a target is found when present than when absent",
@@ -250,11 +235,3 @@ def _exposed(result: AuditResult) -> Table:
 def _order(result: AuditResult, found: Measurement) -> int:
     games = list(dict.fromkeys(_game(each) for each in joint(result, "attack.auc")))
     return games.index(_game(found)) if _game(found) in games else len(games)
-
-
-def _tpr(rate: float) -> str:
-    return f"TPR at {words.percent(rate)} FPR"
-
-
-def _interval(found: Measurement | None, digits: int = _DIGITS) -> str:
-    return words.interval(found.estimate, digits) if found else NONE

@@ -17,7 +17,7 @@ from dpaudit.record.bases import (
     WITHOUT,
 )
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.table import NONE, Table
 
 # The columns of the table of reconstruction, and their names in the record.
@@ -38,6 +38,8 @@ _READ = {
     "better than item means": BEYOND_MEANS,
 }
 
+# The sections of both tables.
+_OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
 _PLAIN = {WITHOUT, MEANS}
 
@@ -45,19 +47,18 @@ _PLAIN = {WITHOUT, MEANS}
 def tables(result: AuditResult) -> list[Table]:
     """Return a table of errors for each attacker, and the comparison of models with one model."""
     made = []
-    for metric, columns in (("reconstruction.", _COLUMNS), ("submissions.", _READ)):
-        found = [each for each in result.measurements if each.metric.startswith(metric)]
+    for section, bases in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
+        found = columns.within(result, section)
         labels = dict.fromkeys(each.attack or "" for each in found)
-        made += [_attack(label, found, columns) for label in labels]
-    compared = [each for each in result.measurements if each.metric == "utility.difference"]
+        made += [_attack(label, found, bases) for label in labels]
+    compared = columns.within(result, "comparison")
     return [*made, *([_compared(compared)] if compared else [])]
 
 
 def note(result: AuditResult) -> list[str]:
     """Return the notes that explain the tables."""
-    kinds = {each.metric.partition(".")[0] for each in result.measurements}
     notes = []
-    if "reconstruction" in kinds:
+    if columns.within(result, _OF_MODELS):
         notes.append(
             "Sensitive ratings are recovered from a released model and from what users share. Much "
             "of this works for ratings that the model never saw. 'better than without' compares "
@@ -74,7 +75,7 @@ def note(result: AuditResult) -> list[str]:
             "folds that share training data can show. A number that a gate judges has instead an "
             "interval over trainings on these data, which holds together with all others."
         )
-    if "submissions" in kinds:
+    if columns.within(result, _OF_SUBMISSIONS):
         notes.append(
             "From submissions, the recommender recovers the sensitive ratings of some users, whom "
             "it observes in every round of a training. The other columns of that table are about "
@@ -83,7 +84,7 @@ def note(result: AuditResult) -> list[str]:
     return notes
 
 
-def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]) -> Table:
+def _attack(label: str, found: Sequence[Measurement], bases: Mapping[str, str]) -> Table:
     here = [each for each in found if each.attack == label]
     points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in here)
     at = {(each.model, each.epsilon, each.metric, each.detail): each.estimate for each in here}
@@ -91,7 +92,7 @@ def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]
     guess = "the most popular" if here[0].metric.endswith(("precision", "recall")) else "item means"
     return Table(
         f"Sensitive ratings recovered by {label}, and the gain over other guesses",
-        ["model", "ε", "measure", *(name.replace("item means", guess) for name in columns)],
+        ["model", "ε", "measure", *(name.replace("item means", guess) for name in bases)],
         [
             [
                 model,
@@ -99,7 +100,7 @@ def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]
                 metric.rpartition(".")[2],
                 *(
                     _shown(at.get((model, epsilon, metric, states)), states)
-                    for states in columns.values()
+                    for states in bases.values()
                 ),
             ]
             for model, epsilon, metric in points

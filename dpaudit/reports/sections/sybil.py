@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.table import NONE, Table
 
 # The accuracy for which the table gives the effort.
@@ -51,7 +51,7 @@ NOTE = (
 
 def found_in(result: AuditResult) -> list[Measurement]:
     """Return the accuracies of all Sybil attacks."""
-    return [m for m in result.measurements if m.metric == "sybil.accuracy"]
+    return columns.within(result, "sybil")
 
 
 def _labels(found: Sequence[Measurement]) -> list[str]:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpaudit.core import rounding
-from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import MODELS
+from dpaudit.record.metrics import SECTIONS, entry
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.digest import MORE, Row, noised, rows
-from dpaudit.reports.digest import attacks as attacks_of
-from dpaudit.reports.sections import (
-    assumptions,
-    chains,
-    membership,
-    personal,
-    recovery,
-    sybil,
-    transcripts,
-)
+from dpaudit.reports.sections import chains, membership, recovery, sybil, transcripts
 from dpaudit.reports.table import NONE, Table
 
 _POWER = (
@@ -32,28 +24,40 @@ _POWER = (
 def results(result: AuditResult) -> list[Table]:
     """Return one table for each model with a row for each ε, then the tables of special topics."""
     if membership.audited(result):
-        return membership.tables(result)
+        return [*membership.tables(result), *added(result)]
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)
     rest = [sybil.table(result), transcripts.games(result)]
-    return [*tables, *(table for table in rest if table)]
+    return [*tables, *(table for table in rest if table), *added(result)]
+
+
+def added(result: AuditResult) -> list[Table]:
+    """Return a table for each section that metrics of other packages name."""
+    named = dict.fromkeys(entry(each.metric).section for each in result.measurements)
+    sections = [name for name in named if name not in SECTIONS]
+    return [table for name in sections if (table := columns.of_section(result, name))]
+
+
+def swept(here: list[Row]) -> list[list[Measurement]]:
+    """Return what stands in the rows of a model's own table, but for its games."""
+    return [[m for m in row.measurements if entry(m.metric).section == MODELS] for row in here]
 
 
 def _model_table(model: ModelRecord, here: list[Row]) -> Table:
-    columns = list(_columns(model, here))
+    shown = list(_columns(model, here))
     marked = {
         (index, column)
         for index, row in enumerate(here)
-        for column, (name, _) in enumerate(columns)
+        for column, (name, _) in enumerate(shown)
         if any(name == _certified(pair) for pair in row.exceeding)
     }
     return Table(
         caption=f"{model.label}: {model.defense}, {model.variant}. {claim_words(here)}",
-        header=[name for name, _ in columns],
-        cells=[list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)],
+        header=[name for name, _ in shown],
+        cells=[list(cells) for cells in zip(*(cells for _, cells in shown), strict=True)],
         marked=marked,
-        note=_POWER if any(name.startswith("power (") for name, _ in columns) else "",
+        note=_POWER if any(name.startswith("power (") for name, _ in shown) else "",
     )
 
 
@@ -76,28 +80,11 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
             law = "noise" if any(noised(game) for game in found) else "list"
             yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
         yield f"power ({pair})", [row.power(pair) or NONE for row in here]
-    for label in attacks_of(here):
-        yield f"accuracy: {label}", [_interval(row.accuracy.get(label)) for row in here]
-    yield from assumptions.columns(here)
-    yield from personal.columns(here)
-    for name, column in (
-        (f"overlap@{model.top_k}", [row.overlap for row in here]),
-        ("difference", [row.difference for row in here]),
-        ("rmse", [row.rmse for row in here]),
-        ("mae", [row.mae for row in here]),
-        ("precision", [row.hits.get("precision") for row in here]),
-        ("recall", [row.hits.get("recall") for row in here]),
-    ):
-        if any(column):
-            yield name, [_interval(estimate) for estimate in column]
+    yield from ((each.name, each.cells) for each in columns.columns(swept(here), model.top_k))
 
 
 def _certified(pair: str) -> str:
     return f"certified ε ({pair})"
-
-
-def _interval(estimate: Estimate | None) -> str:
-    return words.interval(estimate) if estimate else NONE
 
 
 def certified(row: Row, pair: str) -> str:
@@ -191,10 +178,10 @@ def pairs(result: AuditResult) -> Table | None:
 
 def games(result: AuditResult) -> Table | None:
     """Return the event that certifies each lower bound on ε."""
-    found = [found for found in result.measurements if found.metric == "epsilon"]
+    found = columns.within(result, "games")
     if not found:
         return None
-    columns = {
+    parts = {
         "model": [game.model for game in found],
         "ε": [words.epsilon(game.epsilon) for game in found],
         "pair": [game.pair or NONE for game in found],
@@ -207,10 +194,10 @@ def games(result: AuditResult) -> Table | None:
     caption = "Games: the event whose probabilities certify ε"
     if any(game.shift is not None for game in found):
         caption += ", and the shift of the noiseless prediction between the two data sets"
-        columns["shift"] = [words.number(game.shift) for game in found]
-    columns["event"] = [game.event or NONE for game in found]
-    cells = [list(cells) for cells in zip(*columns.values(), strict=True)]
-    return Table(caption, list(columns), cells)
+        parts["shift"] = [words.number(game.shift) for game in found]
+    parts["event"] = [game.event or NONE for game in found]
+    cells = [list(cells) for cells in zip(*parts.values(), strict=True)]
+    return Table(caption, list(parts), cells)
 
 
 def provenance(result: AuditResult) -> Table:

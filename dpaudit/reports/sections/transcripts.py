@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]
 
-# A column's key: the metric, its detail, and its level.
-_Column = tuple[str, str | None, float | None]
-_ORDER = ("tpr", "power", "exposed", "false", "auc")
 # The names of the parts in the table of divergences, and their names in the record.
 _PARTS = {
     "gradients' distance from their mean": "scatter",
@@ -24,25 +22,20 @@ _PARTS = {
 }
 
 
-def found_in(result: AuditResult, metric: str) -> list[Measurement]:
-    """Return the measurements of a metric."""
-    return [found for found in result.measurements if found.metric == metric]
-
-
 def tables(result: AuditResult) -> list[Table]:
     """Return the tables of areas by attack and by round, of what attacks find, and divergences."""
-    areas = found_in(result, "transcript.auc")
+    areas = digest.of(result, "transcript.auc")
     if not areas:
         return []
     last = _last(areas)
     found = [_areas(areas, last), _rounds(areas, _ideal(result))]
     found += [_details(result, key, last[key]) for key in last]
-    return [*found, _divergences(found_in(result, "transcript.kl"), last)]
+    return [*found, _divergences(digest.of(result, "transcript.kl"), last)]
 
 
 def strongest(result: AuditResult, model: str) -> Measurement | None:
     """Return the largest area after the last round of any attack open to a server, at any ε."""
-    areas = [each for each in found_in(result, "transcript.auc") if each.model == model]
+    areas = [each for each in digest.of(result, "transcript.auc") if each.model == model]
     last, ideal = _last(areas), _ideal(result)
     here = [m for m in areas if m.detail is None and m.attack not in ideal]
     return max((m for m in here if m.step == last[_key(m)]), key=_value, default=None)
@@ -50,7 +43,7 @@ def strongest(result: AuditResult, model: str) -> Measurement | None:
 
 def games(result: AuditResult) -> Table | None:
     """Return the divergences that the games measured, by estimator."""
-    found = found_in(result, "game.kl")
+    found = columns.within(result, "divergence of games")
     if not found:
         return None
     names = list(dict.fromkeys(m.detail or "" for m in found))
@@ -70,7 +63,7 @@ def games(result: AuditResult) -> Table | None:
 
 def note(result: AuditResult) -> list[str]:
     """Return the notes that explain the tables."""
-    if not found_in(result, "transcript.auc"):
+    if not digest.of(result, "transcript.auc"):
         return []
     return [
         "Area: how often an attacker scores a real pair of a user and an item, which the user has "
@@ -168,38 +161,19 @@ def _value(found: Measurement) -> float:
 
 def _details(result: AuditResult, key: Key, step: int) -> Table:
     """Return what each attack finds, by group of items."""
-    cells: dict[str, dict[_Column, Estimate]] = {}
-    for m in result.measurements:
-        what = m.metric.removeprefix("transcript.")
-        if what not in _ORDER or _key(m) != key or m.step != step or not m.attack:
+    cells: dict[str, list[Measurement]] = {}
+    for m in (*columns.within(result, ATTACKS), *columns.within(result, "transcripts")):
+        if _key(m) != key or m.step != step or not m.attack:
             continue
-        here = cells.setdefault(m.attack, {})
-        if (what, m.detail) != ("auc", None):
-            here[what, m.detail, m.at] = m.estimate
-    columns = list(dict.fromkeys(column for here in cells.values() for column in here))
-    columns.sort(key=lambda column: _ORDER.index(column[0]))
+        here = cells.setdefault(m.attack, [])
+        if (m.metric, m.detail) != ("transcript.auc", None):
+            here.append(m)
+    shown = list(columns.columns(list(cells.values()), but=["attack", "step"]))
     return Table(
         f"{_name(key)}: what each attack finds after {step} rounds",
-        ["attack", *(_header(*column) for column in columns)],
-        [
-            [attack, *(_interval(here.get(column)) for column in columns)]
-            for attack, here in cells.items()
-        ],
+        ["attack", *(column.name for column in shown)],
+        [[attack, *(column.cells[row] for column in shown)] for row, attack in enumerate(cells)],
     )
-
-
-def _header(what: str, states: str | None, at: float | None) -> str:
-    level = words.percent(at) if at is not None else ""
-    match what:
-        case "tpr":
-            return f"found at {level} false positives"
-        case "power":
-            return f"{states} pairs called real by single tests at {level}"
-        case "exposed":
-            return f"found, {states} at {level}"
-        case "false":
-            return f"fakes among these, {states}"
-    return f"area, {states}"
 
 
 def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:

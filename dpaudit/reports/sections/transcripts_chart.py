@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import digest, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes, ranked
 from dpaudit.reports.sections import line_chart, roc_chart
 from dpaudit.reports.sections.line_chart import Lines, level
-from dpaudit.reports.sections.transcripts import found_in
 from dpaudit.reports.series import Datum, edge
 
 # The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
@@ -26,7 +25,7 @@ def charts(result: AuditResult, look: Look) -> list[Chart]:
 
 
 def _areas(result: AuditResult) -> Chart | None:
-    data = [_by_attack(m) for m in found_in(result, "transcript.auc") if m.detail is None]
+    data = [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
     if not data:
         return None
     x = _rounds(data)
@@ -53,7 +52,7 @@ def _areas(result: AuditResult) -> Chart | None:
 def _curves(result: AuditResult) -> Chart | None:
     data = [
         {**_by_attack(found), **place}
-        for found, place in roc_chart.places(found_in(result, "transcript.roc"))
+        for found, place in roc_chart.places(digest.of(result, "transcript.roc"))
     ]
     if not data:
         return None
@@ -69,7 +68,7 @@ def _curves(result: AuditResult) -> Chart | None:
 
 
 def _divergences(result: AuditResult, look: Look) -> Chart | None:
-    found = [m for m in found_in(result, "transcript.kl") if m.detail == WHOLE]
+    found = [m for m in digest.of(result, "transcript.kl") if m.detail == WHOLE]
     data = [_datum(m) for m in found if m.estimate.value > 0]
     if not data:
         return None
@@ -89,7 +88,7 @@ def _divergences(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _errors(result: AuditResult, look: Look) -> Chart | None:
-    found = found_in(result, "transcript.rmse")
+    found = digest.of(result, "transcript.rmse")
     steps = _thinned(sorted({m.step or 0 for m in found}))
     data = [_datum(m) for m in found if m.step in steps]
     if not data:

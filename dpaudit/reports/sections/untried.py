@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpaudit.core.membership import OBSERVERS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.sections import membership
 
 _ALWAYS = (
@@ -19,10 +20,10 @@ _ALWAYS = (
 
 def sentences(result: AuditResult) -> list[str]:
     """Return what was not tried, the most specific first."""
-    measured = {found.metric for found in result.measurements}
+    roles = {entry(found.metric).role for found in result.measurements}
     members = membership.audited(result)
     found = list(_members(result) if members else ())
-    if "epsilon" not in measured:
+    if not columns.within(result, "games"):
         found.append("Games that test a claimed ε: no [[game]] and no membership game was run.")
     elif not members:
         pairs = ", ".join(dict.fromkeys(each.pair for each in result.pairs))
@@ -30,7 +31,7 @@ def sentences(result: AuditResult) -> list[str]:
             f"Other pairs of neighbouring data sets than those that were compared ({pairs})."
         )
         found += _observers(result)
-    if not measured & {"attack.accuracy", "sybil.accuracy"} and not _recovers(result):
+    if "recovery" not in roles:
         found.append("Attacks that recover ratings or purchases.")
     if not members:
         found.append(
@@ -40,11 +41,6 @@ def sentences(result: AuditResult) -> list[str]:
     if not result.sybil_attacks:
         found.append("Attackers who add fake accounts or change the training data.")
     return [*found, *_ALWAYS]
-
-
-def _recovers(result: AuditResult) -> bool:
-    kinds = ("reconstruction.", "submissions.")
-    return any(each.metric.startswith(kinds) for each in result.measurements)
 
 
 def _members(result: AuditResult) -> Iterator[str]:

@@ -34,7 +34,6 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Pairs, Verdicts
 from dpaudit.defenses.federated.transcript import Distances
-from dpaudit.record.metrics import MetricName
 
 Exact = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -376,7 +375,7 @@ def test_uniform_p_values_have_the_level_of_each_test() -> None:
 # Several trainings.
 
 
-def one(value: float, metric: MetricName = "transcript.auc", **changes: Any) -> Finding:
+def one(value: float, metric: str = "transcript.auc", **changes: Any) -> Finding:
     given: dict[str, Any] = {"step": 4, "attack": "one", "detail": None, "at": None}
     given |= changes
     estimate = Estimate(
@@ -402,7 +401,7 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         (("transcript.tpr", 4, "one", None, 0.01), 0.4, 2),
         (("transcript.tpr", 4, "one", None, 0.001), 0.4, 1),
     ):
-        estimate = found[key].estimate  # type: ignore[index]
+        estimate = found[key].estimate
         limits = (estimate.value, estimate.lower, estimate.upper)
         assert limits == pytest.approx((value, value - 0.1, value + 0.2))
         assert (estimate.n, estimate.kind, estimate.alpha) == (31, "assumes-law", 0.05)

@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.compatibility.gates import RATED, check_rated
+from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Scale
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import table
 
 
 def gate(metric: str, **threshold: Any) -> Gate:
@@ -49,9 +49,9 @@ def test_a_threshold_that_decides_nothing_is_refused(
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.gateable])
-def test_every_gate_has_thresholds_at_which_it_can_pass_and_fail(name: MetricName) -> None:
-    metric = METRICS[name]
+@pytest.mark.parametrize("name", [name for name, metric in table().items() if metric.gateable])
+def test_every_gate_has_thresholds_at_which_it_can_pass_and_fail(name: str) -> None:
+    metric = table()[name]
     low, high = metric.range(basis=metric.bases[0] if metric.bases else None)
     refused = [{"max": high + 1}, {"max": low - 1}, {"min": low}, {"min": low - 1}]
     refused += [{"max": math.inf}, {"max": math.nan}, {"min": -math.inf}, {"min": math.nan}]
@@ -84,7 +84,9 @@ def test_purchases_have_no_error_to_judge() -> None:
         check_rated(gates, Scale(1, 1, 1))
     check_rated(gates[:1], Scale(1, 1, 1))
     check_rated(gates, Scale(1, 5, 1))
-    assert {METRICS[name].unit for name in RATED} == {"rating"}
+    recovered = gate("reconstruction.rmse", max=-0.1, where={"basis": "leak"})
+    with pytest.raises(ConfigError, match=r"gate\.0\.metric = 'reconstruction\.rmse' needs"):
+        check_rated([recovered], Scale(1, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -307,8 +307,8 @@ def test_slider_picks_the_best_epsilon_whose_claim_is_not_broken(make: Make, wei
     best = max(
         offered,
         key=lambda row: (
-            (1 - weight) * row.overlap.value - weight * row.accuracy["one prediction"].value
-            if row.overlap
+            (1 - weight) * kept.value - weight * row.accuracy["one prediction"].value
+            if (kept := row.one("utility.overlap"))
             else 0.0
         ),
     )

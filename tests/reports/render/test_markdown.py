@@ -12,6 +12,7 @@ from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest, words
+from dpaudit.reports.columns import left
 from dpaudit.reports.render import markdown, toml
 
 Make = Callable[..., AuditResult]
@@ -209,7 +210,8 @@ def test_bounds_are_rounded_outwards() -> None:
 
 def test_difference_turns_the_interval_round(result: AuditResult) -> None:
     row = digest.rows(result)["published"][1]
-    assert row.difference is not None
-    assert row.difference.value == 0.5
-    assert (row.difference.lower, row.difference.upper) == (0.0, 0.51)
+    kept = row.one("utility.overlap")
+    assert kept is not None
+    assert left(kept).value == 0.5
+    assert (left(kept).lower, left(kept).upper) == (0.0, 0.51)
     assert row.strongest == "one prediction"

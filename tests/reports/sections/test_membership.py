@@ -285,7 +285,7 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     make: Make,
 ) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    claimed = membership.columns(record(make, bounds, {}), "own")
+    claimed = membership.columns_of(record(make, bounds, {}), "own")
     names = [name for name, _ in claimed]
     assert names == [
         *("target, observer", "claimed ε", "certified ε", "AUC"),
@@ -295,8 +295,8 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     assert columns["target, observer"] == [", ".join(each) for each in GAMES]
     assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
     assert columns["TPR at 1 % FPR"][2] == "–"
-    assert "claimed ε" not in dict(membership.columns(record(make, bounds), "own"))
-    assert all(not cells for _, cells in membership.columns(record(make), "another"))
+    assert "claimed ε" not in dict(membership.columns_of(record(make, bounds), "own"))
+    assert all(not cells for _, cells in membership.columns_of(record(make), "another"))
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:

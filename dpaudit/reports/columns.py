@@ -1,0 +1,145 @@
+"""The columns of measurements in tables of results, as the table of metrics describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import KEYS, Column, Metric
+from dpaudit.record.metrics import entry, ordered
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports import words
+from dpaudit.reports.table import NONE, Table
+
+
+class Filled(NamedTuple):
+    """A column of a table: its metric, its header and a cell for each row."""
+
+    metric: Metric
+    name: str
+    cells: list[str]
+
+
+def within(result: AuditResult, section: str) -> list[Measurement]:
+    """Return the measurements of a section of the results."""
+    return [each for each in result.measurements if entry(each.metric).section == section]
+
+
+def columns(
+    rows: Sequence[Sequence[Measurement]],
+    top_k: int = 0,
+    *,
+    digits: int = 3,
+    brief: bool = False,
+    but: Sequence[str] = (),
+) -> Iterator[Filled]:
+    """Yield the columns of some rows, in the order of the table of metrics.
+
+    Measurements of one row that share a label have columns that name what tells them apart; plain
+    numbers share a cell.
+
+    Args:
+        rows: the measurements of each row.
+        top_k: the length of lists.
+        digits: digits of a number.
+        brief: whether only the columns of the console are wanted.
+        but: the fields that are columns of their own.
+    """
+    for metric in ordered(each.metric for row in rows for each in row):
+        for column in metric.columns or (Column(metric.name),):
+            if column.brief or not brief:
+                yield from _filled(metric, column, rows, top_k, digits, but)
+
+
+def _filled(
+    metric: Metric,
+    column: Column,
+    rows: Sequence[Sequence[Measurement]],
+    top_k: int,
+    digits: int,
+    but: Sequence[str],
+) -> Iterator[Filled]:
+    """Yield what a column of a metric becomes, with a header for each label."""
+    apart = () if metric.derived else [name for name in KEYS if name not in {*column.fields, *but}]
+    labels: dict[str, dict[str, None]] = {}
+    at: dict[tuple[int, str, str], str] = {}
+    for index, row in enumerate(rows):
+        for each in row:
+            if each.metric == metric.name and column.of in (None, each.detail):
+                label = column.label.format_map({"top_k": top_k, **_said(each)})
+                own = ", ".join(_worded(each, name) for name in apart if _given(each, name))
+                labels.setdefault(label, {})[own] = None
+                at[index, label, own] = _SHOWN[column.show](each.estimate, digits)
+    for label, owns in labels.items():
+        if len(owns) > 1 and column.show != "number":
+            for own in owns:
+                cells = [at.get((index, label, own), NONE) for index in range(len(rows))]
+                yield Filled(metric, f"{label}: {own}", cells)
+            continue
+        some = [[at.get((index, label, own)) for own in owns] for index in range(len(rows))]
+        cells = [" / ".join(c or NONE for c in cell) if any(cell) else NONE for cell in some]
+        yield Filled(metric, f"{label}: {', '.join(owns)}" if len(owns) > 1 else label, cells)
+
+
+def of_section(
+    result: AuditResult, section: str, caption: str = "", but: Sequence[str] = ()
+) -> Table | None:
+    """Return the table of a section, with a row for each model and ε.
+
+    Args:
+        result: the record.
+        section: the section.
+        caption: what the table shows; the section's name if empty.
+        but: fields of what stands elsewhere.
+    """
+    at: dict[tuple[str, float], list[Measurement]] = {}
+    for each in within(result, section):
+        if not any(_given(each, name) for name in but):
+            at.setdefault((each.model, each.epsilon), []).append(each)
+    found = list(columns(list(at.values()), longest(result)))
+    cells = [
+        [model, words.epsilon(epsilon), *(column.cells[index] for column in found)]
+        for index, (model, epsilon) in enumerate(at)
+    ]
+    header = ["model", "ε", *(each.name for each in found)]
+    return Table(caption or section, header, cells) if cells else None
+
+
+def longest(result: AuditResult) -> int:
+    """Return the length of the longest lists of any model."""
+    return max((model.top_k for model in result.models), default=0)
+
+
+def _given(each: Measurement, name: str) -> bool:
+    return getattr(each, name) is not None
+
+
+def _said(each: Measurement) -> dict[str, Any]:
+    """Return the fields of a measurement in words."""
+    fields = {name: getattr(each, name) for name in type(each).model_fields}
+    at = NONE if each.at is None else words.percent(each.at)
+    return {name: NONE if value is None else value for name, value in fields.items()} | {"at": at}
+
+
+def _worded(each: Measurement, name: str) -> str:
+    """Return the value of a field, with the name of one that is a number."""
+    value = _said(each)[name]
+    return f"{name} {value}" if name in ("effort", "step", "at") else str(value)
+
+
+def _rest(kept: Estimate, digits: int) -> str:
+    return words.interval(left(kept), digits)
+
+
+def left(kept: Estimate) -> Estimate:
+    """Return what a share leaves of 1."""
+    return kept.changed(value=1 - kept.value, lower=1 - kept.upper, upper=1 - kept.lower)
+
+
+_SHOWN: dict[str, Callable[[Estimate, int], str]] = {
+    "interval": words.interval,
+    "rest": _rest,
+    "number": lambda estimate, _: words.number(estimate.value),
+    "percent": lambda estimate, digits: words.percent(estimate.value, digits),
+}

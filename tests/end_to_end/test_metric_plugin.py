@@ -1,0 +1,202 @@
+"""A metric of another package: one entry, and the code that measures it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from dpaudit.cli import main
+from dpaudit.config.schema import Gate
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import Column, Metric
+from dpaudit.record.metrics import entry, table
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.columns import columns
+
+METRICS = """
+from dpaudit.record.metric import Column, Metric
+
+COVERAGE = Metric(
+    "utility.coverage", "share of the catalogue that any list shows", "share",
+    {"on demand": ""}, larger="better", role="utility", columns=(Column("covered"),),
+    quantity="coverage of the catalogue", note=("A list covers what it shows.",),
+)
+PLAIN = Metric("utility.novelty", "how new items are", "bits", {"on demand": ""}, ("attack",))
+APART = Metric("cost.memory", "memory", "MiB", {"on demand": ""}, section="What it costs")
+"""
+MEASURES = '''
+from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import Measurement
+
+
+class Coverage(Measure):
+    """Coverage, by one number."""
+
+    audit = "on demand"
+
+    def __init__(self, subject):
+        self.family, self.config = subject.context.family, subject.context.config
+
+    @classmethod
+    def plan(cls, config):
+        for model, epsilon in points(config):
+            yield MetricKey("utility.coverage", model, epsilon)
+            yield MetricKey("utility.novelty", model, epsilon)
+            yield MetricKey("cost.memory", model, epsilon)
+
+    def run(self, model):
+        for label, epsilon in points(self.config):
+            where = {"model": label, "epsilon": epsilon}
+            kept = Estimate(value=0.53, lower=0.4, upper=0.6, confidence=self.family.confidence,
+                            alpha=self.family.alpha, n=100, method="counted")
+            yield Measurement(metric="utility.coverage", estimate=kept, **where)
+            exact = Estimate.exact(7.25, "by hand")
+            for attack in ("one", "two"):
+                yield Measurement(metric="utility.novelty", estimate=exact, attack=attack, **where)
+            yield Measurement(metric="cost.memory", estimate=exact, **where)
+'''
+POINTS = """
+[dpaudit.metrics]
+utility.coverage = scratch_metrics:COVERAGE
+utility.novelty = scratch_metrics:PLAIN
+cost.memory = scratch_metrics:APART
+[dpaudit.measures]
+coverage = scratch_measures:Coverage
+"""
+CONFIG = """
+seed = 1
+[data]
+synthetic = { n_users = 80, n_items = 60, mean_per_user = 25 }
+[[model]]
+label = "lists"
+defense = "slope-one"
+epsilon = [1, 10]
+params = { top_k = 5 }
+[audit]
+trials = 20
+[[gate]]
+metric = "utility.coverage"
+min = 0.3
+"""
+ONE = Estimate.exact(0.5, "by hand")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scratch package on the import path, as if it were installed."""
+    place = tmp_path / "site"
+    about = place / "scratch-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scratch\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    (place / "scratch_metrics.py").write_text(METRICS)
+    (place / "scratch_measures.py").write_text(MEASURES)
+    monkeypatch.syspath_prepend(place)
+    for name in ("scratch_metrics", "scratch_measures"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return place
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(main, [str(each) for each in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_the_command_the_schema_and_gates_know_it(package: Path) -> None:
+    listed = run("list", "metrics")
+    assert re.search(r"utility\.coverage +share of the catalogue", listed)
+    assert "may gate (larger is better), where: epsilon, model" in listed
+    gates = json.loads(run("schema"))["$defs"]["Gate"]["properties"]["metric"]
+    assert gates["enum"][-1] == "utility.coverage"
+    assert gates["enumDescriptions"][-1] == "share of the catalogue that any list shows"
+    assert Gate(metric="utility.coverage", min=0.3).metric == "utility.coverage"
+    with pytest.raises(ValidationError, match=r"no gate may use 'cost\.memory'; use one of"):
+        Gate(metric="cost.memory", max=3)
+    with pytest.raises(ValidationError, match=r"can never pass"):
+        Gate(metric="utility.coverage", min=1.5)
+
+
+def test_without_the_package_a_gate_on_it_names_the_metric_that_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text(CONFIG)
+    said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "out", code=2)
+    assert "line 13: gate.0.metric: there is no metric utility.coverage; did you mean" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+def test_every_format_has_it(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text(CONFIG)
+    out = tmp_path / "out"
+    printed = run("run", tmp_path / "audit.toml", "-o", out)
+    assert re.search(r"ε .*covered +utility\.novelty: one +utility\.novelty: two", printed)
+    assert "0.53 [0.40, 0.60]" in printed
+    assert re.search(r"What it costs\nmodel +ε +cost\.memory", printed)
+    assert "PASS  utility.coverage >= 0.3" in printed
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "| covered | utility.novelty: one | utility.novelty: two |" in text
+    assert "**What it costs**\n\n| model | ε | cost.memory |" in text
+    assert "- A list covers what it shows." in text
+    assert "| coverage of the catalogue | 100 |" in text
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="col">covered</th>' in page
+    run("report", out, "--format", "card", "-o", tmp_path / "card.md")
+    assert "utility.coverage" in (tmp_path / "card.md").read_text(encoding="utf-8")
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[gate]]\nmetric = "utility.coverage"\nmin = 0.7\n')
+    assert "FAIL" in run("gate", out, "--policy", policy, code=1)
+
+    # Where the package is not installed, its numbers stand in plain columns.
+    sys.path.remove(str(package))
+    run("report", out, "--format", "md", "-o", tmp_path / "plain.md")
+    plain = (tmp_path / "plain.md").read_text(encoding="utf-8")
+    names = "utility.coverage | utility.novelty: one | utility.novelty: two | cost.memory |"
+    assert names in plain
+
+
+def test_a_metric_that_nobody_describes_has_a_plain_column(result: AuditResult) -> None:
+    where: dict[str, Any] = {"model": "published", "epsilon": 1.0, "estimate": ONE}
+    found = [
+        Measurement(metric="other.number", attack=attack, step=step, **where)
+        for attack, step in (("one", 1), ("one", 2), ("two", None))
+    ]
+    assert len({each.key for each in found}) == 3
+    assert not entry("other.number").gateable
+    names = [column.name for column in columns([found, []])]
+    assert names == [f"other.number: {own}" for own in ("one, step 1", "one, step 2", "two")]
+    with pytest.raises(ValidationError, match="metric"):
+        Measurement(metric="<script>", **where)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "Utility Coverage"}, "needs a name such as"),
+        ({"fields": ("genre",)}, "has the field 'genre': use some of attack, pair"),
+        ({"columns": (Column("by {attack}"),)}, "names 'attack', which is none of its fields"),
+        ({"columns": (Column("by {top_k.real}"),)}, "names 'top_k.real'"),
+    ],
+)
+def test_an_entry_that_could_fail_after_a_run_is_refused(
+    changes: dict[str, Any], said: str
+) -> None:
+    right: dict[str, Any] = {"name": "a.b", "words": "w", "unit": "share", "audits": {}}
+    with pytest.raises(ValueError, match=said):
+        Metric(**{**right, **changes})
+
+
+def test_an_entry_under_another_name_or_one_of_dpaudits_is_left_out(package: Path) -> None:
+    points = package / "scratch-1.dist-info" / "entry_points.txt"
+    points.write_text("[dpaudit.metrics]\nepsilon = scratch_metrics:COVERAGE\nx.y = os:sep\n")
+    with pytest.warns(UserWarning, match="is left out: it needs a Metric of that name") as seen:
+        assert "x.y" not in table()
+    assert len(seen) == 2
+    assert table()["epsilon"].unit == "ε"
