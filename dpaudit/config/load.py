@@ -16,7 +16,6 @@ from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.origin import Origin
-from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy
 from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
@@ -193,10 +192,8 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
     """Return the tables of parsed values.
 
     Raises:
-        WrongConfigError: a name is that of an earlier version, or a value is wrong.
+        WrongConfigError: a value is wrong.
     """
-    for old in renamed(values):
-        raise WrongConfigError(old.remedy, old.place)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
