@@ -64,7 +64,7 @@ def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
         )
         rows = ranked.prepare(bought)
         name = f"privsr-ranking, {variant}, {triples} triples"
-        yield name, RankingTraining(ranked, rows, ranked.noise(rows), trial)
+        yield name, RankingTraining(ranked, rows, trial)
 
 
 def compare(name: str, training: Any, n_items: int) -> None:

@@ -19,6 +19,12 @@ if _SHARED.is_dir():
     os.environ.setdefault("DPAUDIT_DATA", str(_SHARED))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers for one file, which runs on one of them: they would start for longer than most."""
+    files = {argument.split("::")[0] for argument in config.args}
+    return 0 if len(files) == 1 and os.path.isfile(files.pop()) else None
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what was collected, which lives to the end."""
     gc.collect()

@@ -76,7 +76,7 @@ class Game(Protocol):
 
 @dataclass(frozen=True)
 class Check:
-    """A mathematical statement that is tested on instances.
+    """A false mathematical statement, or one without a proof, that is tested on instances.
 
     Attributes:
         label: what is tested, with the number of instances.
@@ -103,7 +103,8 @@ class PublishedClaim:
         observer: who sees what; None for a mathematical statement.
         recorded: the expected verdict; it was derived and confirmed by runs before it was recorded.
         because: the derivation in short; `docs/claims/pa11.md` has it in full.
-        published: games on the mechanism as published, or checks of the statement.
+        published: games on the mechanism as published, or checks of the statement; none if it holds
+            by algebra alone.
         corrected: games on corrected mechanisms, which satisfy the claim, on the same data sets or
             on their own worst pair.
         reading: which reading of an ambiguous text is tested; empty if there is only one.
@@ -111,6 +112,8 @@ class PublishedClaim:
             the text is silent or allows another. A misprint is no entry: nobody claims it.
         weak: for games whose data sets leak too little for a mutant to be detected: the reason, by
             label.
+        held_by: the test module of the source tree that tries the derivation on instances, for an
+            entry without experiments.
     """
 
     id: str
@@ -120,8 +123,9 @@ class PublishedClaim:
     observer: str | None
     recorded: Verdict
     because: str
-    published: tuple[Experiment, ...]
+    published: tuple[Experiment, ...] = ()
     corrected: tuple[Game, ...] = ()
     reading: str = ""
     basis: Basis = "as stated"
     weak: Mapping[str, str] = field(default_factory=dict)
+    held_by: str = ""

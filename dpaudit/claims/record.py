@@ -13,8 +13,15 @@ from dpaudit.record.result import Control, Timing
 SCHEMA = 1
 # `no power`: the game detected no mutant either, so the entry's verdict rests on its other games or
 # on its derivation.
+# `not tested`: the entry has no experiment.
 Found = Literal[
-    "falsified", "not falsified", "holds", "unprovable as stated", "no power", "inconclusive"
+    "falsified",
+    "not falsified",
+    "holds",
+    "unprovable as stated",
+    "no power",
+    "inconclusive",
+    "not tested",
 ]
 Status = Literal["as recorded", "differs", "too few trials"]
 Role = Literal["published", "corrected", "real data"]
@@ -84,6 +91,7 @@ class Entry(_Record):
         recorded: the verdict in the catalogue.
         verdict: the verdict of this verification.
         status: whether all experiments have the verdicts that the catalogue expects.
+        held_by: the test module that holds the derivation of an entry without experiments.
         games: the results of the entry's experiments.
     """
 
@@ -98,6 +106,7 @@ class Entry(_Record):
     recorded: Found
     verdict: Found
     status: Status
+    held_by: str = ""
     games: list[Game]
 
 

@@ -260,7 +260,9 @@ def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> reco
 def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
     published = [game.verdict for game in games if game.role == "published"]
     # If no game has power, the verdict rests on the derivation.
-    told = [verdict for verdict in published if verdict != "no power"] or [entry.recorded]
+    told = [verdict for verdict in published if verdict != "no power"] or [
+        entry.recorded if games else "not tested"
+    ]
     order: tuple[record.Found, ...] = ("falsified", "inconclusive")
     states = {game.status for game in games}
     worst: tuple[record.Status, ...] = ("differs", "too few trials")
@@ -276,5 +278,6 @@ def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
         recorded=entry.recorded,
         verdict=next((word for word in order if word in told), told[0]),
         status=next((word for word in worst if word in states), "as recorded"),
+        held_by=entry.held_by,
         games=games,
     )

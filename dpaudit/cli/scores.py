@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +30,15 @@ def read_scores(path: Path) -> Scores:
 
     if path.suffix == ".npy":
         return outcomes.scores(_array(path), str(path))
-    rows = list(_rows(path, "\n"))
+    rows = [(line, text.strip().strip('"')) for line, text in enumerate(_lines(path), 1)]
     # A blank row between others is a missing score.
-    filled = [place for place, (_, row) in enumerate(rows) if row[0]]
+    filled = [place for place, (_, text) in enumerate(rows) if text]
     rows = rows[filled[0] : filled[-1] + 1] if filled else []
-    if rows and _is_name(rows[0][1][0]):
+    if rows and _is_name(rows[0][1]):
         rows = rows[1:]
     if not rows:
         raise DataError(f"{path} is empty: give one score per row")
-    return np.array([_score(path, line, row[0]) for line, row in rows], np.float64)
+    return np.array([_score(path, line, text) for line, text in rows], np.float64)
 
 
 def _score(path: Path, line: int, text: str) -> float:
@@ -72,11 +71,19 @@ def read_features(path: Path) -> NDArray[Any]:
     import numpy as np
 
     from dpaudit.data.readers.cells import number
+    from dpaudit.data.readers.pieces import QuoteError, records
 
     if path.suffix == ".npy":
         found = np.array(_array(path), np.float64)
         return found if found.ndim == 2 else found.reshape(len(found), -1)
-    rows = [(line, row) for line, row in _rows(path, ",") if any(row)]
+    try:
+        cells = [
+            (line, [cell.strip().strip('"') for cell in row])
+            for line, row in records(_lines(path), ",")
+        ]
+    except QuoteError as error:
+        raise DataError(f"{path}, line {error.line}: {error}: complete or remove it") from None
+    rows = [(line, row) for line, row in cells if any(row)]
     if not rows:
         raise DataError(f"{path} is empty: give one row of features per score")
     width, body = len(rows[0][1]), rows[any(map(_is_name, rows[0][1])) :]
@@ -96,28 +103,22 @@ def read_features(path: Path) -> NDArray[Any]:
     return np.array([[*map(number, row)] for _, row in body], np.float64).reshape(-1, width)
 
 
-def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line of a text, without blanks and quotes.
+def _lines(path: Path) -> io.StringIO:
+    """Return the lines of a text.
 
     Raises:
         DataError: the file cannot be read, or is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
-    from dpaudit.data.readers.pieces import not_utf8, pieces
+    from dpaudit.data.readers.pieces import utf8
 
     try:
         check_readable(path)
-        data = b"".join(pieces(path))
+        text = utf8(path, option=False).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise not_utf8(path, line, data[error.start], option=False) from None
     if "\0" in text:
         raise DataError(f"{path} holds NUL bytes: save it as text in UTF-8")
-    for line, row in enumerate(io.StringIO(text, newline=None), 1):
-        yield line, [cell.strip().strip('"') for cell in row.rstrip("\n").split(separator)]
+    return io.StringIO(text, newline=None)
 
 
 def _is_name(text: str) -> bool:

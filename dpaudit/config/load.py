@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.origin import Origin
-from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy, config_class
 from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
@@ -201,10 +200,8 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
     """Return the tables of parsed values.
 
     Raises:
-        WrongConfigError: a name is that of an earlier version, or a value is wrong.
+        WrongConfigError: a value is wrong.
     """
-    for old in renamed(values):
-        raise WrongConfigError(old.remedy, old.place)
     try:
         return kind.model_validate(values)
     except ValidationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import io
 import math
 import re
@@ -12,7 +12,7 @@ from itertools import islice
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.pieces import BLANKS
+from dpaudit.data.readers.pieces import BLANKS, QuoteError, records
 from dpaudit.data.sniff_columns import is_time
 from dpaudit.data.sniff_names import known
 
@@ -130,12 +130,8 @@ def _fields(text: str, delimiter: str) -> Iterator[list[str]]:
     if delimiter not in {",", ";"}:
         yield from ([cell.strip() for cell in line.rstrip("\n").split(delimiter)] for line in lines)
         return
-    try:
-        yield from (
-            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
-        )
-    except csv.Error:  # the reader names the line
-        return
+    with contextlib.suppress(QuoteError):  # the reader of the file names the line
+        yield from ([cell.strip() for cell in row] for _, row in records(lines, delimiter))
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:

@@ -6,7 +6,6 @@ the file, and the line of a csv file or the row of a parquet file, counted from 
 
 from __future__ import annotations
 
-import csv
 import stat
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import RunError, said
 from dpaudit.core.messages import plain, quoted
 from dpaudit.core.numbers import plain_number
+from dpaudit.data.readers.pieces import QuoteError, records
 from dpaudit.recommenders.base import required
 
 # What a column holds: indices of users or items, or numbers.
@@ -176,11 +176,10 @@ def _read_csv(path: Path, choose: _Choice) -> Table:
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the cells of each row that is not empty."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        reader = csv.reader(file)
         try:
-            yield from ((reader.line_num, cells) for cells in reader if cells)
-        except csv.Error as error:
-            raise _wrong(path, reader.line_num, f"{error}: write numbers and commas") from error
+            yield from ((line, cells) for line, cells in records(file, ",") if cells)
+        except QuoteError as error:
+            raise _wrong(path, error.line, f"{error}: write numbers and commas") from error
 
 
 def _number(text: str) -> float:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
 
+ROOT = Path(__file__).parents[2]
 T = 20
 EXPERIMENTS = [
     (entry, role, experiment)
@@ -77,7 +79,7 @@ def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> N
     assert re.search(r"Theorem|section|Proposition|Definition|eq\.", entry.source)
     assert entry.sentence.endswith(".")
     assert entry.because.rstrip(")").endswith(".")
-    assert entry.published
+    assert bool(entry.published) != bool(entry.held_by)
     assert entry.recorded in {"falsified", "holds", "not falsified", "unprovable as stated"}
     assert entry.basis == "as stated" or entry.recorded == "falsified"
     assert (entry.adjacency is None) == (entry.observer is None)
@@ -90,6 +92,15 @@ def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
     for experiments in (entry.published, entry.corrected):
         labels = [experiment.label for experiment in experiments]
         assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in CATALOGUE if entry.held_by], ids=lambda entry: entry.id
+)
+def test_an_entry_without_experiments_holds_and_names_a_test_of_it(entry: PublishedClaim) -> None:
+    assert entry.recorded == "holds"
+    assert not entry.corrected
+    assert entry.id in (ROOT / entry.held_by).read_text(encoding="utf-8")
 
 
 def test_what_a_list_or_all_numbers_together_show_is_marked_as_a_reading() -> None:

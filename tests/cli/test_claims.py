@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.cli import main
 
-CHEAP = "pa11-prop4.2"
+CHEAP = "pa11-prop4.1"
 GAME = "pa11-thm3.2"
 
 
@@ -85,6 +85,14 @@ def test_a_check_and_a_game_are_verified_and_reported(tmp_path: Path) -> None:
     assert "PASS" in result.stdout
     assert str(tmp_path) in result.stdout
     assert str(tmp_path) not in (tmp_path / "claims.html").read_text(encoding="utf-8")
+
+
+def test_what_holds_by_algebra_names_its_test_and_passes_nothing(tmp_path: Path) -> None:
+    assert "Held by tests/papers/test_park_acharya_2011.py" in call("pa11-thm2.2").stdout
+    result = verified(tmp_path, "pa11-thm2.2")
+    assert result.exit_code == 4, result.output
+    assert "INCONCLUSIVE" in result.stdout
+    assert "not tested" in result.stdout
 
 
 def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_rates_that_are_none_are_one_sentence(files: Path, rate: str) -> None:
         ("x,y\n3,1_0\n", "line 2, column 1"),
         ("x,y\n3,4,5\n", "line 2: the line does not have the 2 fields of the first one"),
         ("", "is empty"),
+        ('x,y\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed: complete or remove it"),
     ],
 )
 def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -131,6 +132,7 @@ def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, wor
         ("x,y\n1,2\n", [[1, 2]]),
         ("1,y\n3,4\n", [[3, 4]]),
         ("7\n8\n", [[7], [8]]),
+        ('"x, of y", "y"\n"1", "2"\n', [[1, 2]]),
     ],
 )
 def test_a_first_row_of_numbers_is_no_header(

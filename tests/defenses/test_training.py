@@ -68,7 +68,7 @@ def test_the_clip_holds_at_the_ends_of_the_public_range() -> None:
     ranking = PrivSRRanking(1.0, "corrected", dimensions=D, triples="all")
     held = ranking.prepare(ratings(Scale(1, 1, 1)))
     users = np.arange(held.n_users, dtype=np.int32)
-    ranked = RankingTraining(ranking, held, ranking.noise(held), ONE, users)
+    ranked = RankingTraining(ranking, held, ONE, users)
     fill(ranked.items, ranked.users)
     sent = ranked.gradients(held.sets, users, ranked.users, (NONE, NONE))[1].astype(np.float64)
     lengths += [np.sqrt((sent**2).sum((1, 2))) / ranking.clip_norm]

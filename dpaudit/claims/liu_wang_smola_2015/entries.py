@@ -17,6 +17,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.defenses.factorization.sampled import SampledFactors
 
 _PAPER = "Liu, Wang & Smola 2015"
+_TESTS = "tests/papers/test_liu_wang_smola_2015.py"
 _THEOREM = f"{_PAPER}, Theorem 2, of Algorithm 1"
 _USER = (
     "Releasing the items' factors of one draw from the posterior scaled by ε/4B, which is repeated "
@@ -272,7 +273,7 @@ CLAIMS = (
         because="P̃(S) ≤ P(S) + δ ≤ e^ε Q(S) + δ ≤ e^ε Q̃(S) + (1 + e^ε) δ with δ in total "
         "variation, and this is attained; half of it if δ is the L1 distance. It needs one δ for "
         "all data sets, which is not known for a chain that stops after finitely many steps.",
-        published=(Check("pairs of laws on up to 19 outputs, 300 instances", algebra.near_draw),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="lws15-s3-nonprivate",
@@ -284,7 +285,7 @@ CLAIMS = (
         because="At ε = 4B the exponent's factor is 1: with all weights 1 the law is the posterior "
         "exp(−Σ(r − r̂)² − λ‖·‖²). For a likelihood with precision λ_r, exp(−λ_r Σ(r − r̂)²/2), "
         "this happens at ε = 2Bλ_r.",
-        published=(Check("weights and prior at ε = 4B, 30 instances", algebra.unscaled),),
+        held_by=_TESTS,
         reading="the non-private posterior has weight 1 on every squared error",
     ),
     PublishedClaim(
@@ -299,7 +300,7 @@ CLAIMS = (
         "sum of normal draws, independent of everything read before. By induction over the reads "
         "all values read have the same law. This needs step sizes that do not depend on unread "
         "noise, no drift between visits, and that noise which is due is drawn before the release.",
-        published=(Check("covariances of biases, 30 instances", algebra.lazy_noise),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="lws15-s3-lazy-unflushed",

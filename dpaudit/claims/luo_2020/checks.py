@@ -1,11 +1,12 @@
-"""Fake gradients (Luo et al. 2020): statements that are checked on instances, without a game."""
+"""Fake gradients (Luo et al. 2020): statements of algebra, which no game tests."""
 
 from __future__ import annotations
 
 from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.luo_2020 import algebra, quoted
+from dpaudit.claims.luo_2020 import algebra
 
 _PAPER = "Luo et al. 2020"
+_TESTS = "tests/papers/test_luo_2020.py"
 
 CHECKS = (
     PublishedClaim(
@@ -19,10 +20,7 @@ CHECKS = (
         because="Lap(Δ/ε) on every coordinate has the loss Σ|d_i| ε/Δ ≤ ε, attained. The noise of "
         "Algorithm 2 is normal: with σ = Δ₂ √(2 ln(1.25/δ))/ε it keeps (ε, δ) for ε ≤ 1, but not "
         "for every larger ε.",
-        published=(
-            Check("Laplace noise, 200 instances", quoted.laplace_noise),
-            Check("normal noise, ε ≤ 1", quoted.normal_noise),
-        ),
+        held_by=_TESTS,
         reading="the available text has lost its formulas: Laplace noise and the L1 sensitivity "
         "are those of the theorem's source, normal noise is that of Dwork & Roth 2014, Theorem A.1",
     ),
@@ -40,8 +38,8 @@ CHECKS = (
         "degree 4, and a step with π̂ in place of π is biased. So the theorem does not show that "
         "the delay in Algorithm 2 is harmless; its effect is measured elsewhere. The verdict rests "
         "on the proof: for quadratic f a smaller bound would hold too.",
-        published=(Check("quadratic f, exact moments, 60 instances", quoted.delayed_descent),),
-        reading="the available text has lost its formulas: the check tests the source's bound in "
+        held_by=_TESTS,
+        reading="the available text has lost its formulas: the test is of the source's bound in "
         "expectation, for batches of one and a constant γ; the paper states it with high "
         "probability, for sub-Gaussian noise, by lemmas that are not available",
     ),
@@ -56,7 +54,7 @@ CHECKS = (
         because="It is Σ_t [tr Σ_t + ‖ḡ_t − F_t‖²]/(2σ²), where Σ_t is the gradients' covariance "
         "over users: a quadratic form with the only minimum F_t = ḡ_t. No choice of F removes tr "
         "Σ, and a mean over users does not bound the loss of any single user.",
-        published=(Check("gradients of up to 8 users, 200 instances", algebra.best_fake),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="fg-thm1-error",
@@ -69,7 +67,7 @@ CHECKS = (
         because="For normal noise the least error is β = Φ(z − √(2kD)), so −ln β/k = D − z √(2D/k) "
         "+ O(ln k/k) → D. This is only a limit: at kD = 10 and a level of 1 %, β = 0.016 and not "
         "e^−10. If errors of both kinds count, the exponent is D/4.",
-        published=(Check("levels from 1e-6 on, kD from 100 to 1e10", algebra.error_exponent),),
+        held_by=_TESTS,
         reading="the error is that of missing a real sequence, by a test of a fixed level; rounds "
         "are independent and identically distributed",
     ),
@@ -84,10 +82,7 @@ CHECKS = (
         because="A yes has probability λ = πp + (1 − π)(1 − p), and λ(1 − λ) = (2p − 1)² π(1 − π) "
         "+ p(1 − p). This is Warner's result for respondents drawn at random. If all users answer, "
         "as in Algorithm 2, the first term is absent and the variance is smaller.",
-        published=(
-            Check("respondents drawn, all outcomes up to n = 5", algebra.warner_drawn),
-            Check("everybody answers, all outcomes up to n = 7", algebra.warner_everybody),
-        ),
+        held_by=_TESTS,
         reading="the printed variance is that of respondents drawn at random, and an upper bound "
         "if everybody answers",
     ),
@@ -100,7 +95,7 @@ CHECKS = (
         observer="recommender",
         recorded="holds",
         because="The probability of one answer changes from p to 1 − p, and the ratio is attained.",
-        published=(Check("one answer, 55 values of p", algebra.response),),
+        held_by=_TESTS,
         reading="who is asked about which item is public",
     ),
     PublishedClaim(
@@ -146,7 +141,7 @@ CHECKS = (
         because="P(+) = ½(1 + x tanh(ε'/2)) for x in [−1, 1], so the ratio for two gradients is at "
         "most (1 + tanh)/(1 − tanh) = e^ε', at x = ±1. A fake, x = 0, differs from a gradient by "
         "ln((1 + e^ε')/2) < ε'.",
-        published=(Check("pairs of gradients, 200 instances", algebra.two_valued),),
+        held_by=_TESTS,
         reading="the guarantee covers one item's submission; a rating also changes the submissions "
         "for the user's other items",
     ),
@@ -164,7 +159,7 @@ CHECKS = (
         "x, from V and a guess of the rating, guesses right with probability "
         "½ + |x| tanh(ε'/2)/4: 0.62 at ε' = 1, x = 1. One round is ε'-private, not 0-private. An "
         "observer to whom both signs of x are equally likely learns nothing.",
-        published=(Check("three ε', d = 1", quoted.one_round),),
+        published=(Check("three ε', d = 1", algebra.one_round),),
         reading="“can not learn” means that an observer who knows the sign of the gradient learns "
         "nothing",
     ),
@@ -179,7 +174,7 @@ CHECKS = (
         because="With ε' fixed, 40/(x tanh(ε'/2))² rounds give a sign test of level 1 % a power of "
         "99 %. This requires a gradient that keeps its sign and an ε' that does not fall with k: "
         "with ε' = ε/k no number of rounds is enough.",
-        published=(Check("exact powers, 100 instances", algebra.sign_test),),
+        held_by=_TESTS,
         reading="the ε' of a round is fixed, and a rated item's gradient keeps its sign",
     ),
     PublishedClaim(
@@ -192,7 +187,7 @@ CHECKS = (
         recorded="holds",
         because="Σ x = πn ḡ + (1 − π) n F in expectation, so (Σ x − (1 − π) n F)/(πn) = ḡ, for any "
         "F. π is the share among the users who submit in the round.",
-        published=(Check("the server's next F, 200 instances", algebra.correction),),
+        held_by=_TESTS,
         reading="π is the round's true share",
     ),
 )

@@ -1,11 +1,12 @@
-"""PrivSR (Meng et al. 2018): statements that are checked on instances, without a game."""
+"""PrivSR (Meng et al. 2018): statements of algebra, which no game tests."""
 
 from __future__ import annotations
 
 from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.meng_2018 import algebra, costs
+from dpaudit.claims.meng_2018 import algebra
 
 _PAPER = "Meng et al. 2018"
+_TESTS = "tests/papers/test_meng_2018.py"
 
 CHECKS = (
     PublishedClaim(
@@ -17,7 +18,7 @@ CHECKS = (
         recorded="holds",
         because="E e^{itb√(2h)c} = E e^{−t²b²h} = 1/(1 + b²t²), the characteristic function of "
         "Lap(b).",
-        published=(Check("densities by quadrature; draws, moments", algebra.lemma),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="privsr-s5.1-shares",
@@ -29,7 +30,7 @@ CHECKS = (
         recorded="holds",
         because="Given h, the sum Σ c_i of n shares N(0, 1/n) is N(0, 1); then apply Lemma 1. This "
         "is the sum of one kind; the sum of both kinds has another law.",
-        published=(Check("up to 59 raters, 50 instances; draws of 5", algebra.shares),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="privsr-s5.3-differences",
@@ -41,7 +42,7 @@ CHECKS = (
         recorded="holds",
         because="(σ(t) + x) − (σ(t − 1) + x) = σ(t) − σ(t − 1). Fresh noise, the remedy, costs ε "
         "in each round: see privsr-thm3-rounds.",
-        published=(Check("200 instances", algebra.differences),),
+        held_by=_TESTS,
     ),
     PublishedClaim(
         id="privsr-s5.3-new-ratings",
@@ -68,7 +69,7 @@ CHECKS = (
         recorded="holds",
         because="A rating enters its own slot; later slots depend on it only through V, which was "
         "released. So the other factors of the likelihood ratio are 1. Who rates when is public.",
-        published=(Check("500 pairs of slots, all outputs", algebra.disjoint),),
+        held_by=_TESTS,
         reading="each slot keeps its ε_t, given all earlier outputs",
     ),
     PublishedClaim(
@@ -81,7 +82,7 @@ CHECKS = (
         recorded="holds",
         because="Sequential composition: the slots' likelihood ratios multiply, and all of them "
         "can be attained at once.",
-        published=(Check("500 pairs of slots, all outputs", algebra.repeated),),
+        held_by=_TESTS,
         reading="each slot keeps its ε_t, given all earlier outputs, which Theorems 1 to 3 do not "
         "provide",
     ),
@@ -96,9 +97,7 @@ CHECKS = (
         because="One vector of K numbers is submitted for each rating and sent for each "
         "friendship; each is computed, received and added once. The vector of an item without "
         "ratings only decays.",
-        published=(
-            Check("vectors counted line by line, 30 data sets", costs.ratings_of_an_iteration),
-        ),
+        held_by=_TESTS,
         reading="every item has a rating, N iterations of one batch each, up to constants",
     ),
     PublishedClaim(
@@ -115,7 +114,7 @@ CHECKS = (
         "items. On FilmTrust that is 2071 vectors per user, where half of the users have 16 "
         "ratings or fewer. Submitting only for the drawn items reveals which items were drawn, and "
         "the noise no longer adds up to the Laplace law of Theorem 4.",
-        published=(Check("ten users without friends", costs.pairs_of_an_iteration),),
+        published=(Check("ten users without friends", algebra.pairs_of_an_iteration),),
         reading="lines 5 to 13 and the last sum of eq. (14) are unchanged when triples are sampled",
     ),
 )

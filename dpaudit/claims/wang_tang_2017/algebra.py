@@ -1,4 +1,4 @@
-"""Mathematical statements in Wang & Tang 2017, tested on instances.
+"""Instances that contradict mathematical statements of Wang & Tang 2017.
 
 Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
@@ -165,15 +165,3 @@ def printed_inclusion(seed: int) -> str | None:
         return None
     shares = ", ".join(f"{name}: {share:.3f}" for name, share in found)
     return f"{len(_DRAWN)} ratings, L = {_BATCH}: H = {printed:.3f}, but {shares}"
-
-
-def prior_term(_: int) -> str | None:
-    """The prior's term has mean λS with the true H, for every meaning of “the pair is drawn”.
-
-    The term is 0 if the pair is not drawn. All mini-batches are tested.
-    """
-    for name, inclusion, share in meanings():
-        mean = share / inclusion
-        if not math.isclose(mean, 1, abs_tol=_ROUNDING):
-            return f"with H of “{name}” its mean is {mean:.2f} λS"
-    return None

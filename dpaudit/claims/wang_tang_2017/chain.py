@@ -44,6 +44,6 @@ CHAIN = (
         recorded="holds",
         because="E[𝕀]/H = 1. The prior never acts on a pair that nobody has co-rated, since H = 0; "
         "dpaudit applies the whole prior in every step, which needs no H.",
-        published=(Check("all mini-batches of a small instance", algebra.prior_term),),
+        held_by="tests/papers/test_wang_tang_2017.py",
     ),
 )

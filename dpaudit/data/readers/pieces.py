@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -51,6 +52,70 @@ def not_utf8(path: Path, line: int, byte: int, *, option: bool = True) -> DataEr
         f"{place(path)}, line {line}: the byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"
         f"{remedy}"
     )
+
+
+class QuoteError(Exception):
+    """A field in quotes is longer than the module csv allows, or its quote is not closed.
+
+    Attributes:
+        line: the first line of its record, from 1.
+    """
+
+    def __init__(self, line: int, problem: str) -> None:
+        """Say what is wrong in the record."""
+        super().__init__(problem)
+        self.line = line
+
+
+def records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line of each record, from 1, and its fields without quotes.
+
+    Double quotes enclose a field; within them, a delimiter or a line end belongs to the field.
+
+    Args:
+        lines: the lines with their ends.
+        delimiter: the character between fields.
+
+    Raises:
+        QuoteError: a field in quotes is too long, or, after the last record, not closed.
+    """
+    ended = False
+
+    def fed() -> Iterator[str]:
+        nonlocal ended
+        yield from lines
+        ended = True
+
+    reader, first = csv.reader(fed(), delimiter=delimiter), 1
+    try:
+        for record in reader:
+            yield first, record
+            if ended:  # the reader asked for more lines
+                raise QuoteError(first, "a quote is never closed")
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise QuoteError(first, str(error)) from None
+
+
+def utf8(path: Path, encoding: str | None = None, *, option: bool = True) -> bytes:
+    """Return the content of a file that `pieces` yields, checked to be UTF-8.
+
+    Args:
+        path: the file.
+        encoding: the encoding of its text, as for `pieces`.
+        option: whether an encoding can be set.
+
+    Raises:
+        DataError: the file is damaged, not of its encoding, or exceeds the limits.
+    """
+    data = b"".join(pieces(path, encoding))
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = io.TextIOWrapper(io.BytesIO(data[: error.start] + b"."), encoding="utf-8")
+        line = sum(1 for _ in before)
+        raise not_utf8(path, line, data[error.start], option=option) from None
+    return data
 
 
 def pieces(path: Path, encoding: str | None = None) -> Iterator[bytes]:

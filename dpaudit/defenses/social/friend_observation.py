@@ -100,7 +100,7 @@ def _receiver(rows: SocialRows, users: NDArray[np.int64]) -> tuple[int, int]:
     return int(receivers[np.argmax(np.where(sent, signal, -1))]), int(users[0])
 
 
-class _ObservedMessages(ObservedTraining["Counterfactual"]):
+class _ObservedMessages(ObservedTraining[Counterfactual]):
     """One trial's training, with the messages of one friend on D and on D'."""
 
     def __init__(
@@ -113,9 +113,7 @@ class _ObservedMessages(ObservedTraining["Counterfactual"]):
     ) -> None:
         self.training = SocialTraining(defense, trained, trial, observed_link=observed_link)
         self._observed_link = observed_link
-        self.counterfactuals = [
-            Counterfactual(one, self.training) for one in (targets.before, targets.after)
-        ]
+        self.counterfactuals = targets.counterfactuals(self.training)
 
     def submit(self) -> ObservedRound:
         """Run a round with its messages, and return what the receiver observes."""

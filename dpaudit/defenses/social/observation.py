@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.shared_observation import Submitting, Summing
 from dpaudit.defenses.social.training import SocialTraining
-from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
+from dpaudit.defenses.step_observation import observed_steps
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
@@ -50,7 +51,10 @@ def observed_rounds(
         NoModelError: a training diverged before the last round.
     """
     targets = TargetUsers.between(defense, before, after)
-    trials = [_Submitting(defense, targets, trained, trial) for trial in streams.blocks(1)]
+    trials = []
+    for trial in streams.blocks(1):
+        training = SocialTraining(defense, trained, trial, targets.users)
+        trials.append(Submitting(training, targets.counterfactuals(training)))
     return observed_steps(trials, defense.rounds, gaussian=True)
 
 
@@ -73,8 +77,15 @@ def observed_sums(
     """
     targets = TargetUsers.between(defense, before, after)
     _check_sums(defense, before.friends)
-    trials = [_Summing(defense, targets, trained, trial) for trial in streams.blocks(1)]
-    return observed_steps(trials, defense.rounds, gaussian=not defense.noise(trained).shared)
+    items, noise = np.unique(trained.items[targets.rows]), defense.noise(trained)
+    variances = np.bincount(trained.items, noise.of_rows(trained), trained.n_items)
+    trials = []
+    for trial in streams.blocks(1):
+        training = SocialTraining(defense, trained, trial)
+        own = Counterfactual(trained.of_users(targets.users), training)
+        both = targets.counterfactuals(training)
+        trials.append(Summing(training, [*both, own], items, variances, training.steps))
+    return observed_steps(trials, defense.rounds, gaussian=not noise.shared)
 
 
 def followed(defense: PrivSRSettings, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
@@ -151,6 +162,10 @@ class TargetUsers:
         rows = np.flatnonzero(users[before.users]).astype(np.int32)
         return cls(users, before.of_users(users), after.of_users(users), rows)
 
+    def counterfactuals(self, training: SocialTraining) -> list[Counterfactual]:
+        """Return these users on D and on D', beside a training."""
+        return [Counterfactual(rows, training) for rows in (self.before, self.after)]
+
 
 class Counterfactual:
     """The target users with their ratings of one data set, trained beside the actual training."""
@@ -166,9 +181,13 @@ class Counterfactual:
         self._order = np.arange(len(rows), dtype=np.int32)
         self._users = training.users.copy()
 
-    def gradients(self) -> tuple[Floats, Numbers]:
-        """Return what they would submit without noise, by row, and the sum for each item."""
-        return self._training.gradients(self.rows, self._order, self._users)
+    def each(self) -> Floats:
+        """Return what they would submit without noise, by row, `(n, size)`."""
+        return self._training.gradients(self.rows, self._order, self._users)[0]
+
+    def sum(self) -> Numbers:
+        """Return the sum of these submissions for each item `(M, size)`."""
+        return self._training.gradients(self.rows, self._order, self._users)[1]
 
     def messages(self, user: int, friend: int) -> Floats:
         """Return what this friend would send the user without noise `(d,)`."""
@@ -181,71 +200,3 @@ class Counterfactual:
     def learn(self) -> None:
         """Update their factors from the current V."""
         self._training.move(self._users, self._training.slopes(self.rows, self._users))
-
-
-class _Submitting(ObservedTraining["Counterfactual"]):
-    """One trial's training, with the target users' submissions on D and on D'."""
-
-    def __init__(
-        self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
-    ) -> None:
-        self.training = SocialTraining(defense, trained, trial, targets.users)
-        self._sums = self.training.items
-        self.counterfactuals = [
-            Counterfactual(one, self.training) for one in (targets.before, targets.after)
-        ]
-
-    def submit(self) -> ObservedRound:
-        """Return what the recommender observes."""
-        d = self.training.defense.dimensions
-        sent = self.training.submit()
-        self._sums = sent.sums
-        means = [each.gradients()[0] for each in self.counterfactuals]
-        shown, absent, present = (
-            part[:, :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
-        )
-        scale, step = (
-            np.broadcast_to(part, (len(sent.shown), d)).reshape(1, -1)
-            for part in (sent.deviations, sent.steps)
-        )
-        return ObservedRound(shown, absent, present, scale, step)
-
-    def learn(self) -> None:
-        """Update the training with the last submissions."""
-        self.training.learn(self._sums)
-
-
-class _Summing(ObservedTraining["Counterfactual"]):
-    """One trial's training, with the sums of submissions on D and on D'."""
-
-    def __init__(
-        self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
-    ) -> None:
-        self.training = SocialTraining(defense, trained, trial)
-        self._both = [Counterfactual(one, self.training) for one in (targets.before, targets.after)]
-        self._trained = Counterfactual(trained.of_users(targets.users), self.training)
-        self.counterfactuals = [*self._both, self._trained]
-        self._sums = self.training.items
-        self._items = np.unique(trained.items[targets.rows])
-        spread = np.bincount(trained.items, self.training.noise.of_rows(trained), trained.n_items)
-        scale = np.sqrt(spread[self._items] / (2 if self.training.noise.shared else 1))
-        self._scale = np.repeat(scale, defense.dimensions)[None]
-        self._step = np.repeat(self.training.steps[self._items], defense.dimensions)[None]
-
-    def submit(self) -> ObservedRound:
-        """Return what everybody observes."""
-        training, d = self.training, self.training.defense.dimensions
-        order = np.arange(len(training.rows), dtype=np.int32)
-        exact = training.gradients(training.rows, order, training.users)[1]
-        rest = exact.astype(np.float64) - self._trained.gradients()[1]
-        means = [rest + each.gradients()[1] for each in self._both]
-        self._sums = training.submit().sums
-        seen: list[NDArray[Any]] = [self._sums, *means]
-        shown, absent, present = (
-            part[self._items, :d].reshape(1, -1).astype(np.float64) for part in seen
-        )
-        return ObservedRound(shown, absent, present, self._scale, self._step)
-
-    def learn(self) -> None:
-        """Update the training with the last sums."""
-        self.training.learn(self._sums)

@@ -122,13 +122,9 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        found = []
-        for trial in streams.blocks(1):
-            training = SocialTraining(self, rows, trial)
-            for _ in range(self.rounds):
-                training.run_round()
-            found.append(training.models())
-        return joined(found)
+        return joined(
+            [SocialTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
+        )
 
     def observers(self) -> Mapping[str, Observer[SocialRows]]:
         """Return the observers: the recommender, everybody, and friends."""

@@ -126,13 +126,9 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        found, noise = [], self.noise(rows)
-        for trial in streams.blocks(1):
-            training = RankingTraining(self, rows, noise, trial)
-            for _ in range(self.rounds):
-                training.run_round()
-            found.append(training.models())
-        return joined(found)
+        return joined(
+            [RankingTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
+        )
 
     def observers(self) -> Mapping[str, Observer[RankingRows]]:
         """Return the observers: the recommender sees submissions, everybody V after each round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,9 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
-from dpaudit.defenses.social.ranking_training import NONE, RankingTraining, Submissions
-from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
+from dpaudit.defenses.social.ranking_training import NONE, RankingTraining
+from dpaudit.defenses.social.shared_observation import Submitting, Summing
+from dpaudit.defenses.step_observation import observed_steps
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.ranking_settings import RankingSettings
@@ -52,8 +53,14 @@ def observed_rounds(
     """
     targets = _TargetUsers.between(defense, before, after)
     targets.check(lambda noise, rows: noise.of_users(rows, targets.users))
-    noise = defense.noise(trained)
-    trials = [_Submitting(defense, targets, trained, noise, one) for one in streams.blocks(1)]
+    trials = []
+    for trial in streams.blocks(1):
+        training = RankingTraining(defense, trained, trial, targets.users)
+        both = [
+            _Counterfactual(rows, targets.users, training)
+            for rows in (targets.before, targets.after)
+        ]
+        trials.append(Submitting(training, both))
     return observed_steps(trials, defense.rounds, gaussian=True)
 
 
@@ -75,8 +82,16 @@ def observed_sums(
     """
     targets = _TargetUsers.between(defense, before, after)
     targets.check(lambda noise, rows: noise.summed(rows))
-    noise = defense.noise(trained)
-    trials = [_Summing(defense, targets, trained, noise, one) for one in streams.blocks(1)]
+    items, noise = np.arange(trained.n_items, dtype=np.int32), defense.noise(trained)
+    variances = noise.summed(trained)
+    trials = []
+    for trial in streams.blocks(1):
+        training = RankingTraining(defense, trained, trial)
+        both_and_own = [
+            _Counterfactual(rows, targets.users, training)
+            for rows in (targets.before, targets.after, trained)
+        ]
+        trials.append(Summing(training, both_and_own, items, variances, training.steps))
     return observed_steps(trials, defense.rounds, gaussian=not noise.shared)
 
 
@@ -164,80 +179,5 @@ class _Counterfactual:
 
     def learn(self) -> None:
         """Update their factors from the current V."""
-        self._training.move(self._sets, self._users, (NONE, NONE))
-
-
-class _Observation(ObservedTraining["_Counterfactual"]):
-    """One trial's training, with counterfactual target users on some data sets."""
-
-    def __init__(
-        self, training: RankingTraining, targets: _TargetUsers, data: Sequence[RankingRows]
-    ) -> None:
-        self._training = training
-        self.counterfactuals = [_Counterfactual(rows, targets.users, training) for rows in data]
-        self._dimensions = training.defense.dimensions
-        self._sums = training.items
-
-    def _sent(self) -> Submissions:
-        sent = self._training.submit()
-        self._sums = sent.sums
-        return sent
-
-    def learn(self) -> None:
-        """Update the training with the last submissions."""
-        self._training.learn(self._sums)
-
-
-class _Submitting(_Observation):
-    """A trial in which the target users' submissions are observed."""
-
-    def __init__(
-        self,
-        defense: RankingSettings,
-        targets: _TargetUsers,
-        trained: RankingRows,
-        noise: RankingNoise,
-        trial: Streams,
-    ) -> None:
-        training = RankingTraining(defense, trained, noise, trial, targets.users)
-        super().__init__(training, targets, (targets.before, targets.after))
-
-    def submit(self) -> ObservedRound:
-        """Return what is observed."""
-        d, sent = self._dimensions, self._sent()
-        means = [counterfactual.each() for counterfactual in self.counterfactuals]
-        shown, absent, present = (
-            part[:, :, :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
-        )
-        scale, step = (
-            np.broadcast_to(part, (*sent.shown.shape[:2], d)).reshape(1, -1)
-            for part in (sent.deviations, sent.steps)
-        )
-        return ObservedRound(shown, absent, present, scale, step)
-
-
-class _Summing(_Observation):
-    """A trial in which the sums of submissions are observed."""
-
-    def __init__(
-        self,
-        defense: RankingSettings,
-        targets: _TargetUsers,
-        trained: RankingRows,
-        noise: RankingNoise,
-        trial: Streams,
-    ) -> None:
-        training = RankingTraining(defense, trained, noise, trial)
-        super().__init__(training, targets, (targets.before, targets.after, trained))
-        scale = np.sqrt(noise.summed(trained) / (2 if noise.shared else 1))
-        self._scale = np.repeat(scale, defense.dimensions)[None]
-        self._step = np.repeat(training.steps, defense.dimensions)[None]
-
-    def submit(self) -> ObservedRound:
-        """Return what is observed."""
-        d, sent = self._dimensions, self._sent()
-        *means, own = (counterfactual.sum() for counterfactual in self.counterfactuals)
-        rest = sent.exact - own
-        seen = (sent.sums.astype(np.float64), *(rest + mean for mean in means))
-        shown, absent, present = (part[:, :d].reshape(1, -1) for part in seen)
-        return ObservedRound(shown, absent, present, self._scale, self._step)
+        slopes = self._training.slopes(self._sets, self._users, (NONE, NONE))
+        self._training.move(self._users, slopes)

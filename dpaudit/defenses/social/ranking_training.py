@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +9,12 @@ from numpy.typing import NDArray
 
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices, check_factors, width
+from dpaudit.defenses.factors import Floats, Indices, width
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_models import RankingModels
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
-from dpaudit.defenses.social.shared_noise import SharedNoise
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.social.shared_training import Sent, SharedTraining
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
@@ -25,56 +23,32 @@ from dpaudit.kernels.social.triples import draw
 if TYPE_CHECKING:
     from dpaudit.defenses.social.ranking_settings import RankingSettings
 
-# Steps of the noise source: two for the initial factors, then four a round.
-_FIRST, _ROUND = 2, 4
-_TRIPLES, _SCALES, _OTHERS, _OWN = range(_ROUND)
+# Steps of the noise source in a round.
+_DRAWS = _TRIPLES, _SCALES, _OTHERS, _OWN = range(4)
 
-# The most bytes of a coordinate of a user or item: factors, sums and updates.
-_COORDINATE = 40
 # Stands for all triples, instead of drawn ones.
 NONE: Indices = np.empty((0, 0), np.int32)
 
-_DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate, or raise epsilon"
 
-
-@dataclass(frozen=True, eq=False)
-class Submissions:
-    """The submissions of a round, and what the recommender knows about their noise.
-
-    Attributes:
-        shown: what each observed user submits about every item `(n, M, size)`.
-        deviations: the standard deviation of the noise, given the shared draws, `(n, M, d)`.
-        steps: the steps of the grids to which submissions are rounded `(n, M, 1)`.
-        exact: the sum of all users' submissions about each item, without noise, `(M, size)`.
-        sums: the same with noise `(M, size)`.
-    """
-
-    shown: Floats
-    deviations: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    exact: NDArray[np.float64]
-    sums: Floats
-
-
-class RankingTraining:
+class RankingTraining(SharedTraining):
     """One training: the recommender and its users, who send each other no messages.
 
     Attributes:
-        defense: the mechanism.
-        rows: the training data.
-        noise: the noise on submissions.
         observed: the users whose submissions `submit` returns `(n,)`.
-        users: U, `(N, size)`; each row is on its user's device.
-        items: V, `(M, size)`, which everybody has.
         steps: the steps of the grids to which the sums of submissions are rounded `(M,)`.
-        done: the number of finished rounds.
     """
+
+    defense: RankingSettings
+    rows: RankingRows
+    noise: RankingNoise
+    sign = 1
+    draws = len(_DRAWS)
+    diverged = "its steps grow instead of shrinking; lower params.learning_rate, or raise epsilon"
 
     def __init__(
         self,
         defense: RankingSettings,
         rows: RankingRows,
-        noise: RankingNoise,
         trial: Streams,
         observed: Indices | None = None,
     ) -> None:
@@ -83,7 +57,6 @@ class RankingTraining:
         Args:
             defense: the mechanism.
             rows: the training data.
-            noise: the mechanism's noise on these data.
             trial: the only trial.
             observed: the users whose noise is drawn individually, increasing `(n,)`; none if
                 None. The noise of all other users is drawn as one sum for each item, which has
@@ -92,11 +65,8 @@ class RankingTraining:
         Raises:
             ConfigError: the factors or the observed users' submissions do not fit the memory.
         """
-        self.defense, self.rows, self.noise, self._trial = defense, rows, noise, trial
+        super().__init__(defense, rows, trial)
         self.observed = np.empty(0, np.int32) if observed is None else observed
-        check_factors(
-            rows.n_users, rows.n_items, defense.dimensions, _COORDINATE, "one trial at a time"
-        )
         check_memory(
             "the submissions of the observed users",
             f"their number ({len(self.observed):,}) times that of items ({rows.n_items:,}) times "
@@ -107,25 +77,16 @@ class RankingTraining:
             * (4 * width(defense.dimensions) + 48 * defense.dimensions),
             "lower params.dimensions, raise data.least_raters",
         )
-        self.done = 0
-        self._noise = SharedNoise(trial, defense.dimensions, noise.shared)
-        self.users, self.items = (
-            self._noise.factors(count, step, defense.spread, defense.start)
-            for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
-        )
-        self._own = noise.of_users(rows, self.observed)
+        self._own = self.noise.of_users(rows, self.observed)
         others = np.setdiff1d(np.arange(rows.n_users), self.observed)
         self._others = others.astype(np.int32)
         # Without other users, a nonzero difference is only a rounding error.
-        summed = noise.summed(rows)
+        summed = self.noise.summed(rows)
         rest = summed - self._own.sum(0)
         self._rest = np.maximum(rest, 0.0) if len(others) else np.zeros(rows.n_items)
         self._triples = NONE, NONE
         # The recommender rounds sums to a grid that is as coarse as their noise allows.
         self.steps = grids(np.sqrt(summed))
-
-    def _step(self, kind: int) -> int:
-        return _FIRST + _ROUND * self.done + kind
 
     def _drawn(self) -> tuple[Indices, Indices]:
         """Draw this round's triples of all users; `NONE` if all triples are used.
@@ -150,7 +111,7 @@ class RankingTraining:
         )  # fmt: skip
         return better, worse
 
-    def submit(self) -> Submissions:
+    def submit(self) -> Sent:
         """Compute the users' submissions of this round from the current V."""
         d = self.defense.dimensions
         self._triples = self._drawn()
@@ -169,7 +130,7 @@ class RankingTraining:
             shown[:, :, :d] = rounded(before + added, steps)
             sums[:, :d] += (shown[:, :, :d] - before).sum(0)
         sums[:, :d] += self._noise.sums(self._rest, scales, self._step(_OTHERS))
-        return Submissions(shown, deviations, steps, exact, rounded(sums, self.steps[:, None]))
+        return Sent(shown, deviations, steps, exact, rounded(sums, self.steps[:, None]))
 
     def gradients(
         self,
@@ -201,46 +162,19 @@ class RankingTraining:
         )  # fmt: skip
         return sums, shown
 
-    def learn(self, sums: Floats) -> None:
-        """Update V with the sums of submissions, then U with the new V.
+    def _learn_users(self) -> None:
+        self.move(self.users, self.slopes(self.rows.sets, self.users, self._triples))
 
-            v_j ← v_j + γ (Σ_i s_ij − 2λ v_j)
-            u_i ← u_i + γ (Σ_j a_ij v_j − 2λ u_i)
-
-        Raises:
-            NoModelError: the training diverged.
-        """
-        defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
-            self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
-            self.items += np.float32(defense.learning_rate) * sums
-            self._end_step(self.items)
-            self.move(self.rows.sets, self.users, self._triples)
-        self.done += 1
-
-    def _end_step(self, factors: Floats) -> None:
-        defense = self.defense
-        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
-
-    def move(self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]) -> None:
-        """Update the users' factors in place from the current V.
-
-        Raises:
-            NoModelError: the training diverged.
-        """
-        slopes, defense = aligned(*users.shape), self.defense
+    def slopes(
+        self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]
+    ) -> Floats:
+        """Return `Σ_j a_ij v_j` of each user for the current V `(n, size)`."""
+        slopes = aligned(*users.shape)
         preferences.learn(
             *triples, *sets.columns, users.reshape(-1), self.items.reshape(-1), users.shape[1],
             slopes.reshape(-1),
         )  # fmt: skip
-        users += np.float32(defense.learning_rate) * (
-            slopes - np.float32(2 * defense.decay) * users
-        )
-        self._end_step(users)
-
-    def run_round(self) -> None:
-        """Run one round."""
-        self.learn(self.submit().sums)
+        return slopes
 
     def models(self) -> RankingModels:
         """Return the current model."""

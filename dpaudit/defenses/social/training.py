@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices, check_factors
+from dpaudit.defenses.factors import FactorModels, Floats, Indices
 from dpaudit.defenses.precision import grids, rounded
+from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.shared_noise import SharedNoise
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.social.shared_training import Sent, SharedTraining
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -22,35 +22,11 @@ from dpaudit.kernels.lanes import aligned
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
 
-# Steps of the noise source: two for the initial factors, then five a round.
-_FIRST, _ROUND = 2, 5
-_ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(_ROUND)
+# Steps of the noise source in a round.
+_DRAWS = _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(5)
 
-# The most bytes of a coordinate of a user or item: factors, sums and updates.
-_COORDINATE = 40
 # Passed to the kernel if single submissions are not needed.
 _NOT_KEPT = np.empty(0, np.float32)
-
-_DIVERGED = (
-    "its steps grow instead of shrinking; lower params.learning_rate or social, or raise epsilon"
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Submitted:
-    """The submissions of a round, and what the recommender knows about their noise.
-
-    Attributes:
-        shown: the submissions of the observed users, by row `(n, size)`.
-        deviations: the standard deviation of their noise, given the recommender's draws, `(n, d)`.
-        steps: the steps of the grids to which they are rounded `(n, 1)`.
-        sums: the sum of all users' submissions for each item `(M, size)`.
-    """
-
-    shown: Floats
-    deviations: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    sums: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +44,24 @@ class Message:
     steps: NDArray[np.float64]
 
 
-class SocialTraining:
+class SocialTraining(SharedTraining):
     """One training: the recommender, its users and their friends.
 
     Attributes:
-        defense: the mechanism.
-        rows: the training data.
-        noise: the noise on submissions and messages.
-        users: `U`, `(N, size)`; each row is on its user's device.
-        items: `V`, `(M, size)`, which everybody has.
+        observed: the rows whose submissions `submit` returns `(n,)`.
         steps: the steps of the grids to which the sums of submissions are rounded `(M,)`.
-        done: the number of finished rounds.
         message: the last message over the observed link.
     """
 
+    defense: PrivSRSettings
+    rows: SocialRows
+    noise: Noise
+    sign = -1
+    draws = len(_DRAWS)
+    diverged = (
+        "its steps grow instead of shrinking; lower params.learning_rate or social, or raise "
+        "epsilon"
+    )
     message: Message
 
     def __init__(
@@ -104,21 +84,8 @@ class SocialTraining:
             observed_link: the receiver and the sender of the messages whose noise is drawn
                 individually, so that `message` is known.
         """
-        self.defense, self.rows, self._trial, self._observed_link = (
-            defense,
-            rows,
-            trial,
-            observed_link,
-        )
-        check_factors(
-            rows.n_users, rows.n_items, defense.dimensions, _COORDINATE, "one trial at a time"
-        )
-        self.noise, self.done = defense.noise(rows), 0
-        self._noise = SharedNoise(trial, defense.dimensions, self.noise.shared)
-        self.users, self.items = (
-            self._noise.factors(count, step, defense.spread, defense.start)
-            for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
-        )
+        super().__init__(defense, rows, trial)
+        self._observed_link = observed_link
         defense.project(self.users)
         apart = np.zeros(rows.n_users, np.bool_) if observed is None else observed
         self.observed = np.flatnonzero(apart[rows.users]).astype(np.int32)
@@ -134,34 +101,25 @@ class SocialTraining:
         ).astype(np.float64)
         self._sent = self.noise.sent * rows.friends
 
-    def _step(self, kind: int) -> int:
-        return _FIRST + _ROUND * self.done + kind
-
-    def submit(self) -> Submitted:
+    def submit(self) -> Sent:
         """Compute the users' submissions of this round from the current V."""
         d, rows = self.defense.dimensions, self.rows
         sums = np.zeros(self.items.shape)
         self._gradients(rows, self._others, self.users, sums, _NOT_KEPT)
         shown = aligned(len(self.observed), self.items.shape[1])
         self._gradients(rows, self.observed, self.users, sums, shown)
-        scales, deviations, steps = None, self._own, grids(self._own)
+        exact, scales = sums.copy(), None
+        deviations, steps = self._own, grids(self._own)
         if len(self.observed):
             scales = self._noise.scales(rows.n_items, self._step(_ITEM_SCALES))
         sums[:, :d] += self._noise.sums(self._submitted, scales, self._step(_OTHERS))
         if scales is not None:
             deviations = deviations * np.sqrt(scales[rows.items[self.observed]])
             draws = self._noise.draws(exact_noise.normal, len(self.observed), self._step(_OWN))
-            exact = shown[:, :d].astype(np.float64)
-            shown[:, :d] = rounded(exact + deviations * draws, steps)
-            np.add.at(sums[:, :d], rows.items[self.observed], shown[:, :d] - exact)
-        return Submitted(shown, deviations, steps, self._rounded(sums))
-
-    def _rounded(self, sums: NDArray[np.float64]) -> Floats:
-        """Round the sums to their grids; without noise there are no grids."""
-        found, d = sums.astype(np.float32), self.defense.dimensions
-        if self.steps.any():
-            found[:, :d] = rounded(sums[:, :d], self.steps[:, None])
-        return found
+            before = shown[:, :d].astype(np.float64)
+            shown[:, :d] = rounded(before + deviations * draws, steps)
+            np.add.at(sums[:, :d], rows.items[self.observed], shown[:, :d] - before)
+        return Sent(shown, deviations, steps, exact, rounded(sums, self.steps[:, None]))
 
     def gradients(
         self, rows: SocialRows, order: Indices, users: Floats
@@ -202,42 +160,20 @@ class SocialTraining:
     def _no_fakes(self) -> Floats:
         return np.zeros(self.items.size, np.float32)
 
-    def learn(self, sums: Floats) -> None:
-        """Update V with the sums of submissions, then U with the new V and friends' messages.
-
-            v_j ← v_j − γ (Σ_i s_ij + 2λ v_j)
-            u_i ← u_i − γ (2 Σ_j (u_i · v_j − r_ij) v_j + 2α Σ_f S_if (u_i − u_f) + α q_i + 2λ u_i)
-
-        Raises:
-            NoModelError: the training diverged.
-        """
-        defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
-            self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
-            self.items -= np.float32(defense.learning_rate) * sums
-            self._end_step(self.items)
-            slopes = self.slopes(self.rows, self.users)
-            if defense.social:
-                slopes += np.float32(defense.social) * self._pull()
-            self.move(self.users, slopes)
-        self.done += 1
-
-    def _end_step(self, factors: Floats) -> None:
-        defense = self.defense
-        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
+    def _learn_users(self) -> None:
+        slopes = self.slopes(self.rows, self.users)
+        if self.defense.social:
+            slopes += np.float32(self.defense.social) * self._pull()
+        self.move(self.users, slopes)
 
     def move(self, users: Floats, slopes: Floats) -> None:
-        """Update the users' factors in place with the gradients `slopes`, and project them.
+        """Update users' factors in place with the gradients `slopes`, and project them.
 
         Raises:
             NoModelError: the training diverged.
         """
-        defense = self.defense
-        users -= np.float32(defense.learning_rate) * (
-            slopes + np.float32(2 * defense.decay) * users
-        )
-        self._end_step(users)
-        defense.project(users)
+        super().move(users, slopes)
+        self.defense.project(users)
 
     def slopes(self, rows: SocialRows, users: Floats) -> Floats:
         """Return `2 Σ_j (u_i · v_j − r_ij) v_j` of each user for the current V `(N, size)`."""
@@ -293,10 +229,6 @@ class SocialTraining:
     def _likeness(self) -> Floats:
         """`Σ_f S_if` `(N, 1)`."""
         return np.asarray(self.rows.similarity.sum(1), np.float32)[:, None]
-
-    def run_round(self) -> None:
-        """Run one round."""
-        self.learn(self.submit().sums)
 
     def models(self) -> FactorModels:
         """Return the current model."""

@@ -9,7 +9,7 @@ from dpaudit.claims.record import Entry, Game, Verification, told
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
-from dpaudit.reports.render.markdown import escape, section
+from dpaudit.reports.render.markdown import escape, section, table_text
 from dpaudit.reports.sections import claims_chart
 from dpaudit.reports.table import NONE, Table
 
@@ -28,19 +28,24 @@ def headline(found: Verification) -> str:
 
 
 def outcome(found: Verification) -> str:
-    """Return `pass` if all verdicts are as recorded, `fail` if one differs, else `inconclusive`."""
-    states = {entry.status for entry in found.entries}
+    """Return `pass` if all verdicts are as recorded, `fail` if one differs, else `inconclusive`.
+
+    Entries without experiments decide nothing: if there are no others, it is `inconclusive`.
+    """
+    states = {entry.status for entry in found.entries if entry.games}
     if "differs" in states:
         return "fail"
-    return "inconclusive" if "too few trials" in states else "pass"
+    return "pass" if states == {"as recorded"} else "inconclusive"
 
 
 def findings(found: Verification) -> list[str]:
     """Return the disagreements with the catalogue as sentences, or that there are none."""
     odd = [entry for entry in found.entries if entry.status != "as recorded"]
-    if not odd:
-        return ["Every verdict is as recorded in the catalogue."]
-    return [
+    untested = sum(not entry.games for entry in found.entries)
+    notes = [f"Not tested: {untested} that hold by algebra alone."] if untested else []
+    if not odd and untested < len(found.entries):
+        notes.insert(0, "Every verdict is as recorded in the catalogue.")
+    return notes + [
         f"{entry.id}: {_STATUS[game.status]}: {game.role} {game.label} is {game.verdict}, the "
         f"catalogue has {entry.recorded if game.role != 'corrected' else 'not falsified'}"
         for entry in odd
@@ -58,9 +63,11 @@ def footnotes(found: Verification) -> list[str]:
         "Certified ε: a lower bound on the ε of the pair of data sets, from trials of the "
         "mechanism alone. ε by the law: the same pair's ε, computed and not measured; no verdict "
         "rests on it.",
-        "A statement of algebra is tried on instances. An instance on which it fails is certain, "
-        "or, if the statement is about probabilities, wrong with a probability below 1e-9. If none "
-        "is found, the verdict rests on the derivation.",
+        "A false statement of algebra is tried on instances. An instance on which it fails is "
+        "certain, or, if the statement is about probabilities, wrong with a probability below "
+        "1e-9.",
+        "Not tested: the statement holds by algebra, and nothing of it is run here. The named test "
+        "of dpaudit's source tree tries its derivation on instances.",
         "Falsified as stated: the paper's own words are false. On a reading: our reading of the "
         "paper is false, where the text is silent or allows another. Formulas that are false by a "
         "misprint, where the paper's own proof or text has the right one, are no entries.",
@@ -103,7 +110,10 @@ def details(entry: Entry) -> Table:
 def about(entry: Entry) -> list[tuple[str, str]]:
     """Return an entry as named texts: its statement, its verdict and the reason."""
     verdict = told(entry.verdict, entry.basis)
-    return [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
+    parts = [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
+    if not entry.games:
+        parts += [("Recorded", entry.recorded), ("Held by", entry.held_by)]
+    return parts
 
 
 def provenance(found: Verification) -> Table:
@@ -134,8 +144,9 @@ def render_markdown(found: Verification) -> str:
         "## Each claim",
     ]
     for entry in found.entries:
-        lines = [f"- {name}: {escape(text)}" for name, text in about(entry)]
-        parts += [section(entry.id, [details(entry)], level=3, below="\n".join(lines))]
+        parts += [f"### {entry.id}", "\n".join(f"- {k}: {escape(v)}" for k, v in about(entry))]
+        if entry.games:
+            parts.append(table_text(details(entry)))
     parts.append(section("How to reproduce", [provenance(found)]))
     return "\n\n".join(parts) + "\n"
 
@@ -194,6 +205,9 @@ def _algebra(entries: Sequence[Entry]) -> Table:
     cells: list[list[str]] = []
     marked: set[tuple[int, int]] = set()
     for entry in entries:
+        if not entry.games:
+            recorded = told(entry.recorded, entry.basis)
+            cells.append([entry.id, NONE, f"not tested; recorded: {recorded}", entry.held_by])
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
                 marked.add((len(cells), 2))

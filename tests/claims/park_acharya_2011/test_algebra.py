@@ -1,4 +1,4 @@
-"""Checks of mathematical statements: true ones pass, false ones and planted errors are found."""
+"""Checks of false mathematical statements: each finds a counterexample, unless it is mended."""
 
 from __future__ import annotations
 
@@ -13,24 +13,12 @@ import pytest
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.claims.entry import Check
 from dpaudit.claims.park_acharya_2011 import algebra
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.top_k import list_epsilon
-from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, swap_sets
+from dpaudit.defenses.top_k.chain import SwapSets, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 
 Find = Callable[[int], str | None]
-Patch = Callable[[pytest.MonkeyPatch], None]
 
-TRUE: dict[str, Find] = {
-    "exponential_mechanism": algebra.exponential_mechanism,
-    "slope_one_inversion": algebra.slope_one_inversion,
-    "cosine_inversion": partial(algebra.cosine_inversion, alike=True),
-    "stationary_law": partial(algebra.stationary_law, power=1.0),
-    "set_scores": algebra.set_scores,
-    "ninety_percent": algebra.ninety_percent,
-    "all_sets": algebra.all_sets,
-}
 FALSE: dict[str, Find] = {
     "any item": partial(algebra.cosine_inversion, alike=False),
     "random_guessing": algebra.random_guessing,
@@ -40,12 +28,6 @@ FALSE: dict[str, Find] = {
     "divergence_and_ratio": algebra.divergence_and_ratio,
     "convex_curve": algebra.convex_curve,
 }
-
-
-@pytest.mark.parametrize("seed", [0, 2**63 + 5])
-@pytest.mark.parametrize("name", TRUE)
-def test_no_seed_finds_a_counterexample_to_what_is_true(name: str, seed: int) -> None:
-    assert TRUE[name](seed) is None
 
 
 @pytest.mark.long
@@ -69,71 +51,7 @@ def test_the_catalogue_records_each_as_it_is_here() -> None:
         for experiment in entry.published
         if isinstance(experiment, Check)
     }
-    expected = {function(find): "holds" for find in TRUE.values()}
-    expected |= {function(find): "falsified" for find in FALSE.values()}
-    assert recorded == expected
-
-
-# Planted errors.
-
-
-def twice_as_likely(patch: pytest.MonkeyPatch) -> None:
-    law = algebra._log_law
-    patch.setattr(algebra, "_log_law", lambda weights: law(2.5 * weights))
-
-
-def noisy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(algebra, "SlopeOne", lambda **_: SlopeOne(epsilon=1.0, min_ratings=10))
-
-
-def scaled(patch: pytest.MonkeyPatch) -> None:
-    exact = Cosine.exact
-
-    def wrong(self: Cosine, model: Any, profile: Any) -> Any:
-        found = exact(self, model, profile)
-        found.scores[:] *= np.float32(1.01)
-        return found
-
-    patch.setattr(Cosine, "exact", wrong)
-
-
-def doubled(patch: pytest.MonkeyPatch) -> None:
-    totals = SwapSets.totals
-    patch.setattr(SwapSets, "totals", lambda self, scores: 2 * totals(self, scores))
-
-
-def two_swapped(patch: pytest.MonkeyPatch) -> None:
-    def wrong(*sizes: int) -> tuple[np.ndarray, np.ndarray]:
-        out, into = meant_swaps(*sizes)
-        return out, np.where(np.arange(len(into)) == 7, 3, into)
-
-    patch.setattr(algebra, "meant_swaps", wrong)
-
-
-def more_lost(patch: pytest.MonkeyPatch) -> None:
-    truth = list_epsilon.sets_epsilon
-    patch.setattr(list_epsilon, "sets_epsilon", lambda *rest: 3 * truth(*rest))
-
-
-@pytest.mark.parametrize(
-    ("name", "plant"),
-    [
-        ("exponential_mechanism", twice_as_likely),
-        ("slope_one_inversion", noisy),
-        ("cosine_inversion", scaled),
-        ("set_scores", doubled),
-        ("ninety_percent", two_swapped),
-        ("all_sets", more_lost),
-    ],
-)
-def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str, plant: Patch) -> None:
-    plant(monkeypatch)
-    assert TRUE[name](0) is not None
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 0.7, 0.99, 1.01, 2.0])
-def test_no_other_power_is_the_chains_law(power: float) -> None:
-    assert algebra.stationary_law(0, power=power) is not None
+    assert recorded == {function(find): "falsified" for find in FALSE.values()}
 
 
 # Changes that make the false statements true.

@@ -418,10 +418,6 @@ def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
     assert wt17_weights.short_weights(wt17_weights.generated(), safe, seed) is None
 
 
-def test_the_prior_with_the_indicator_keeps_its_mean() -> None:
-    assert algebra.prior_term(0) is None
-
-
 def test_the_printed_h_is_no_inclusion_probability() -> None:
     a = 0.001
     assert algebra.printed_h(a, a, 100) == pytest.approx(0.9999992, abs=5e-8)

@@ -61,7 +61,7 @@ def started(
 ) -> RankingTraining:
     rows = defense.prepare(ratings)
     users = None if observed is None else np.array(observed, np.int32)
-    return RankingTraining(defense, rows, defense.noise(rows), trial(index), users)
+    return RankingTraining(defense, rows, trial(index), users)
 
 
 def sets(ratings: Ratings, social: bool) -> list[tuple[set[int], set[int], set[int]]]:
@@ -196,7 +196,7 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
     defense = made(variant="nonprivate", triples=1, start="constant")
     rows = defense.prepare(ratings)
     for index in range(trials):
-        sums = RankingTraining(defense, rows, defense.noise(rows), trial(index)).submit().sums
+        sums = RankingTraining(defense, rows, trial(index)).submit().sums
         means += sums / trials
         squares += sums.astype(np.float64) ** 2 / trials
     # A user's two kinds of triples have the same weight, however many there are of each.
@@ -302,18 +302,19 @@ def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, observed
 
 
 @pytest.mark.parametrize("triples_", ["all", 4])
-def test_corrected_submissions_are_cut_as_one(triples_: Any) -> None:
+def test_corrected_submissions_are_cut_as_one(
+    triples_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ratings = drawn()
     signal = made(variant="nonprivate", triples=triples_, spread=2.0)
     quiet = made(variant="corrected", triples=triples_, spread=2.0, clip_norm=0.5)
+    none = signal.noise(signal.prepare(ratings))
+    monkeypatch.setattr(PrivSRRanking, "noise", lambda self, rows: none)
     everybody = np.arange(N, dtype=np.int32)
     whole, cut = (
-        RankingTraining(
-            defense, defense.prepare(ratings), signal.noise(defense.prepare(ratings)), trial(),
-            everybody,
-        ).submit().shown.astype(np.float64)
+        started(defense, ratings, observed=everybody).submit().shown.astype(np.float64)
         for defense in (signal, quiet)
-    )  # fmt: skip
+    )
     norms = np.sqrt((whole**2).sum((1, 2)))
     after = np.sqrt((cut**2).sum((1, 2)))
     assert (after <= 0.5).all()

@@ -122,6 +122,22 @@ def test_every_verdict_is_said(name: str, verdict: Any) -> None:
         assert f'"verdict": "{other}"' not in shown
 
 
+@every_format
+def test_what_holds_by_algebra_is_not_tested_and_names_its_test(name: str) -> None:
+    untested = entry(
+        id="aa11-thm2", adjacency=None, observer=None, recorded="holds", verdict="not tested",
+        held_by="tests/papers/test_aa.py",
+    )  # fmt: skip
+    shown = FORMATS[name](verification(entry(game()), untested)).replace("\\_", "_")
+    assert "not tested" in shown
+    assert "tests/papers/test_aa.py" in shown
+    assert ("PASS" in shown.upper()) or name == "json"
+    assert claims.outcome(verification(entry(game()), untested)) == "pass"
+    # Where nothing is run, nothing passes.
+    assert claims.outcome(verification(untested)) == "inconclusive"
+    assert claims.findings(verification(untested)) == ["Not tested: 1 that hold by algebra alone."]
+
+
 def test_the_table_tells_the_kinds_of_false_apart() -> None:
     found = verification(
         entry(
