@@ -46,10 +46,14 @@ def columns(
         brief: whether only the columns of the console are wanted.
         but: the fields that are columns of their own.
     """
-    for metric in ordered(each.metric for row in rows for each in row):
+    at: dict[str, list[list[Measurement]]] = {}
+    for index, row in enumerate(rows):
+        for each in row:
+            at.setdefault(each.metric, [[] for _ in rows])[index].append(each)
+    for metric in ordered(at):
         for column in metric.columns or (Column(metric.name),):
             if column.brief or not brief:
-                yield from _filled(metric, column, rows, top_k, digits, but)
+                yield from _filled(metric, column, at[metric.name], top_k, digits, but)
 
 
 def _filled(
@@ -66,7 +70,7 @@ def _filled(
     at: dict[tuple[int, str, str], str] = {}
     for index, row in enumerate(rows):
         for each in row:
-            if each.metric == metric.name and column.of in (None, each.detail):
+            if column.of in (None, each.detail):
                 label = column.label.format_map({"top_k": top_k, **_said(each)})
                 own = ", ".join(_worded(each, name) for name in apart if _given(each, name))
                 labels.setdefault(label, {})[own] = None
