@@ -99,9 +99,9 @@ class Trainable(ABC):
     """What the auditor trains again and again: a library's model, a user's class or a command."""
 
     @property
-    @abstractmethod
     def predicts_ratings(self) -> bool:
         """Whether scores are predicted ratings; otherwise only their order has a meaning."""
+        return False
 
     @property
     def leaves_out(self) -> Collection[str]:

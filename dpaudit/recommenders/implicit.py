@@ -60,11 +60,6 @@ class Implicit(Recommender):
         "Hu, Koren & Volinsky 2008, doi:10.1109/ICDM.2008.22; Rendle et al. 2009, arXiv:1205.2618"
     )
 
-    @property
-    def predicts_ratings(self) -> bool:
-        """False."""
-        return False
-
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         place, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")

@@ -46,11 +46,6 @@ class LightFM(Recommender):
         "Vocabulary Image Annotation, IJCAI 2011, section 3"
     )
 
-    @property
-    def predicts_ratings(self) -> bool:
-        """False."""
-        return False
-
     def fit(self, interactions: csr_array, seed: int) -> FactorModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = required(self.name, "lightfm", "lightfm").LightFM

@@ -35,11 +35,6 @@ class MostPopular(Recommender):
         "Tasks, 2010, doi:10.1145/1864708.1864721, section 3.1"
     )
 
-    @property
-    def predicts_ratings(self) -> bool:
-        """False."""
-        return False
-
     def fit(self, interactions: csr_array, seed: int) -> _Counts:
         """Count the interactions of each item; the seed changes nothing."""
         counts = np.bincount(interactions.indices, minlength=interactions.shape[1])

@@ -83,11 +83,6 @@ class Torch(Recommender):
     )
 
     @property
-    def predicts_ratings(self) -> bool:
-        """False."""
-        return False
-
-    @property
     def steps(self) -> int:
         """The number of steps of the training."""
         return max(1, round(self.epochs / self.sampling_rate))

@@ -361,7 +361,7 @@ def little_training(text: str) -> list[str]:
         options.append(f"train.files={files[:2]}")
     for i, model in enumerate(text.split("[[model]]")[1:]):
         options.append(f"model.{i}.grid={{}}")
-        if "passes =" in model:
+        if "epochs =" in model:
             options.append(f"model.{i}.params.epochs=2")
         if "steps =" in model:
             options.append(f"model.{i}.params.steps=1")

@@ -104,11 +104,6 @@ WRONG = [
     (MEMBERSHIP, "recommender.0.library=implict", ": recommender.0: there is no recommender"),
     (MEMBERSHIP, "recommender.params.x=1", ": recommender.0.params.x is not known to recommender"),
     (MEMBERSHIP, "attack=[{name='lira', params={x=1}}]", ": attack.0.params.x is not known"),
-    # Names of an earlier version.
-    (FILE, "game.0.pair=crossing", ": pair = 'crossing' is now 'support-threshold'"),
-    (FILE, "campaign={}", ": 'campaign' is now 'sybil': rename it"),
-    (TRAINED, "train.play=3", ": 'play' is now 'evaluate_folds': rename it"),
-    (TRAINED, "model.params.passes=3", ": 'passes' is now 'epochs': rename it"),
     # Gates on what is not measured.
     (FILE, "gate.0.metric=attack.auc", ": gate.0.metric = 'attack.auc' is not measured"),
     (FILE, "gate.0.metric=sybil.accuracy", ": gate.0.metric = 'sybil.accuracy' is not measured"),

@@ -92,10 +92,6 @@ class Stale(Trainable):
     noise: str = "seed"
     fresh: bool = False
 
-    @property
-    def predicts_ratings(self) -> bool:
-        return False
-
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         old = np.random.default_rng(1).normal(size=interactions.shape)
         rng = np.random.default_rng(seed if self.noise == "seed" else None)
@@ -110,10 +106,6 @@ class Stale(Trainable):
 @dataclass(frozen=True)
 class Copying(Trainable):
     """Scores of 1 for what it was trained on and 0 for all else; lists of what users have."""
-
-    @property
-    def predicts_ratings(self) -> bool:
-        return False
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         had = (interactions.toarray() > 0).astype(np.float32)

@@ -118,7 +118,6 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
     """
 
     counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
-    ranks: ClassVar[bool] = True
 
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:
         """Return the models of these trials.
