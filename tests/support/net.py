@@ -79,6 +79,8 @@ def run(command: tuple[str, ...]) -> Parts:
         ran = CliRunner().invoke(main, [*command, *options], env={"COLUMNS": "100"})
         if ran.exception and not isinstance(ran.exception, SystemExit):
             raise ran.exception
+        if ran.exit_code > 128:  # stopped by a signal
+            sys.exit(ran.exit_code)
         if "pip install" in ran.stderr:
             raise SkippedError(ran.stderr.strip())
         console = [f"exit {ran.exit_code}", *_said(ran.stdout, place)]
