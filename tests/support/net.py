@@ -27,7 +27,7 @@ from unittest.mock import patch
 import click
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
-from reduced import small  # type: ignore[import-not-found]
+from reduced import shortest  # type: ignore[import-not-found]
 
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.cli import main
@@ -72,7 +72,7 @@ def run(command: tuple[str, ...]) -> Parts:
 
     def reduced(path: Path, *given: Any, **named: Any) -> Any:
         config = load(path, *given, **named)
-        return small(config) if path.resolve().parent == EXAMPLES else config
+        return shortest(config) if path.resolve().parent == EXAMPLES else config
 
     with TemporaryDirectory() as place, patch("dpaudit.config.load.load", reduced):
         options = ("--workers", "1", "-o", place)

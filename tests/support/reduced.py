@@ -21,7 +21,7 @@ def small(config: Config) -> Config:
         "data": DataSource.model_validate(data),
         "model": models,
         "audit": config.audit.model_copy(update={"trials": 200}),
-        "game": [game.model_copy(update={"trials": 400}) for game in config.game],
+        "game": [game.model_copy(update={"trials": min(game.trials, 400)}) for game in config.game],
         "sybil": [each.model_copy(update={"trials": 2}) for each in config.sybil],
     }
     if config.train:
@@ -29,9 +29,6 @@ def small(config: Config) -> Config:
         changes["train"] = config.train.model_copy(update=few)
     if config.convergence:
         changes["convergence"] = config.convergence.model_copy(update={"users": 2})
-    if config.transcript:
-        few = {"rounds": [], "trials": 2, "users": 10}
-        changes["transcript"] = config.transcript.model_copy(update=few)
     if config.membership:
         few = {"trainings": 8, "interactions": 500}
         changes["membership"] = config.membership.model_copy(update=few)
@@ -43,3 +40,16 @@ def _short(model: Any) -> dict[str, Any]:
     params = {**model.params, **{name: values[0] for name, values in model.grid.items()}}
     least = {"epochs": 1, "passes": 1, "steps": 1, "rounds": 3}
     return {"grid": {}, "params": {k: least.get(k, v) for k, v in params.items()}}
+
+
+def shortest(config: Config) -> Config:
+    """Return a small config whose federated trainings and their observation are short too."""
+    config = small(config)
+    if not config.transcript:
+        return config
+    few = {"rounds": [], "trials": 2, "users": 10}
+    models = [
+        model.model_copy(update={"params": {**model.params, "rounds": 3}}) for model in config.model
+    ]
+    transcript = config.transcript.model_copy(update=few)
+    return config.model_copy(update={"transcript": transcript, "model": models})
