@@ -43,8 +43,9 @@ def _short(model: Any) -> dict[str, Any]:
 
 
 def shortest(config: Config) -> Config:
-    """Return a small config whose federated trainings and their observation are short too."""
-    config = small(config)
+    """Return a small config with no more trials of a game, and with short federated trainings."""
+    games = [game.model_copy(update={"trials": min(game.trials, 400)}) for game in config.game]
+    config = small(config).model_copy(update={"game": games})
     if not config.transcript:
         return config
     few = {"rounds": [], "trials": 2, "users": 10}
