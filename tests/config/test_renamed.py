@@ -9,10 +9,14 @@ from dpaudit.config.load import load, load_policy
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 
+TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
 OLD = [
     ("[[campaign]]\n", "line 1: 'campaign' is now 'sybil': rename it"),
-    ("[train]\nfolds = 3\nplay = 2\n", "line 3: 'play' is now 'evaluate_folds': rename it"),
-    ("[train]\nworlds = 2\n", "line 2: 'worlds' is now 'trials': rename it"),
+    (
+        TRAINED + "[train]\nfolds = 3\nplay = 2\n",
+        "line 5: 'play' is now 'evaluate_folds': rename it",
+    ),
+    (TRAINED + "[train]\nworlds = 2\n", "line 4: 'worlds' is now 'trials': rename it"),
     ("[transcript]\nworlds = 2\n", "line 2: 'worlds' is now 'trials': rename it"),
     ("[[game]]\npair = 'crossing'\n", "line 2: pair = 'crossing' is now 'support-threshold'"),
     ("[[sybil]]\nattack = 'list-watcher'\n", "attack = 'list-watcher' is now 'passive-lists'"),
@@ -49,7 +53,7 @@ def test_another_package_s_pairs_may_have_old_names() -> None:
 
 def test_an_option_is_named_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
-    path.write_text("seed = 1\n")
+    path.write_text(TRAINED)
     with pytest.raises(ConfigError, match=r"the option --set train\.worlds=3: 'worlds' is now"):
         load(path, ["train.worlds=3"])
 
