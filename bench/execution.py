@@ -30,8 +30,8 @@ from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import Game
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.trained_game import trained_game
-from dpaudit.config.schema import Config
 from dpaudit.data.readers.load import load
+from dpaudit.data.source import DataSource
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.store import opened
@@ -44,7 +44,7 @@ EMPTY = 2000
 def game() -> Game[Any]:
     """Trainings on data of MovieLens-100K's shape, whose released model is attacked."""
     shape = {"n_users": 943, "n_items": 1682, "mean_per_user": 106}
-    ratings = load(Config.model_validate({"data": {"synthetic": shape}}).data)
+    ratings = load(DataSource.model_validate({"synthetic": shape}))
     defense = SgdFactors(epsilon=1.0, variant="corrected", epochs=10, dimensions=16)
     pair, target = target_pair(ratings, "rating-replace", 0)
     return trained_game(defense, pair, Canary(), "public", target)

@@ -45,9 +45,8 @@ def main() -> None:
 
 def _sources(examples: dict[str, str]) -> dict[str, DataSource]:
     """Where the examples have their data."""
-    return {
-        name: load(ROOT / "examples" / f"{example}.toml").data for name, example in examples.items()
-    }
+    configs = {name: load(ROOT / "examples" / f"{file}.toml") for name, file in examples.items()}
+    return {name: config.source for name, config in configs.items() if config.source}
 
 
 if __name__ == "__main__":

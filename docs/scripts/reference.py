@@ -20,6 +20,7 @@ from dpaudit.reports.render.toml import inline
 
 # Begin and end of a table that `docs/_static/site.css` makes readable on a narrow screen.
 _TABLE, _END = ("```{table}", ":class: keys", ""), "```"
+_TOP = "The tables of all kinds of audit; those that a config has say which kind it is of."
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 
@@ -27,24 +28,19 @@ def config() -> str:
     """Explain every table of a config: its keys with type, default and meaning."""
     schema = json_schema()
     kinds = {kind.__name__: kind for config in config_classes() for kind in _kinds(config)}
-    meanings = {
-        key: words
-        for config in config_classes()
-        for kind in config.mro()
-        for key, words in attributes(kind).items()
-    }
     parts = []
     for place, name in _tables(schema, schema, ""):
         kind = kinds.get(name, Config)
         table = schema["$defs"].get(name, schema)
         title = f"## `{place}`" if place else "## Top level"
-        parts += [title, "", text(kind), ""]
+        parts += [title, "", text(kind) if place else _TOP, ""]
         parts += [*_TABLE, _row("key", "type", "default", "meaning"), _row(*["---"] * 4)]
         for key, value in table["properties"].items():
             default = _default(key, value, table.get("required", []))
             below = _reference(value)
             kept = _type(value)
-            meaning = attributes(kind).get(key, "") if place else meanings.get(key, "")
+            # What a whole table means stands in its own docstring.
+            meaning = "" if below and not place else attributes(kind).get(key, "")
             if below is not None:
                 kept = f"[{kept}](#{f'{_path(place)}{key}'.replace('.', '')})"
                 meaning = meaning or text(kinds[below]).partition("\n")[0]

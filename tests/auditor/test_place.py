@@ -11,6 +11,7 @@ import pytest
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.models import DataConfig
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.readers.load import load
 from dpaudit.record import storage
@@ -44,7 +45,9 @@ def changed(text: str, change: str) -> DataConfig:
     values: dict[str, Any] = tomllib.loads(text)
     for name, value in tomllib.loads(change).items():
         values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
-    return DataConfig.model_validate(values)
+    config = Config.model_validate(values)
+    assert isinstance(config, DataConfig)
+    return config
 
 
 @pytest.fixture(scope="module")

@@ -145,9 +145,12 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         (
             "[train]\nfolds = 3",
-            ["[train] applies only to trained models", "'dpsgd-mf'", "use [split]"],
+            ["[train] is of audits of", "audits recommenders that serve on demand: remove it"],
         ),
-        (TRAINED + "[split]\ntest_share = 0.1", ["[split]", "use [train]"]),
+        (
+            TRAINED + "[split]\ntest_share = 0.1",
+            ["[split] is of audits of", "this config audits trained recommenders: remove it"],
+        ),
         (
             TRAINED + "[train]\nfiles = ['a', 'b']\n[data]\nformat = 'movielens-100k'\npath = 'u'\n"
             "least_raters = 3",
@@ -156,9 +159,9 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         (TRAINED + "[convergence]\nusers = 5", ["[convergence]", "remove it"]),
         (
             TRAINED + "[[attack]]\nlabel = 'mine'",
-            ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "remove it"],
+            ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "such as 'reconstruction'"],
         ),
-        (TRAINED + "[[sybil]]", ["[[sybil]] 'dynamic, values'", "remove it"]),
+        (TRAINED + "[[sybil]]", ["[sybil]", "'dpsgd-mf published' (dpsgd-mf)", "remove it"]),
         (
             TRAINED + "[[model]]\ndefense = 'cosine'",
             ["'dpsgd-mf published' is trained", "'cosine published' is not", "two configs"],
@@ -327,8 +330,8 @@ def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
         ("data.sensitive.share = 0.1\ndata.sensitive.seed = -1", 2),
         ("[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n[[gate]]\nmax = 1", 5),
         ("[[model]]\n[[model]]\n[model.params]\n[[model]]\nepsilon = -1", 5),
-        ("[[model]]\nepsilon = 1\n[[model]]\nepsilon = 2\n[model.params]\n[train]\nfolds = 1", 7),
-        ("model = [{ epsilon = 1 }, { epsilon = -1 }]\n[[gate]]", 1),
+        (TRAINED + "[[model]]\nepsilon = 2\n[model.params]\n[train]\nfolds = 1", 7),
+        ("model = [{ epsilon = 1 }, { epsilon = -1 }]\n[[attack]]\nname = 3", 1),
         ("[model]\nepsilon = [\n  1,\n  -1,\n]", 2),
         (DATA + "trust = { path = 'x', delimiter = ';' }\ndelimiter = 3", 7),
         ("[model]\nparams = { rate = 1 }\nlabel = 'a' # , epsilon = 3\nepsilon = -1", 4),

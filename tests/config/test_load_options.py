@@ -74,20 +74,24 @@ WRONG = [
     (FILE, "model=[{epsilon=[1, 1]}]", ": model.0: epsilon contains a value twice"),
     (FILE, "audit=3", ": audit = 3: input should be a table"),
     # Checks of the whole config.
-    (FILE, "train.folds=3", ": [train] applies only to trained models"),
+    (FILE, "train.folds=3", ": [train] is of audits of"),
     (FILE, "convergence.users=5", ": [convergence] applies only to the Markov chain"),
-    (FILE, "transcript.users=5", ": [transcript] needs users who submit"),
+    (FILE, "transcript.users=5", ": [transcript] needs "),
     (FILE, "model.0.label=second", ": two [[model]] have the label 'second'"),
     (FILE, "model.0.defense=dpsgd-mf", "is trained and model"),
     (FILE, "game.0.observe=iterates", "observe = 'iterates' is not an observer"),
     (FILE, "game.0.attack=canary", "'canary' reads nothing"),
     (FILE, "model.0.epsilon=inf", ": model.0.params: epsilon = inf is above 1e6"),
     (FILE, "keep_seed=false", ": keep_seed = false needs seed = 'entropy'"),
-    (FILE, 'defense={kind="python", target="a:b", epsilon=1, pairs="a:c"}', ": [defense] is audit"),
-    (TRAINED, "split.test_share=0.1", ": [split] applies only to untrained models"),
+    (
+        FILE,
+        'defense={kind="python", target="a:b", epsilon=1, pairs="a:c"}',
+        "a mechanism by its outputs alone",
+    ),
+    (TRAINED, "split.test_share=0.1", ": [split] is of audits of recommenders that serve"),
     (TRAINED, "train.against=nobody", ": train.against = 'nobody' is not a label"),
     (TRAINED, "game.pair=tight", ": [[game]] pair = 'tight' is not a pair of trained models"),
-    (MEMBERSHIP, "train.folds=3", ": [train] does not go with [[recommender]]"),
+    (MEMBERSHIP, "train.folds=3", ": [train] is of audits of"),
     (MEMBERSHIP, "attack.name=linear-ideal", ": [[attack]] 'linear-ideal' infers no membership"),
     (MEMBERSHIP, "model.defense=slope-one", ": [membership] trains models, and model"),
     # Plug-ins and their parameters.
@@ -143,7 +147,7 @@ def test_options_that_are_right_are_not_named(
         (FILE, ["audit.trials=few", "audit.trials=many"], ["audit.trials=many"]),
         (FILE, ["audit.trials=50", "audit.trials=many"], ["audit.trials=many"]),
         # Of two errors the first is reported.
-        (FILE, ["audit.trials=many", "model.0.epsilon=[1, 1]"], ["model.0.epsilon=[1, 1]"]),
+        (FILE, ["model.0.epsilon=[1, 1]", "audit.trials=many"], ["audit.trials=many"]),
         (FILE, ["model.0.params.x=1", "gate.0.where.epsilon=7"], ["model.0.params.x=1"]),
         # Neither is wrong without the other.
         (

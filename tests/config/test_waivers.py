@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
@@ -41,7 +42,7 @@ def test_waivers_stand_in_the_config_or_in_a_file(tmp_path: Path) -> None:
 
 
 def test_they_survive_the_record_and_the_config_in_a_report() -> None:
-    config = Config(seed=1, waiver=[WAIVER])
+    config = OnDemandConfig(seed=1, waiver=[WAIVER])
     recorded = config.model_dump(mode="json")
     assert Config.model_validate(recorded) == config
     assert Config.model_validate(tomllib.loads(toml.render(recorded))) == config

@@ -69,7 +69,7 @@ def test_a_recommender_alone_is_a_membership_audit(tmp_path: Path) -> None:
     assert config.membership == Membership()
     assert [model.label for model in config.audited] == ["most-popular"]
     assert config.audited[0].epsilon == [math.inf]
-    assert config.inferring == list(BATTERY)
+    assert config.inferring == BATTERY
 
 
 def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
@@ -191,11 +191,14 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             OWN + "[recommender.claim]\nepsilon = 1\nadjacency = 'user-replace'\n",
             ["claim.adjacency = 'user-replace'", "'rating-add-remove' or 'user-add-remove'"],
         ),
-        (OWN + "[[game]]\npair = 'data'\n", ["[game] does not go with", "remove it"]),
-        (OWN + "[split]\ntest_share = 0.3\n", ["[split] does not go with"]),
-        (OWN + "[train]\nfolds = 2\n", ["[train] does not go with"]),
-        (OWN + "[transcript]\n", ["[transcript] does not go with"]),
-        (OWN + "[[sybil]]\n", ["[sybil] does not go with"]),
+        (OWN + "[[game]]\npair = 'data'\n", ["[game] is of audits of", "remove it"]),
+        (
+            OWN + "[split]\ntest_share = 0.3\n",
+            ["[split] is of audits of recommenders that serve"],
+        ),
+        (OWN + "[train]\nfolds = 2\n", ["[train] is of audits of", "remove it"]),
+        (OWN + "[transcript]\n", ["[transcript] audits", "[recommender]", "use two configs"]),
+        (OWN + "[[sybil]]\n", ["[sybil]", "[recommender] audits", "use two configs"]),
         ("[membership]\n", ["nothing is audited: add a [[model]] or a [[recommender]]"]),
         (
             OWN + "[[model]]\ndefense = 'slope-one'\n",

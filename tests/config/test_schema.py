@@ -1,0 +1,256 @@
+"""A config is of the kind of audit whose tables it has; its JSON schema has the tables of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from scratch_package import install  # type: ignore[import-not-found]
+
+from dpaudit.auditor.kind import kind_of, kinds
+from dpaudit.audits.federated.config import FederatedConfig
+from dpaudit.audits.mechanism.config import MechanismConfig
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.audits.sybil.config import SybilConfig
+from dpaudit.audits.trained.config import TrainedConfig
+from dpaudit.config.schema import Config, config_class, config_classes, json_schema
+
+DEFENSE = {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1.0}
+SGD = {"defense": "dpsgd-mf"}
+FAKES = {"defense": "fake-gradients"}
+OWN = {"library": "most-popular"}
+KINDS: list[tuple[dict[str, Any], type[Config]]] = [
+    ({}, OnDemandConfig),
+    ({"model": {}}, OnDemandConfig),
+    ({"model": [{"defense": "top-k"}], "convergence": {}}, OnDemandConfig),
+    ({"sybil": {}}, SybilConfig),
+    ({"model": {}, "sybil": [{}]}, SybilConfig),
+    ({"model": SGD}, TrainedConfig),
+    ({"model": [SGD], "train": {"folds": 2}}, TrainedConfig),
+    ({"model": FAKES}, TrainedConfig),
+    ({"model": FAKES, "transcript": {}}, FederatedConfig),
+    ({"recommender": OWN}, MembershipConfig),
+    ({"recommender": [OWN], "model": [SGD]}, MembershipConfig),
+    ({"model": SGD, "membership": {}}, MembershipConfig),
+    ({"defense": DEFENSE}, MechanismConfig),
+]
+
+
+@pytest.mark.parametrize(("tables", "kind"), KINDS)
+def test_the_tables_say_the_kind(tables: dict[str, Any], kind: type[Config]) -> None:
+    config = Config.model_validate({"seed": 1, **tables})
+    assert type(config) is kind is config_class(tables)
+    assert kind_of(config).config is kind
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+    assert Config.model_validate_json(config.model_dump_json()) == config
+    assert kind.model_validate({"seed": 1, **tables}) == config
+
+
+def test_every_kind_has_a_config_of_its_own() -> None:
+    own = config_classes()
+    assert len(own) == len(set(own)) == len(kinds())
+    assert {kind for _, kind in KINDS} <= set(own)
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"defense": DEFENSE, "membership": {}}, ["[defense] audits", "[membership]"]),
+        ({"recommender": OWN, "sybil": {}}, ["[recommender]", "[sybil]"]),
+        ({"transcript": {}, "model": FAKES, "sybil": {}}, ["[transcript]", "[sybil]"]),
+        ({"defense": DEFENSE, "transcript": {}}, ["[defense]", "[transcript]"]),
+    ],
+)
+def test_two_kinds_are_two_configs(tables: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Config.model_validate(tables)
+    for word in [*words, "use two configs"]:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "home", "own"),
+    [
+        ({"train": {}}, "trained recommenders", OnDemandConfig),
+        ({"sybil": {}, "train": {}}, "trained recommenders", SybilConfig),
+        ({"model": SGD, "split": {}}, "recommenders that serve on demand", TrainedConfig),
+        ({"model": SGD, "convergence": {}}, "recommenders that serve on demand", TrainedConfig),
+        (
+            {"model": FAKES, "transcript": {}, "split": {}},
+            "recommenders that serve on demand",
+            FederatedConfig,
+        ),
+        ({"recommender": OWN, "train": {}}, "trained recommenders", MembershipConfig),
+        (
+            {"model": SGD, "membership": {}, "split": {}},
+            "recommenders that serve on demand",
+            MembershipConfig,
+        ),
+        ({"defense": DEFENSE, "train": {}}, "trained recommenders", MechanismConfig),
+    ],
+)
+def test_a_table_of_another_kind_is_said_to_be_of_it(
+    tables: dict[str, Any], home: str, own: type[Config]
+) -> None:
+    """Of the kinds that have a table, the plainest is named."""
+    name = next(name for name in ("train", "split", "convergence") if name in tables)
+    with pytest.raises(ValidationError) as caught:
+        Config.model_validate(tables)
+    said = f"[{name}] is of audits of {home}, and this config audits {own.title}: remove it"
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["data", "model", "attack", "game"])
+def test_a_table_of_several_kinds_is_refused_beside_a_mechanism(name: str) -> None:
+    """What several kinds have is not said to be of the most special of them."""
+    with pytest.raises(ValidationError) as caught:
+        Config.model_validate({"defense": DEFENSE, name: {}})
+    assert f"[{name}] is of audits of" in str(caught.value)
+    assert f"this config audits {MechanismConfig.title}: remove it" in str(caught.value)
+    assert FederatedConfig.title not in str(caught.value)
+
+
+@pytest.mark.parametrize("tables", [tables for tables, _ in KINDS])
+def test_a_table_of_no_kind_is_unknown(tables: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"trian\n.*Extra inputs are not permitted"):
+        Config.model_validate({**tables, "trian": {}})
+
+
+@pytest.mark.parametrize(
+    "model", [3, "x", [3], {"defense": 3}, {"defense": ["x"]}, {"defense": None}, [[{}]]]
+)
+def test_a_model_that_is_none_is_refused(model: object) -> None:
+    with pytest.raises(ValidationError, match="model"):
+        Config.model_validate({"model": model})
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(ValidationError, match="nothing is audited: add a"):
+        Config.model_validate({"model": []})
+
+
+@pytest.mark.parametrize("values", [None, 3, "x", [], [{}]])
+def test_what_is_no_table_is_of_no_kind(values: object) -> None:
+    with pytest.raises(ValidationError):
+        Config.model_validate(values)
+
+
+def test_the_schema_has_the_tables_of_every_kind() -> None:
+    schema = json_schema()
+    for kind in config_classes():
+        assert set(kind.model_fields) <= set(schema["properties"])
+    assert {"Train", "Transcript", "Split", "Sybil", "Membership"} <= set(schema["$defs"])
+    assert "PythonDefense" in schema["$defs"]
+
+
+SCRATCH = '''
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.config.model import Table
+from dpaudit.config.schema import Config
+
+
+class Number(Table):
+    """A function that is audited by one number.
+
+    Attributes:
+        label: its name in reports.
+        epsilon: the claimed values of ε.
+    """
+
+    label: str = "mine"
+    epsilon: list[float] = [1.0]
+
+
+class NumberConfig(Config):
+    """A config of a function.
+
+    Attributes:
+        number: the function.
+    """
+
+    title: ClassVar[str] = "functions by one number"
+    marks: ClassVar[frozenset[str]] = frozenset({"number"})
+
+    number: Number
+
+    @property
+    def audited(self):
+        return [self.number]
+
+
+class Numbers(AuditKind):
+    """Audits of functions by one number."""
+
+    name: ClassVar[str] = "number"
+    title: ClassVar[str] = "functions by one number"
+    config: ClassVar = NumberConfig
+
+    def subject(self):
+        raise NotImplementedError
+
+    def measures(self):
+        return ()
+
+
+KIND = Numbers()
+'''
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package with a kind of audit."""
+    install(tmp_path, monkeypatch, SCRATCH, {"dpaudit.audits": "number = scratch:KIND"})
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_kind_of_another_package_is_found_by_its_table() -> None:
+    config = Config.model_validate({"number": {"epsilon": [2.0]}})
+    assert type(config).__name__ == "NumberConfig"
+    assert [table.epsilon for table in config.audited] == [[2.0]]
+    assert type(config) is config_class({"number": {}})
+    kind = kind_of(config)
+    assert (kind.name, kind.config) == ("number", type(config))
+    assert not kind.measures()
+    assert not kind.forecast(config)
+    schema = json_schema()
+    assert schema["properties"]["number"]
+    assert "Number" in schema["$defs"]
+
+
+@pytest.mark.usefixtures("scratch")
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (
+            {"number": {}, "data": {}},
+            "and this config audits functions by one number: remove it",
+        ),
+        (
+            {"number": {}, "membership": {}},
+            "[number] functions by one number: use two configs",
+        ),
+        ({"number": {"label": 3}}, "number.label"),
+    ],
+)
+def test_its_config_is_checked_like_the_others(tables: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Config.model_validate(tables)
+    assert said in str(caught.value)
+
+
+@pytest.mark.usefixtures("scratch")
+@pytest.mark.parametrize(("tables", "kind"), KINDS)
+def test_it_takes_no_config_of_the_others(tables: dict[str, Any], kind: type[Config]) -> None:
+    assert config_class(tables) is kind
+
+
+def test_without_the_package_its_table_is_unknown() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        Config.model_validate({"number": {}})
