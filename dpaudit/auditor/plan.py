@@ -42,14 +42,21 @@ def kind_of(config: Config) -> Kind:
         return Kind(MemberModels, (MembershipInferences,))
     if config.trains:
         from dpaudit.audits.federated.measures import Transcripts
-        from dpaudit.audits.federated.submissions import Reading
+        from dpaudit.audits.federated.submissions import SubmissionRecovery
         from dpaudit.audits.trained.assumptions import Assumptions
         from dpaudit.audits.trained.games import TrainedGames
         from dpaudit.audits.trained.personal import Personal
         from dpaudit.audits.trained.subject import TrainedModels
         from dpaudit.audits.trained.utility import TrainedUtility
 
-        measures = (TrainedUtility, Assumptions, Personal, Transcripts, Reading, TrainedGames)
+        measures = (
+            TrainedUtility,
+            Assumptions,
+            Personal,
+            Transcripts,
+            SubmissionRecovery,
+            TrainedGames,
+        )
         return Kind(TrainedModels, measures)
     from dpaudit.audits.on_demand.convergence import Convergence
     from dpaudit.audits.on_demand.games import Games

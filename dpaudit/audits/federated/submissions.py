@@ -35,7 +35,7 @@ Numbers = NDArray[np.float64]
 _METRICS: tuple[MetricName, ...] = ("submissions.rmse", "submissions.mae")
 
 
-class Reading(Measure[TrainedModel]):
+class SubmissionRecovery(Measure[TrainedModel]):
     """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
     def __init__(self, subject: TrainedModels) -> None:
