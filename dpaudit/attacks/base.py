@@ -7,7 +7,7 @@ may name the attack; the types in `reads` decide which observers' views it can u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,8 +225,65 @@ class SubmissionReconstruction(Attack):
         """Recover ratings from the model alone, and also from the submissions `(2, kept)`."""
 
 
+Category = Literal["immediate", "dynamic", "combined"]
+
+
 class SybilAttack(Attack):
-    """`[[sybil]]`: recover a hidden rating by fake accounts; see `attacks.sybil.averaging`."""
+    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil.averaging`.
+
+    Attributes:
+        category: whether accounts are created before the learning phase, or rows change after it.
+        observe: what the accounts are shown: noised predictions, or lists alone.
+        fake_accounts: the largest number of accounts created before the learning phase.
+        calibration: trials per candidate value that the distribution of a list is learned from.
+    """
+
+    category: Category
+    observe: Literal["values", "list"]
+    fake_accounts: int
+    calibration: int
+
+    @property
+    @abstractmethod
+    def creates_accounts(self) -> bool:
+        """Whether fake accounts may be created before the learning phase."""
+
+    @abstractmethod
+    def on_sets(self) -> Self:
+        """Return the attack on lists without order."""
+
+    @abstractmethod
+    def outcomes(self, items: Indices, item: int) -> NDArray[np.int64]:
+        """Return what is read of `item` from each list `(W, k)`, as an integer `(W,)`."""
+
+    @abstractmethod
+    def row(
+        self,
+        scores: NDArray[np.float32],
+        item: int,
+        threshold: float,
+        count: int,
+        ends: tuple[float, float],
+    ) -> NDArray[np.float32]:
+        """Return a row in which `item` competes for `count` places with rivals at `threshold`."""
+
+    @abstractmethod
+    def thresholds(self, exact: Numbers) -> Numbers:
+        """Return the entries of rivals that tell the candidates' predictions `(C,)` apart."""
+
+    @abstractmethod
+    def laplace_log_likelihood(self, shown: Numbers, exact: Numbers, noise_scale: float) -> Numbers:
+        """Return the log-likelihood of shown values `(W,)` under each candidate `(W, C)`."""
+
+    @abstractmethod
+    def learned_log_likelihood(self, seen: NDArray[np.int64], trials: NDArray[np.int64]) -> Numbers:
+        """Return that of outcomes `(W,)`, from trials of each candidate `(C, N)`, `(W, C)`."""
+
+    @abstractmethod
+    def guess(
+        self, log_likelihood: Numbers, releases: NDArray[np.int64], draw: float
+    ) -> NDArray[np.int64]:
+        """Return the most likely candidate after each number of releases `(E,)`."""
 
 
 class PassiveAttack(Attack):

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dpaudit.auditor.measure import Found, MetricKey, gated, points
-from dpaudit.config.models import ModelsConfig
+from dpaudit.auditor.measure import Found
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Measurement
-
-
-def judges_advantage(config: ModelsConfig) -> bool:
-    """Return whether the advantage of games is measured: only if a gate judges it or the leak."""
-    return bool(config.game) and gated(config, "leak", "attack.advantage")
-
-
-def plan_of_games(config: ModelsConfig) -> Iterator[MetricKey]:
-    """Yield the advantage of every game at every point, and the leak, if a gate judges them."""
-    for model, epsilon in points(config) if judges_advantage(config) else ():
-        for game in config.game:
-            yield MetricKey("attack.advantage", model, epsilon, game.attack, game.label)
-        yield MetricKey("leak", model, epsilon)
 
 
 def leaks(found: Iterable[Found]) -> Iterator[Measurement]:

@@ -6,33 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.core.claim import Adjacency
-from dpaudit.core.estimate import Estimate
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
 # What exactly is false where the verdict is "falsified".
 Basis = Literal["as stated", "on a reading"]
 
 
-@dataclass(frozen=True, eq=False)
-class GameScores:
-    """The scores of a game's trials.
-
-    Attributes:
-        absent: the score of each trial on data set D `(T,)`.
-        present: the score of each trial on data set D' `(T,)`.
-        truth: the exact ε of this pair, from the mechanism's law; None if no closed form is known.
-    """
-
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
-    truth: Estimate | None
-
-
-class Game(Protocol):
+class ClaimGame(Protocol):
     """A mechanism, two neighbouring data sets, and an attack that distinguishes them."""
 
     @property
@@ -65,7 +47,7 @@ class Game(Protocol):
         """Run the mechanism `trials` times on each data set, and score every output."""
         ...
 
-    def mutant(self, factor: float) -> Game:
+    def mutant(self, factor: float) -> ClaimGame:
         """The same game on the same data sets, with noise calibrated to `factor` times ε.
 
         Raises:
@@ -88,7 +70,7 @@ class Check:
     counterexample: Callable[[int], str | None]
 
 
-Experiment = Game | Check
+Experiment = ClaimGame | Check
 
 
 @dataclass(frozen=True)
@@ -124,7 +106,7 @@ class PublishedClaim:
     recorded: Verdict
     because: str
     published: tuple[Experiment, ...] = ()
-    corrected: tuple[Game, ...] = ()
+    corrected: tuple[ClaimGame, ...] = ()
     reading: str = ""
     basis: Basis = "as stated"
     weak: Mapping[str, str] = field(default_factory=dict)

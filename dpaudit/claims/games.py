@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.on_demand.list_truth import entry_truth
 from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.claims.entry import GameScores
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.defenses.base import EntryPair, PredictionPair

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.claims.entry import GameScores
 from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

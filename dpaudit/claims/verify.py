@@ -12,15 +12,15 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from dpaudit.auditor.games.controls import GameResult, control_seed, controls_of, reported
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.auditor.games.certify import Level, NoiseGame
+from dpaudit.auditor.games.controls import reported
+from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
-from dpaudit.claims.entry import Check, Experiment, Game, GameScores, PublishedClaim
+from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
@@ -175,7 +175,7 @@ class _Run:
         about = (slot.name, game.mechanism(), game.digest(), *game.claimed())
         return repr((about, self._trials(game), self.alpha, self.confidence))
 
-    def _trials(self, game: Game) -> int:
+    def _trials(self, game: ClaimGame) -> int:
         return self.trials or game.trials
 
     def __call__(self, part: _Part) -> str:
@@ -196,32 +196,26 @@ def _check(check: Check, seed: int) -> Outcome:
     return Outcome(p_value=float(found is None), event=found or "", seconds=_since(clock))
 
 
-def _run(game: Game, trials: int, alpha: float, confidence: float, seed: int) -> Outcome:
+def _run(game: ClaimGame, trials: int, alpha: float, confidence: float, seed: int) -> Outcome:
     clock = time.perf_counter()
     epsilon, delta = game.claimed()
-
-    def certified(game: Game, seed: int) -> tuple[GameScores, Estimate, LabelTest]:
-        scores = game.run(trials, seed)
-        return scores, *label_epsilon(
-            scores.absent,
-            scores.present,
-            delta=delta,
-            alpha=alpha,
-            confidence=confidence,
-            seed=seed,
-        )
-
-    scores, estimate, test = certified(game, seed)
-    tried = controls_of(
-        lambda factor: certified(game.mutant(factor), control_seed(seed, factor))[1].lower,
-        GameResult(epsilon, delta, estimate, scores.truth),
-    )
+    certificate = NoiseGame(
+        mechanism=game,
+        score=lambda mechanism, seed: mechanism.run(trials, seed),
+        weaken=lambda mechanism, factor: mechanism.mutant(factor),
+        level=Level(delta, alpha, confidence),
+        seed=seed,
+        claimed=epsilon,
+    ).certified()
+    test = certificate.event
+    if not isinstance(test, LabelTest):
+        raise TypeError(f"{game.label} has no scores of two data sets")
     return Outcome(
-        certified=estimate,
-        truth=scores.truth,
+        certified=certificate.estimate,
+        truth=certificate.outcomes.truth,
         p_value=test.p_value(epsilon, delta, alpha),
-        control=reported(tried),
-        tried=tried,
+        control=reported(certificate.controls),
+        tried=certificate.controls,
         event=str(test),
         trials=trials,
         seconds=_since(clock),
@@ -260,7 +254,7 @@ def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> reco
 def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
     published = [game.verdict for game in games if game.role == "published"]
     # If no game has power, the verdict rests on the derivation.
-    told = [verdict for verdict in published if verdict != "no power"] or [
+    verdicts = [verdict for verdict in published if verdict != "no power"] or [
         entry.recorded if games else "not tested"
     ]
     order: tuple[record.Found, ...] = ("falsified", "inconclusive")
@@ -276,7 +270,7 @@ def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
         basis=entry.basis,
         because=entry.because,
         recorded=entry.recorded,
-        verdict=next((word for word in order if word in told), told[0]),
+        verdict=next((word for word in order if word in verdicts), verdicts[0]),
         status=next((word for word in worst if word in states), "as recorded"),
         held_by=entry.held_by,
         games=games,

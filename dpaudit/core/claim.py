@@ -93,3 +93,8 @@ def covered_observers(claim: Stated) -> Collection[str]:
     """Return the observers whom a claim covers: those that it names, and those who see less."""
     named = (claim.observer, *claim.also)
     return {*named, *(less for observer in named for less in _SEES.get(observer, ()))}
+
+
+def delta_of(claim: Claim | None) -> float:
+    """Return the δ of a claim; 0 if nothing is claimed."""
+    return claim.delta if claim else 0.0

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
-from dpaudit.auditor.games.game import Scores
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Plugin
@@ -167,7 +167,7 @@ def check_game(
     attack: Distinguisher | LearnedDistinguisher,
     observer: str,
     target: TargetUser | None = None,
-) -> Scores:
+) -> GameScores:
     """Check that game trials depend only on seed and index, and that views have their types.
 
     Args:

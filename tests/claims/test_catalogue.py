@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpaudit.claims.catalogue import CATALOGUE, chosen
-from dpaudit.claims.entry import Check, Game, PublishedClaim
+from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
 from dpaudit.claims.mironov_2012.entries import FloatGame
 from dpaudit.core.claim import Adjacency
@@ -57,7 +57,7 @@ every_pair = pytest.mark.parametrize(
 )
 
 
-def truth(game: Game) -> float | None:
+def truth(game: ClaimGame) -> float | None:
     """The exact ε of the game's pair; it does not depend on the trials."""
     found = game.run(2, 0).truth
     return None if found is None else found.value
@@ -134,7 +134,7 @@ def test_a_name_stands_for_what_begins_with_it() -> None:
 
 @every_game
 def test_a_game_is_of_the_variant_and_the_claim_of_its_defense(
-    entry: PublishedClaim, role: str, game: Game
+    entry: PublishedClaim, role: str, game: ClaimGame
 ) -> None:
     if isinstance(game, FloatGame):
         assert entry.observer == "values"
@@ -305,7 +305,7 @@ def test_rows_differ_in_one_entry_or_come_of_one_rating(role: str, game: EntryGa
 
 @every_game
 def test_the_law_puts_the_pair_where_the_verdict_does(
-    entry: PublishedClaim, role: str, game: Game
+    entry: PublishedClaim, role: str, game: ClaimGame
 ) -> None:
     found, (claimed, _) = truth(game), game.claimed()
     if found is None:

@@ -18,9 +18,10 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import controls
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.claims import verify as module
-from dpaudit.claims.entry import Check, GameScores, PublishedClaim, Verdict
+from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.core.errors import ConfigError

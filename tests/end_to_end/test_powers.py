@@ -9,7 +9,7 @@ import pytest
 from dpaudit.auditor.games.controls import control_seed
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims.catalogue import CATALOGUE, chosen
-from dpaudit.claims.entry import Check, Game, PublishedClaim
+from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.reports.render import claims as reports
@@ -29,7 +29,7 @@ every_row = pytest.mark.parametrize(
 
 
 @every_row
-def test_every_row_has_mutants_on_the_same_pair(entry: PublishedClaim, game: Game) -> None:
+def test_every_row_has_mutants_on_the_same_pair(entry: PublishedClaim, game: ClaimGame) -> None:
     mutant = game.mutant(1.5)
     assert (mutant.digest(), mutant.pair()) == (game.digest(), game.pair())
     assert (mutant.label, mutant.trials) == (game.label, game.trials)

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import Distinguisher, Readable, SybilAttack
+from dpaudit.attacks.base import Distinguisher, Readable
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.core.claim import Claim
 from dpaudit.core.observation import Observer, PreparedPair, View
@@ -74,7 +75,7 @@ def test_a_part_that_takes_anything_is_found() -> None:
 
 def test_an_attack_without_a_role_or_with_two_is_found() -> None:
     @parameters(frozen=True, config=STRICT)
-    class Both(ItemPlace, SybilAttack):
+    class Both(ItemPlace, Averaging):
         """Has two roles.
 
         One too many.

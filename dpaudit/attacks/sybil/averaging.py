@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SybilAttack
+from dpaudit.attacks.base import Category, SybilAttack
 from dpaudit.core.plugin import STRICT
 
 Indices = NDArray[np.int64]
 Table = NDArray[np.float64]
-
-Category = Literal["immediate", "dynamic", "combined"]
 
 # Log-likelihoods with a relative difference below this are equal up to rounding.
 _SAME = 1e-9
@@ -59,6 +58,10 @@ class Averaging(SybilAttack):
     def creates_accounts(self) -> bool:
         """Whether fake accounts may be created before the learning phase."""
         return self.category != "dynamic"
+
+    def on_sets(self) -> Self:
+        """Return the attack on lists without order, of which it reads only membership."""
+        return replace(self, reads="membership")
 
     def outcomes(self, items: NDArray[np.int32], item: int) -> Indices:
         """Return the place of `item` in each list `(W, k)`, k if absent, `(W,)`.
@@ -118,50 +121,50 @@ class Averaging(SybilAttack):
         rank = (draw * tied.sum(1)).astype(np.int64)
         return (np.cumsum(tied, 1) > rank[:, None]).argmax(1)
 
+    @staticmethod
+    def thresholds(exact: Table) -> Table:
+        """Return the midpoints between adjacent distinct noiseless predictions of the candidates.
 
-def thresholds(exact: Table) -> Table:
-    """Return the midpoints between adjacent distinct noiseless predictions of the candidates.
+        The shape is `(C − 1,)` if all C differ. If all are equal, return their common value `(1,)`.
+        """
+        values = np.unique(exact)
+        return values if len(values) == 1 else (values[1:] + values[:-1]) / 2
 
-    The shape is `(C − 1,)` if all C differ. If all are equal, return their common value `(1,)`.
-    """
-    values = np.unique(exact)
-    return values if len(values) == 1 else (values[1:] + values[:-1]) / 2
+    @staticmethod
+    def laplace_log_likelihood(shown: Table, exact: Table, noise_scale: float) -> Table:
+        """Return `−|A − f(v)|/b` of each shown value under each candidate `(W, C)`.
 
+        Up to a constant. Without noise the nearest candidates get 0 and the others `−inf`.
 
-def laplace_log_likelihood(shown: Table, exact: Table, noise_scale: float) -> Table:
-    """Return `−|A − f(v)|/b` of each shown value under each candidate, up to a constant `(W, C)`.
+        Args:
+            shown: noised predictions of one item `(W,)`.
+            exact: its noiseless prediction under each candidate `(C,)`.
+            noise_scale: the Laplace scale `b`.
+        """
+        distance = abs(shown[:, None] - exact)
+        if noise_scale > 0:
+            return -distance / noise_scale
+        nearest = distance <= distance.min(1, keepdims=True) * (1 + _SAME)
+        return np.where(nearest, 0.0, -np.inf)
 
-    Without noise the nearest candidates get 0 and the others `−inf`.
+    @staticmethod
+    def learned_log_likelihood(seen: Indices, trials: Indices) -> Table:
+        """Return log-likelihoods of observed outcomes under each candidate, from trials `(W, C)`.
 
-    Args:
-        shown: noised predictions of one item `(W,)`.
-        exact: its noiseless prediction under each candidate `(C,)`.
-        noise_scale: the Laplace scale `b`.
-    """
-    distance = abs(shown[:, None] - exact)
-    if noise_scale > 0:
-        return -distance / noise_scale
-    nearest = distance <= distance.min(1, keepdims=True) * (1 + _SAME)
-    return np.where(nearest, 0.0, -np.inf)
+        Outcomes are ordinal. They are grouped into at most 2C bins of about equal frequency over
+        all candidates, since more bins reduce accuracy; each bin's count has ½ added.
 
-
-def learned_log_likelihood(seen: Indices, trials: Indices) -> Table:
-    """Return log-likelihoods of observed outcomes under each candidate, from trials `(W, C)`.
-
-    Outcomes are ordinal. They are grouped into at most 2C bins of about equal frequency over all
-    candidates, since more bins reduce accuracy; each bin's count has ½ added.
-
-    Args:
-        seen: the outcomes `(W,)`.
-        trials: outcomes of the known mechanism under each candidate `(C, N)`. Candidates use the
-            same noise, which reduces the variance of their likelihood ratios.
-    """
-    pooled, bins = np.sort(trials, axis=None), 2 * len(trials)
-    # Upper ends of the bins: the k/(2C)-quantiles, k < 2C.
-    at = np.arange(1, bins) * len(pooled) // bins - 1
-    edges = np.unique(pooled[np.maximum(at, 0)])
-    counts = np.stack(
-        [np.bincount(np.searchsorted(edges, row), minlength=len(edges) + 1) for row in trials]
-    )
-    law = np.log(counts + 0.5) - np.log(counts.sum(1, keepdims=True) + 0.5 * counts.shape[1])
-    return law.T[np.searchsorted(edges, seen)]
+        Args:
+            seen: the outcomes `(W,)`.
+            trials: outcomes of the known mechanism under each candidate `(C, N)`. Candidates use
+                the same noise, which reduces the variance of their likelihood ratios.
+        """
+        pooled, bins = np.sort(trials, axis=None), 2 * len(trials)
+        # Upper ends of the bins: the k/(2C)-quantiles, k < 2C.
+        at = np.arange(1, bins) * len(pooled) // bins - 1
+        edges = np.unique(pooled[np.maximum(at, 0)])
+        counts = np.stack(
+            [np.bincount(np.searchsorted(edges, row), minlength=len(edges) + 1) for row in trials]
+        )
+        law = np.log(counts + 0.5) - np.log(counts.sum(1, keepdims=True) + 0.5 * counts.shape[1])
+        return law.T[np.searchsorted(edges, seen)]

@@ -1,21 +1,20 @@
-"""Positive controls: what a game certifies on mutants, copies of a defense with too little noise.
+"""Positive controls: what a game certifies on mutants, copies of a mechanism that leak more.
 
 That a game certifies nothing is evidence for a mechanism only if the same game certifies something
 on a mechanism that breaks the claim. Power is therefore measured: the game is run with the same
-pair, attack, number of trials and level on a copy whose noise is that of a larger ε. Forecasts only
-choose which copies are tried; they are not reported.
+pair, attack, number of trials and level on a mutant, such as a copy whose noise is that of a larger
+ε. Forecasts only choose which mutants are tried; they are not reported.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from dpaudit.bounds.power.power import detectable_epsilon
-from dpaudit.core.errors import DpauditError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Control
 
@@ -23,8 +22,6 @@ from dpaudit.record.result import Control
 LADDER = (1.25, 1.5, 2.0, 4.0)
 # Factors that differ by less than this, relatively, count as equal.
 _SAME = 1e-9
-
-D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -40,30 +37,10 @@ class Bar:
     limit: float
     factor: float | None = None
 
-
-@dataclass(frozen=True)
-class GameResult:
-    """A game on the mechanism itself, whose power is to be measured.
-
-    Attributes:
-        epsilon: the claimed ε.
-        delta: the claimed δ.
-        estimate: the certified bound.
-        theory: the ε of the pair by the law of its noise, if known.
-    """
-
-    epsilon: float
-    delta: float
-    estimate: Estimate
-    theory: Estimate | None = None
-
     @property
-    def share(self) -> float:
-        """Rough share of the claimed ε that the game shows; only chooses which mutants to try."""
-        shown = self.estimate.value if self.estimate.lower > 0 else 0.0
-        if self.theory:
-            shown = min(shown, self.theory.value)
-        return min(1.0, shown / self.epsilon)
+    def least(self) -> float:
+        """The factor up to which a mutant that is found leaves nothing to try."""
+        return self.factor or LADDER[0]
 
 
 def mutant_of(defense: Any, factor: float) -> Any:
@@ -81,51 +58,42 @@ def control_seed(seed: int, factor: float) -> int:
     return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "little")
 
 
-def controls_of(
-    certify: Callable[[float], float], result: GameResult, bars: Sequence[Bar] = ()
-) -> tuple[Control, ...]:
-    """Try mutants until each bar is exceeded, or the ladder ends.
+def rungs(
+    bar: Bar, estimate: Estimate, claimed: float, delta: float, truth: Estimate | None
+) -> Iterator[float]:
+    """Yield the multiples of the claim to try as a mutant's ε until one exceeds the bar.
+
+    The factor of the bar comes first. Of the ladder, those are left out that the game is forecast
+    to miss, by the share of the claimed ε that it shows; but not the last.
 
     Args:
-        certify: takes a factor, runs the game on the mutant with the noise of that many times the
-            claimed ε, and returns the certified lower bound; raises if there is no such mutant.
-        result: the game on the mechanism itself.
-        bars: limits to exceed besides the claim.
-
-    Returns:
-        The controls tried, by increasing factor. Empty if the claim is infinite or the game itself
-        broke it, or if there are too few trials to certify an excess over the claim at all.
+        bar: the limit to exceed.
+        estimate: what the game certifies of the mechanism itself.
+        claimed: the claimed ε; nothing is tried if it is infinite.
+        delta: the δ.
+        truth: the ε of the pair by the law of its noise, if known.
     """
-    tried: dict[float, Control] = {}
-    if all(bar.limit != result.epsilon for bar in bars):
-        bars = (*bars, Bar(result.epsilon))
-    for bar in bars:
-        if result.estimate.lower > bar.limit or any(
-            shows(control, bar.limit, bar.factor or LADDER[0]) for control in tried.values()
-        ):
-            continue
-        for factor in _rungs(bar, result):
-            if factor not in tried:
-                try:
-                    certified = certify(factor)
-                except (DpauditError, ValueError):  # no such mutant
-                    break
-                tried[factor] = Control(
-                    mutant=f"noise for ε = {factor * result.epsilon:.4g}",
-                    factor=factor,
-                    epsilon=factor * result.epsilon,
-                    certified=certified,
-                    found=certified > result.epsilon,
-                )
-            if tried[factor].certified > bar.limit:
-                break
-    return tuple(tried[factor] for factor in sorted(tried))
+    if not 0 < bar.limit < math.inf or math.isinf(claimed):
+        return
+    least = detectable_epsilon(bar.limit, estimate.n, estimate.alpha, delta=delta)
+    if math.isinf(least):
+        return
+    shown = estimate.value if estimate.lower > 0 else 0.0
+    if truth:
+        shown = min(shown, truth.value)
+    share = min(1.0, shown / claimed)
+    unit = bar.limit / claimed
+    if bar.factor is not None:
+        yield unit * bar.factor
+    for rung in LADDER:
+        if rung > (bar.factor or 1.0) and (rung * bar.limit * share >= least or rung == LADDER[-1]):
+            yield unit * rung
 
 
 def reported(controls: Sequence[Control]) -> Control | None:
     """Return the control to report: the smallest mutant found, else the largest one tried."""
     found = [control for control in controls if control.found]
-    return min(found, key=_size) if found else max(controls, key=_size, default=None)
+    return min(found, key=_factor) if found else max(controls, key=_factor, default=None)
 
 
 def shows(control: Control, limit: float, factor: float) -> bool:
@@ -133,23 +101,5 @@ def shows(control: Control, limit: float, factor: float) -> bool:
     return control.certified > limit and control.epsilon <= factor * limit * (1 + _SAME)
 
 
-def _size(control: Control) -> float:
+def _factor(control: Control) -> float:
     return control.factor
-
-
-def _rungs(bar: Bar, result: GameResult) -> Iterator[float]:
-    """Yield the factors to try, as multiples of the claim, increasing."""
-    if not 0 < bar.limit < math.inf or math.isinf(result.epsilon):
-        return
-    n, alpha = result.estimate.n, result.estimate.alpha
-    least = detectable_epsilon(bar.limit, n, alpha, delta=result.delta)
-    if math.isinf(least):
-        return
-    unit = bar.limit / result.epsilon
-    if bar.factor is not None:
-        yield unit * bar.factor
-    for rung in LADDER:
-        if rung > (bar.factor or 1.0) and (
-            rung * bar.limit * result.share >= least or rung == LADDER[-1]
-        ):
-            yield unit * rung

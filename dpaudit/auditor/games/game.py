@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.core.observation import Observer, PreparedPair
 from dpaudit.core.streams import Streams
@@ -30,19 +31,6 @@ _FITTED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """The scores of a game.
-
-    Attributes:
-        absent: the attack's score in each trial on D `(T,)`.
-        present: its score in each trial on D' `(T,)`.
-    """
-
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
 class Game(Generic[P]):
     """A game in which one attack distinguishes D' from D by the view of one observer.
 
@@ -56,7 +44,7 @@ class Game(Generic[P]):
     pair: PreparedPair[P]
     attack: Distinguisher | LearnedDistinguisher
 
-    def run(self, *, trials: int, seed: int, executor: Executor = INLINE) -> Scores:
+    def run(self, *, trials: int, seed: int, executor: Executor = INLINE) -> GameScores:
         """Run the mechanism in `trials` trials on D and as many on D', and score each.
 
         Every trial draws its own noise; D and D' share no stream. A learned attack is fitted on
@@ -88,9 +76,9 @@ class Game(Generic[P]):
             scored = reads(self._features, "play/", trials)
             *seen, absent, present = in_blocks([*fitted, *scored], size, executor)
             score = _fitted(attack, *(each[each[:, 0] == 0, 1:] for each in seen))
-            return Scores(score(absent), score(present))
+            return GameScores(score(absent), score(present))
         absent, present = in_blocks(reads(self._score, "", trials), size, executor)
-        return Scores(absent, present)
+        return GameScores(absent, present)
 
     def _score(self, shown: P, streams: Streams) -> NDArray[np.float64]:
         """Sum the scores of the views, clipped because infinities of both signs cannot be summed.

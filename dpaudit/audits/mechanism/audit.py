@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from dpaudit.auditor.games import certify as certifying
+from dpaudit.auditor.games.certify import certify
+from dpaudit.auditor.games.controls import Bar, reported
 from dpaudit.audits.mechanism.arguments import (
     check_arguments,
     check_calls,
@@ -12,7 +16,7 @@ from dpaudit.audits.mechanism.arguments import (
     check_probability,
 )
 from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score, Trials
-from dpaudit.audits.mechanism.game import Game, exceptions, with_exceptions
+from dpaudit.audits.mechanism.game import Certificate, OutputBound, exceptions, with_exceptions
 from dpaudit.audits.mechanism.order import drift
 from dpaudit.audits.mechanism.planted import positive_control
 from dpaudit.audits.mechanism.repetition import repeated, unrepeated
@@ -24,6 +28,7 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.progress import Progress
+from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
@@ -212,7 +217,7 @@ def audit_calls(
     calls = calls.on_workers(pairs[0], trials)
     if score != "learned":
         score = with_exceptions(score)
-    game = Game(calls, score, delta)
+    game = OutputBound(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
         progress.expect(2 * each)
@@ -230,10 +235,11 @@ def audit_calls(
         progress.stage("repetition in fresh processes")
     certificate, repetition = repeated(game, first, pair, "certificate/test", alpha, claim)
     shown = first.epsilon.lower
-    control, doubtful = None, claim is not None and certificate.epsilon.lower <= claim < shown
-    if doubtful and detectable is not None:
-        control = unrepeated(shown, certificate.epsilon.lower, detectable)
-    elif claim is not None and detectable is not None and certificate.epsilon.lower <= claim:
+    doubtful = claim is not None and certificate.epsilon.lower <= claim < shown
+
+    def planted(factor: float, limit: float) -> Control | None:
+        if doubtful:
+            return unrepeated(shown, certificate.epsilon.lower, factor)
 
         def certified(train: Trials, test: Trials) -> float:
             return game.certify(train, test, alpha).epsilon.lower
@@ -243,11 +249,11 @@ def audit_calls(
             return calls.of_one(pair[0], "control", count)
 
         progress.stage("positive control")
-        control = positive_control(
+        return positive_control(
             on_d,
             certified,
-            claim=claim,
-            factor=detectable,
+            claim=limit,
+            factor=factor,
             sizes=game.sizes(trials),
             alpha=alpha,
             delta=delta,
@@ -255,6 +261,9 @@ def audit_calls(
             score=given,
             unread=certificate.scorer.unread,
         )
+
+    limits = () if claim is None or detectable is None else (Bar(claim, detectable),)
+    control = reported(certify(_PlantedGame(certificate, planted), limits).controls)
     likelihood = None
     if log_ratio is not None:
         likelihood = likelihood_epsilon(
@@ -276,3 +285,27 @@ def audit_calls(
         doubtful=doubtful,
         unread=certificate.scorer.unread,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _PlantedGame:
+    """A certificate that fresh processes repeat, and violations planted in outputs on D.
+
+    Attributes:
+        certificate: the certificate.
+        planted: what the game certifies of violations of so many times a limit; None if there are
+            too few trials to find them.
+    """
+
+    certificate: Certificate
+    planted: Callable[[float, float], Control | None]
+
+    def run(self) -> certifying.Certificate[Trials]:
+        own = self.certificate
+        return certifying.Certificate(own.trials, own.epsilon, own.event)
+
+    def rungs(self, bar: Bar, certificate: certifying.Certificate[Trials]) -> Iterator[float]:
+        yield bar.least
+
+    def control(self, rung: float, bar: Bar) -> Control | None:
+        return self.planted(rung, bar.limit)

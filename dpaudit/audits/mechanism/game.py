@@ -10,18 +10,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dpaudit.attacks.black_box.learned import LearnedScore
+from dpaudit.auditor.games.certify import Level, bound
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.calls import MOST, Calls, Score, Trials, alike, numeric
 from dpaudit.audits.mechanism.order import check_calls
 from dpaudit.audits.mechanism.outcome import Raised
 from dpaudit.audits.mechanism.same import same_data
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.labels import (
-    Guesses,
-    LabelTest,
-    guessed_epsilon,
-    label_epsilon,
-)
+from dpaudit.bounds.frequentist.labels import Guesses, LabelTest, guessed_epsilon
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -79,8 +76,8 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Game:
-    """A game that learns a score on some trials and certifies it on others.
+class OutputBound:
+    """A bound on ε from outputs, by a score that is learned on some trials and tested on others.
 
     Attributes:
         calls: the caller of the mechanism.
@@ -123,17 +120,14 @@ class Game:
         # Rare events and the score share the level; the larger bound holds.
         guesses = scorer.guesses(test.outputs) if scorer.guesses else None
         level = alpha if guesses is None else alpha / 2
-        estimate, event = label_epsilon(
+        sides = GameScores(
             scores[~test.present],
             scores[test.present],
-            delta=self.delta,
-            alpha=level,
-            confidence=1 - alpha,
             coin_flipped=True,
             expected=scorer.side,
             log_odds=self.score == "learned",
-            seed=self.calls.seed,
         )
+        estimate, event = bound(sides, Level(self.delta, level, 1 - alpha), self.calls.seed)
         if guesses is not None:
             rare, rare_event = guessed_epsilon(
                 guesses, test.present, delta=self.delta, alpha=level, confidence=1 - alpha

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpaudit.audits.mechanism.game import Certificate, Game
+from dpaudit.audits.mechanism.game import Certificate, OutputBound
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
@@ -39,7 +39,7 @@ _MORE = "outputs depend on more than the data and rng"
 
 
 def repeated(
-    game: Game,
+    game: OutputBound,
     certificate: Certificate,
     pair: tuple[Any, Any],
     purpose: str,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
+from dpaudit.auditor.games.certify import Level, bound
+from dpaudit.auditor.games.outcomes import CoinScores
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family
 
@@ -67,8 +69,8 @@ def best_guesses(
     found = []
     for high, low in pairs:
         right = int(right_in[high] + right_out[low])
-        bound = one_run_epsilon(size, high + low, right, delta=delta, alpha=family.alpha)
-        found.append((bound.lower, (high / size, low / size)))
+        estimate = one_run_epsilon(size, high + low, right, delta=delta, alpha=family.alpha)
+        found.append((estimate.lower, (high / size, low / size)))
     return max(found, default=(0.0, (0.5, 0.5)))
 
 
@@ -99,14 +101,6 @@ def certified(
         family: the family of the run's intervals.
         seed: orders equal scores.
     """
-    size = present.size
-    high, low = (int(share * size) for share in guesses)
-    return one_run_scores_epsilon(
-        scores.reshape(-1),
-        present.reshape(-1),
-        delta=delta,
-        alpha=family.alpha,
-        confidence=family.confidence,
-        grid=[(high, low)],
-        seed=seed,
-    ).changed(method=f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand")
+    high, low = (int(share * present.size) for share in guesses)
+    coins = CoinScores(scores.reshape(-1), present.reshape(-1), len(present), (high, low))
+    return bound(coins, Level.of(family, delta), seed)[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.games.controls import LADDER, Bar, reported
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.games.certify import Certificate, certify
+from dpaudit.auditor.games.controls import LADDER, Bar
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean, own_mean
@@ -37,7 +40,6 @@ from dpaudit.audits.membership.training import Training, Utility, all_unpacked, 
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
@@ -201,20 +203,6 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             estimate = own_mean(curve.gain(above, among[None]), family, -1.0)
             yield _measured("membership.group", estimate, {**where, "group": name})
 
-    def _bound(self, found: Mapping[str, Judged], delta: float) -> tuple[str, Estimate]:
-        """Return the attack that promises the largest ε, and what it certifies."""
-        best = strongest(found, "epsilon")
-        one = found[best]
-        estimate = certified(
-            one.scores,
-            one.present,
-            one.guesses,
-            delta=delta,
-            family=self.context.family,
-            seed=self.context.seed,
-        )
-        return best, estimate
-
     def _certified(
         self,
         trials: Trials,
@@ -224,47 +212,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     ) -> records.Measurement:
         """Certify ε, and what the same attacks and bound certify of planted violations."""
         delta = claim.delta if claim else self.table.delta
-        best, estimate = self._bound(found, delta)
         own = {**where, "attack": STRONGEST, "pair": _pair(where["unit"], where["observer"])}
         applies = claim and covers(claim, where["unit"], where["view"] or where["observer"])
         claimed = claim.epsilon if claim and applies else None
         limits = bars(self.context.config.gate, own, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
-        open_ = [bar for bar in limits if estimate.lower <= bar.limit and bar.limit > 0]
-        controls = self._controls(trials, open_, claimed, delta)
-        return records.Measurement(
-            metric="epsilon",
-            estimate=estimate,
-            event=best,
-            control=reported(controls),
-            tried=controls if len(controls) > 1 else (),
-            **own,
-        )
-
-    def _controls(
-        self, trials: Trials, limits: list[Bar], claimed: float | None, delta: float
-    ) -> tuple[records.Control, ...]:
-        """Plant leaks until each limit is exceeded, or its factor or the ladder ends."""
-        tried: dict[float, records.Control] = {}
-        for bar in limits:
-            base = claimed or bar.limit
-            for times in (bar.factor,) if bar.factor else LADDER:
-                told = times * bar.limit
-                if told in tried or told > _MOST_TOLD:
-                    continue
-                mutant = trials.told(told, self.context.seed)
-                lower = self._bound(self._judged(mutant, [], delta), delta)[1].lower
-                tried[told] = records.Control(
-                    mutant=f"a planted leak of ε = {told:.4g}",
-                    factor=told / base,
-                    epsilon=told,
-                    certified=lower,
-                    found=lower > base,
-                )
-                if lower > bar.limit:
-                    break
-        return tuple(tried[told] for told in sorted(tried))
+        judging = partial(self._judged, rates=[], delta=delta)
+        game = _CoinGame(self.context, trials, found, judging, claimed, delta)
+        return records.Measurement(metric="epsilon", **certify(game, limits).fields, **own)
 
     def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
         """Yield the means over trainings of the utility on held-out interactions.
@@ -280,6 +236,60 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             joint = gated(self.context.config, metric)
             estimate = (joint_mean if joint else own_mean)(values, family, most=most)
             yield _measured(metric, estimate, where)
+
+
+@dataclass(frozen=True, eq=False)
+class _CoinGame:
+    """The game of the attack that promises the largest ε, and of trainings with a planted leak.
+
+    Attributes:
+        context: the context of the run.
+        trials: the trainings.
+        found: each attack's scores in the judged ones.
+        judging: judges each attack on other trials.
+        claimed: the claimed ε, if the claim is about the game.
+        delta: the δ of the bound.
+    """
+
+    context: Context[MembershipConfig]
+    trials: Trials
+    found: Mapping[str, Judged]
+    judging: Callable[[Trials], Mapping[str, Judged]]
+    claimed: float | None
+    delta: float
+
+    def run(self) -> Certificate[Judged]:
+        return self._certificate(self.found)
+
+    def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
+        """Yield the ε of the leaks to plant."""
+        told = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
+        yield from (epsilon for epsilon in told if 0 < epsilon <= _MOST_TOLD)
+
+    def control(self, rung: float, bar: Bar) -> records.Control:
+        mutant = self.trials.told(rung, self.context.seed)
+        lower = self._certificate(self.judging(mutant)).estimate.lower
+        base = self.claimed or bar.limit
+        return records.Control(
+            mutant=f"a planted leak of ε = {rung:.4g}",
+            factor=rung / base,
+            epsilon=rung,
+            certified=lower,
+            found=lower > base,
+        )
+
+    def _certificate(self, found: Mapping[str, Judged]) -> Certificate[Judged]:
+        best = strongest(found, "epsilon")
+        one = found[best]
+        estimate = certified(
+            one.scores,
+            one.present,
+            one.guesses,
+            delta=self.delta,
+            family=self.context.family,
+            seed=self.context.seed,
+        )
+        return Certificate(one, estimate, best)
 
 
 def _of_strongest(found: Found) -> bool:

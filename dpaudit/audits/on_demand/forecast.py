@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.plan import family_of
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.games import Round, match_of
+from dpaudit.audits.on_demand.games import PairScores, match_of
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.bounds.power.planning import trials_needed
+from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import InputError
@@ -70,7 +71,7 @@ class _Sample:
     claim: Claim
     trials: int
     seconds: float
-    timed: Round
+    timed: PairScores
 
 
 def _samples(config: OnDemandConfig, sweep: Sweep, game: Game) -> Iterator[_Sample]:
@@ -101,10 +102,16 @@ def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None)
         pair=sample.pair,
         claimed=claim.epsilon,
         trials=trials,
-        detectable=sample.timed.detectable(claim, trials, alpha),
+        detectable=_detectable(claim, sample.timed.share, trials, alpha),
         needed=needed,
         seconds=sample.seconds * trials / (2 * sample.trials),
     )
+
+
+def _detectable(claim: Claim, share: float, trials: int, alpha: float) -> float:
+    """Forecast, optimistically, the least true ε at which the claim would be found broken."""
+    least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
+    return least / share if share > 0 else math.inf
 
 
 def _needed(claim: Claim, factor: float, alpha: float) -> float:

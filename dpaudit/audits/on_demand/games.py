@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.controls import (
-    Bar,
-    GameResult,
-    control_seed,
-    controls_of,
-    mutant_of,
-    reported,
-)
+from dpaudit.auditor.distinguishing import GameMeasure, OneGame
 from dpaudit.auditor.games.game import Game
-from dpaudit.auditor.gate import bars
-from dpaudit.auditor.leak import judges_advantage, leaks, plan_of_games
-from dpaudit.auditor.measure import Found, Measure, MetricKey, points
+from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.measure import Found
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.list_truth import entry_truth, place_epsilon
 from dpaudit.audits.on_demand.models import Sweep
@@ -31,13 +20,9 @@ from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, sh
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.bounds.frequentist.advantage import best_advantage
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
-from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config import tables
 from dpaudit.config.compatibility.observers import check_covered, observer_of
-from dpaudit.config.model import Model
-from dpaudit.core.claim import Claim
+from dpaudit.core.claim import Claim, delta_of
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import ItemList, LaplacePair
@@ -54,29 +39,18 @@ from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """The outcome of a game at one ε.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairScores(GameScores):
+    """The scores of a game on a pair, and how much of it the pair shows.
 
     Attributes:
-        absent: the attack's score in each trial on D `(T,)`.
-        present: its score in each trial on D' `(T,)`.
-        theory: the true ε of the release on this pair, if its law is known.
         shift: sum of the differences of the shown exact predictions between D and D'; None for
             lists.
         share: share of the mechanism's ε that the pair shows, in [0, 1].
     """
 
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
-    theory: Estimate | None
-    shift: float | None
+    shift: float | None = None
     share: float
-
-    def detectable(self, claim: Claim, trials: int, alpha: float) -> float:
-        """Forecast, optimistically, the least true ε at which the claim would be found broken."""
-        least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
-        return least / self.share if self.share > 0 else math.inf
 
 
 class Match(Protocol):
@@ -87,7 +61,7 @@ class Match(Protocol):
         """Description of the pair in one sentence."""
         ...
 
-    def run(self, defense: Any, trials: int, seed: int, executor: Executor = INLINE) -> Round:
+    def run(self, defense: Any, trials: int, seed: int, executor: Executor = INLINE) -> PairScores:
         """Run `trials` trials on each data set with one of the model's defenses."""
         ...
 
@@ -105,59 +79,46 @@ class _Values:
     def summary(self) -> str:
         return self.pair.summary
 
-    def game(self, defense: PredictionDefense) -> Game[ExactScores]:
-        return prediction_game(defense, self.model, self.pair, self.attack, self.observer)
-
     def run(
         self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
-    ) -> Round:
-        game = self.game(defense)
-        found = game.run(trials=trials, seed=seed, executor=executor)
+    ) -> PairScores:
+        game = prediction_game(defense, self.model, self.pair, self.attack, self.observer)
+        scores = game.run(trials=trials, seed=seed, executor=executor)
+        return PairScores(scores.absent, scores.present, **self._law(defense, game))
+
+    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
+        """Return what the law of the noise says of the pair."""
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         moved = shifts(game.pair)
-        return Round(
-            found.absent,
-            found.present,
-            theory=laplace_vector_epsilon(moved, noise.scale, delta=_delta(defense)),
-            shift=float(moved.sum()),
-            share=_shift_share(float(moved.sum()), noise.sensitivity),
-        )
+        shift = float(moved.sum())
+        truth = laplace_vector_epsilon(moved, noise.scale, delta=delta_of(defense.claim()))
+        return {
+            "truth": truth, "shift": shift, "share": _shift_share(shift, noise.sensitivity),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class _Anything(_Values):
     """A match in which a plug-in's own release of unknown law is shown."""
 
-    def run(
-        self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
-    ) -> Round:
-        found = self.game(defense).run(trials=trials, seed=seed, executor=executor)
-        return Round(found.absent, found.present, theory=None, shift=None, share=1.0)
+    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
+        return {"share": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
 class _PredictedList(_Values):
     """A match in which the list of the best predictions is shown without their values."""
 
-    def run(
-        self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
-    ) -> Round:
-        game = self.game(defense)
-        found = game.run(trials=trials, seed=seed, executor=executor)
+    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
         before, after = game.pair.before, game.pair.after
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         item, k = self.pair.items[0], defense.top_k
-        theory = place_epsilon(before.scores, after.scores, item, k, noise.scale)
-        shift = float(abs(after.scores[item] - before.scores[item]))
-        share = _shift_share(shift, noise.sensitivity)
-        return Round(
-            found.absent,
-            found.present,
-            theory=theory,
-            shift=None,
-            # The list reveals no more than the prediction.
-            share=share if theory is None else min(share, _share(theory, defense.claim())),
+        truth = place_epsilon(before.scores, after.scores, item, k, noise.scale)
+        share = _shift_share(
+            float(abs(after.scores[item] - before.scores[item])), noise.sensitivity
         )
+        # The list reveals no more than the prediction.
+        return {"truth": truth, "share": min(share, _share(truth, defense.claim()))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +134,12 @@ class _DrawnList:
 
     def run(
         self, defense: ListDefense, trials: int, seed: int, executor: Executor = INLINE
-    ) -> Round:
-        found = entry_game(defense, self.pair, self.attack).run(
-            trials=trials, seed=seed, executor=executor
-        )
-        theory = entry_truth(defense, self.pair)
-        share = 1.0 if theory is None else _share(theory, defense.claim())
-        return Round(found.absent, found.present, theory, None, share)
+    ) -> PairScores:
+        game = entry_game(defense, self.pair, self.attack)
+        scores = game.run(trials=trials, seed=seed, executor=executor)
+        truth = entry_truth(defense, self.pair)
+        share = _share(truth, defense.claim())
+        return PairScores(scores.absent, scores.present, truth, share=share)
 
 
 def match_of(sweep: Sweep, game: tables.Game, seed: int) -> Match:
@@ -250,122 +210,40 @@ def _widened(pair: PredictionPair, k: int) -> PredictionPair:
     return replace(pair, ratings=wider, summary=f"{pair.summary}; {more} {items} listed too")
 
 
-class Games(Measure[OnDemandConfig, Sweep]):
+class Games(GameMeasure[OnDemandConfig, Sweep]):
     """`epsilon` of every game at every ε, with its controls; and `attack.advantage`, `leak`."""
 
     def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context."""
         self.context = subject.context
 
-    @classmethod
-    def plan(cls, config: OnDemandConfig) -> Iterator[MetricKey]:
-        """Yield one bound per game and point, and the advantages that gates judge."""
-        for model, epsilon in points(config):
-            for game in config.game:
-                yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
-        yield from plan_of_games(config)
-
-    def run(self, model: Sweep) -> Iterator[Found]:
+    def games(self, model: Sweep) -> Iterator[Found]:
         """Run each game of the config at every ε."""
-        found = list(self._games(model))
-        yield from (*found, *leaks(found))
-
-    def _games(self, model: Sweep) -> Iterator[Found]:
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
             self.context.progress.stage(stage)
             match = match_of(model, game, self.context.seed)
             yield records.PairRecord(model=model.label, pair=game.label, summary=match.summary)
             for defense in model.defenses:
-                run = _Run(self.context, stage, model.model, game, match)
-                certified = partial(self._certify, run, model.label, game, defense)
-                yield from self.context.unit(stage, certified)
+                measured = partial(self._measured, stage, model, defense, game, match)
+                yield from self.context.unit(stage, measured)
 
-    def _certify(
-        self, run: _Run, label: str, game: tables.Game, defense: OnDemandDefense
+    def _measured(
+        self, stage: str, model: Sweep, defense: OnDemandDefense, game: tables.Game, match: Match
     ) -> Iterator[records.Measurement]:
-        seed = self.context.seed
-        found, estimate, test = run.certified(defense, seed)
-        where: dict[str, Any] = {
-            "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
-        }  # fmt: skip
-        claimed = claim.epsilon if (claim := defense.claim()) else None
-        asked = bars(self.context.config.gate, where, claimed)
-        tried = _controls(run, defense, (found, estimate), seed, asked)
-        yield records.Measurement(
-            metric="epsilon",
-            estimate=estimate,
-            event=str(test),
-            shift=found.shift,
-            theory=found.theory,
-            control=reported(tried),
-            tried=tried if len(tried) > 1 else (),
-            **where,
-        )
-        if judges_advantage(self.context.config):
-            family = self.context.family
-            advantage = best_advantage(
-                found.absent, found.present, alpha=family.alpha, confidence=family.confidence
-            )
-            yield records.Measurement(metric="attack.advantage", estimate=advantage, **where)
+        def score(defense: OnDemandDefense, seed: int) -> PairScores:
+            executor = self.context.tasks(stage, model.model, game, of=[defense])
+            return match.run(defense, game.trials, seed, executor)
 
-
-@dataclass(frozen=True)
-class _Run:
-    """The runs of one game of the config on the defenses of one model."""
-
-    context: Context[OnDemandConfig]
-    stage: str
-    model: Model
-    game: tables.Game
-    match: Match
-
-    def certified(self, defense: OnDemandDefense, seed: int) -> tuple[Round, Estimate, LabelTest]:
-        """Run the game and certify its bound; a mutant keeps the δ of the claim that it breaks."""
-        family = self.context.family
-        executor = self.context.tasks(self.stage, self.model, self.game, of=[defense])
-        found = self.match.run(defense, self.game.trials, seed, executor)
-        estimate, test = label_epsilon(
-            found.absent,
-            found.present,
-            delta=_delta(defense),
-            alpha=family.alpha,
-            confidence=family.confidence,
-            seed=seed,
-        )
-        return found, estimate, test
-
-
-def _controls(
-    run: _Run,
-    defense: OnDemandDefense,
-    made: tuple[Round, Estimate],
-    seed: int,
-    asked: Sequence[Bar],
-) -> tuple[records.Control, ...]:
-    """Run the same game on mutants of the defense; empty if it claims nothing."""
-    claim, (found, estimate) = defense.claim(), made
-    if claim is None:
-        return ()
-
-    def certify(factor: float) -> float:
-        mutant, fresh = mutant_of(defense, factor), control_seed(seed, factor)
-        run.context.progress.expect(2 * run.game.trials)
-        return run.certified(mutant, fresh)[1].lower
-
-    trial = GameResult(claim.epsilon, claim.delta, estimate, found.theory)
-    return controls_of(certify, trial, asked)
-
-
-def _delta(defense: OnDemandDefense) -> float:
-    claim = defense.claim()
-    return claim.delta if claim else 0.0
+        one = OneGame(model.label, defense, game, score, trainings=2 * game.trials)
+        certificate = self.certificate(one)
+        yield from self.measurements(one, certificate, shift=certificate.outcomes.shift)
 
 
 def _shift_share(shift: float, sensitivity: float) -> float:
     return min(1.0, shift / sensitivity) if sensitivity else 0.0
 
 
-def _share(theory: Estimate, claim: Claim | None) -> float:
+def _share(truth: Estimate | None, claim: Claim | None) -> float:
     """Return the share of the claimed ε that a pair shows if the noise keeps the claim."""
-    return min(1.0, theory.value / claim.epsilon) if claim else 1.0
+    return min(1.0, truth.value / claim.epsilon) if claim and truth else 1.0

@@ -9,13 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.sybil.averaging import (
-    Averaging,
-    Table,
-    laplace_log_likelihood,
-    learned_log_likelihood,
-    thresholds,
-)
+from dpaudit.attacks.base import Numbers, SybilAttack
 from dpaudit.audits.on_demand.trials import choose, draw_trials, run_blocks
 from dpaudit.audits.sybil.attacked import similar
 from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
@@ -49,7 +43,7 @@ class SybilScores:
 def run_sybil(
     defense: OnDemandDefense,
     ratings: Ratings,
-    attack: Averaging,
+    attack: SybilAttack,
     *,
     efforts: Sequence[int],
     trials: int,
@@ -134,7 +128,7 @@ class _Trial:
     """
 
     defense: OnDemandDefense
-    attack: Averaging
+    attack: SybilAttack
     model: ItemModel
     user: int
     item: int
@@ -162,7 +156,7 @@ class _Trial:
         target = without(self.model.ratings.profile(self.user), self.item)
         return AccountPlanner(self.defense, model, target, self.item).choose(self.attack)
 
-    def log_likelihood(self, accounts: FakeAccounts, truth: int, effort: int) -> Table:
+    def log_likelihood(self, accounts: FakeAccounts, truth: int, effort: int) -> Numbers:
         """Log-likelihood of each release that `effort` pays for, under each candidate `(W, C)`."""
         exact = self._exact(accounts)
         releases = Streams.first(*self._purpose("noise"), max(effort - len(accounts.planted), 1))
@@ -171,10 +165,10 @@ class _Trial:
         if self.attack.observe == "values" and isinstance(self.defense, PredictionDefense):
             items = np.full((len(releases), 1), self.item, np.int32)
             shown = self.defense.release_items(exact[truth], releases, items).values[:, 0]
-            return laplace_log_likelihood(shown.astype(np.float64), scores, noise_scale)
+            return self.attack.laplace_log_likelihood(shown.astype(np.float64), scores, noise_scale)
         if self.attack.category == "immediate":
             return self._listed(exact, truth, releases, "")
-        levels = thresholds(scores)
+        levels = self.attack.thresholds(scores)
         # If the noise exceeds the distance between neighbouring candidates, all thresholds are
         # about equally informative.
         if isinstance(self.defense, PredictionDefense) and noise_scale > accounts.signal:
@@ -188,11 +182,11 @@ class _Trial:
 
     def _listed(
         self, exact: Sequence[ExactScores], truth: int, releases: Streams, turn: str
-    ) -> Table:
+    ) -> Numbers:
         """Log-likelihoods of lists, whose law is learned from trials of the known mechanism."""
         known = Streams.first(*self._purpose(f"calibration{turn}"), self.attack.calibration)
         law = np.stack([self._read(one, known) for one in exact])
-        return learned_log_likelihood(self._read(exact[truth], releases), law)
+        return self.attack.learned_log_likelihood(self._read(exact[truth], releases), law)
 
     def _read(self, exact: ExactScores, streams: Streams) -> NDArray[np.int64]:
         return self.attack.outcomes(self.defense.release_list(exact, streams).items, self.item)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.sybil.averaging import Averaging
+from dpaudit.attacks.base import SybilAttack
 from dpaudit.audits.on_demand.list_truth import laplace_tail
 from dpaudit.audits.sybil.attacked import similar
 from dpaudit.core.errors import DataError
@@ -89,7 +89,7 @@ class AccountPlanner:
     target: Profile
     item: int
 
-    def choose(self, attack: Averaging) -> FakeAccounts:
+    def choose(self, attack: SybilAttack) -> FakeAccounts:
         """Choose the accounts with the smallest forecast effort.
 
         With h planted accounts and m releases, the forecast of h + m is h + max(1, 9.4 (b/d)²),

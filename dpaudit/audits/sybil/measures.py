@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.base import PassiveAttack
-from dpaudit.attacks.sybil.averaging import Averaging
+from dpaudit.attacks.base import PassiveAttack, SybilAttack
 from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.sybil.averaging import run_sybil
@@ -92,7 +90,7 @@ class SybilAttacks(Measure[SybilConfig, Sweep]):
 def _run(
     defense: OnDemandDefense,
     ratings: Ratings,
-    attack: Averaging | PassiveAttack,
+    attack: SybilAttack | PassiveAttack,
     sybil: Sybil,
     seed: int,
     executor: Executor,
@@ -120,7 +118,7 @@ def _run(
     ).correct
 
 
-def _reading(attack: Averaging, defense: OnDemandDefense) -> Averaging:
+def _reading(attack: SybilAttack, defense: OnDemandDefense) -> SybilAttack:
     """Return the attack; on unordered lists it reads only an item's membership."""
     unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
-    return replace(attack, reads="membership") if unordered else attack
+    return attack.on_sets() if unordered else attack

@@ -30,10 +30,10 @@ class TrainedAudits(AuditKind):
         from dpaudit.audits.trained.assumptions import Assumptions
         from dpaudit.audits.trained.games import TrainedGames
         from dpaudit.audits.trained.personal import Personal
-        from dpaudit.audits.trained.submissions import Reading
+        from dpaudit.audits.trained.submissions import SubmissionRecovery
         from dpaudit.audits.trained.utility import TrainedUtility
 
-        return (TrainedUtility, Assumptions, Personal, Reading, TrainedGames)
+        return (TrainedUtility, Assumptions, Personal, SubmissionRecovery, TrainedGames)
 
 
 KIND = TrainedAudits()

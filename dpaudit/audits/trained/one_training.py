@@ -9,7 +9,6 @@ trainings, with fresh coins each, are certified together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games.outcomes import CoinScores
 from dpaudit.auditor.no_model import attempted
 from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
@@ -25,19 +25,6 @@ from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.execution.executor import INLINE, Executor
-
-
-@dataclass(frozen=True, eq=False)
-class CoinScores:
-    """The scores of the canaries and their true coins.
-
-    Attributes:
-        scores: large where the canary is guessed to have the scale's maximum `(trainings · C,)`.
-        coins: 1 where it has the maximum, 0 where it has the minimum `(trainings · C,)`.
-    """
-
-    scores: NDArray[np.float64]
-    coins: NDArray[np.int64]
 
 
 def rare_ratings(ratings: Ratings, count: int) -> NDArray[np.int64]:
@@ -105,7 +92,7 @@ def run_coins_game(
 
     parts = zip(coins, streams.blocks(1), strict=True)
     found = executor.map("coins", scores, parts, lambda part: len(part[1]))
-    return CoinScores(np.concatenate(found), coins.reshape(-1))
+    return CoinScores(np.concatenate(found), coins.reshape(-1), trainings)
 
 
 def _set(ratings: Ratings, rows: NDArray[np.int64], values: NDArray[Any]) -> Ratings:

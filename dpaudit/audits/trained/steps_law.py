@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.game import CERTAIN, Game, Scores, in_blocks
+from dpaudit.auditor.games.game import CERTAIN, Game, in_blocks
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.divergence.binary import threshold_kl
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
@@ -115,7 +116,7 @@ def steps_law(
 
 
 def joint_divergence(
-    scores: Scores, law: StepsLaw | None, mu: float, *, alpha: float, confidence: float
+    scores: GameScores, law: StepsLaw | None, mu: float, *, alpha: float, confidence: float
 ) -> Estimate:
     """Estimate the divergence of a game's observations on D' from those on D, so that it may gate.
 
@@ -179,7 +180,7 @@ def _mixture(mu: NDArray[np.float64], delta: float) -> float:
     return float(brentq(excess, 0.0, gaussian_epsilon(float(mu.max()), delta) + 1e-9))
 
 
-def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, Estimate]:
+def score_divergences(scores: GameScores, *, seed: int, alpha: float) -> dict[str, Estimate]:
     """Estimate the Kullback-Leibler divergence of D' from D in a game's views in three ways.
 
     All but the first estimate the divergence between the two distributions of scores, which is at

@@ -34,7 +34,7 @@ Numbers = NDArray[np.float64]
 _METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
 
 
-class Reading(Measure[TrainedConfig, TrainedModel]):
+class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
     """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
     def __init__(self, subject: TrainedModels[Any]) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.entry import GameScores
 from dpaudit.claims.games import described
 from dpaudit.claims.trained_games import DataGame, run_posteriors
 from dpaudit.core.estimate import Estimate

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import in_blocks
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
-from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits, NumpyLaplaceBits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
-from dpaudit.claims.entry import GameScores, PublishedClaim
+from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import TRIALS, digest_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.claims.entry import GameScores
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.claims.trained_games import StepsGame, graded
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Floats, SimilarityData

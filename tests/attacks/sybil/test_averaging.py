@@ -10,9 +10,6 @@ from scipy import stats
 
 from dpaudit.attacks.sybil.averaging import (
     Averaging,
-    laplace_log_likelihood,
-    learned_log_likelihood,
-    thresholds,
 )
 
 TRIALS = 10_000
@@ -31,7 +28,10 @@ def accuracy(exact: NDArray[np.float64], truth: int, scale: float, releases: int
     attack, count = Averaging(), np.array([releases])
     right = 0
     for row in shown:
-        right += attack.guess(laplace_log_likelihood(row, exact, scale), count, 0.5)[0] == truth
+        right += (
+            attack.guess(Averaging.laplace_log_likelihood(row, exact, scale), count, 0.5)[0]
+            == truth
+        )
     return right / TRIALS
 
 
@@ -57,8 +57,8 @@ def test_a_contested_row_keeps_the_hidden_entry_and_sets_all_others() -> None:
 
 
 def test_thresholds_part_the_candidates() -> None:
-    np.testing.assert_allclose(thresholds(np.array([3.0, 1.0, 2.0, 2.0])), [1.5, 2.5])
-    np.testing.assert_allclose(thresholds(np.array([3.0, 3.0])), [3.0])
+    np.testing.assert_allclose(Averaging.thresholds(np.array([3.0, 1.0, 2.0, 2.0])), [1.5, 2.5])
+    np.testing.assert_allclose(Averaging.thresholds(np.array([3.0, 3.0])), [3.0])
 
 
 def test_the_most_likely_candidate_is_guessed_after_each_number_of_releases() -> None:
@@ -78,14 +78,14 @@ def test_equal_candidates_are_drawn_from_uniformly() -> None:
 
 def test_likelihood_of_values_is_laplace() -> None:
     shown, exact = np.array([0.3, -2.0, 5.0]), np.array([0.0, 1.0, 4.0])
-    table = laplace_log_likelihood(shown, exact, 0.7)
+    table = Averaging.laplace_log_likelihood(shown, exact, 0.7)
     expected = stats.laplace.logpdf(shown[:, None], exact, 0.7)
     np.testing.assert_allclose(table - table[:, :1], expected - expected[:, :1], atol=1e-12)
 
 
 def test_without_noise_the_nearest_candidates_alone_are_possible() -> None:
     exact = np.array([0.0, 1.0, 1.0, 2.0])
-    table = laplace_log_likelihood(exact[1:2], exact, 0.0)
+    table = Averaging.laplace_log_likelihood(exact[1:2], exact, 0.0)
     np.testing.assert_array_equal(table, [[-np.inf, 0, 0, -np.inf]])
 
 
@@ -119,13 +119,13 @@ def test_a_learned_law_tends_to_the_true_one() -> None:
     rng = np.random.default_rng(3)
     laws = np.array([[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25]])
     trials = np.stack([rng.choice(4, 400_000, p=law) for law in laws])
-    table = learned_log_likelihood(np.arange(4), trials)
+    table = Averaging.learned_log_likelihood(np.arange(4), trials)
     np.testing.assert_allclose(table[:, 0] - table[:, 1], np.log(laws[0] / laws[1]), atol=0.03)
 
 
 def test_places_are_joined_to_few_bins_of_about_equal_frequency() -> None:
     trials = np.stack([np.arange(1000), np.arange(1000)])
-    table = learned_log_likelihood(np.arange(1000), trials)
+    table = Averaging.learned_log_likelihood(np.arange(1000), trials)
     levels, counts = np.unique(table[:, 0].round(6), return_counts=True)
     assert len(levels) <= 4
     assert (np.diff(np.flatnonzero(np.diff(table[:, 0]))) >= 0).all()
@@ -136,7 +136,7 @@ def test_places_are_joined_to_few_bins_of_about_equal_frequency() -> None:
 @pytest.mark.parametrize("count", [2, 5, 10])
 def test_bins_part_candidates_whose_outcomes_never_vary(count: int) -> None:
     places = np.arange(count) * 3
-    table = learned_log_likelihood(places, np.repeat(places[:, None], 1000, axis=1))
+    table = Averaging.learned_log_likelihood(places, np.repeat(places[:, None], 1000, axis=1))
     np.testing.assert_array_equal(table.argmax(1), np.arange(count))
     best = table.max(1)
     assert (np.sort(table, 1)[:, -2] < best - 7).all()

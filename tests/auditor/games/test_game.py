@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.game import NO_MODEL, Game, Scores
+from dpaudit.auditor.games.game import NO_MODEL, Game
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError
@@ -51,7 +52,7 @@ def values(pair: PreparedPair[float], fails: float, streams: Streams) -> Iterato
     yield View(Predictions(np.broadcast_to(ITEMS, shown.shape), shown), TargetUser(1, EMPTY, EMPTY))
 
 
-def run(fails: tuple[float, float], learned: bool = False, trials: int = 200) -> Scores:
+def run(fails: tuple[float, float], learned: bool = False, trials: int = 200) -> GameScores:
     attack: Any = Canary(calibration=64) if learned else LikelihoodRatio()
     reads = (Predictions, TargetUser) if learned else (NoisedSteps, StepsPair)
     observer = Observer(reads, values if learned else steps, "it", purpose="test", block=16)

@@ -14,7 +14,8 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.game import Game, Scores
+from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.steps_law import score_divergences, steps_law
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
@@ -320,13 +321,13 @@ def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
 # Divergences from scores.
 
 
-def scored(source: np.random.Generator, mu: float, n: int) -> Scores:
+def scored(source: np.random.Generator, mu: float, n: int) -> GameScores:
     """Log-likelihood ratios of N(0, 1) and N(μ, 1), on the grid."""
     present, absent = (
         np.rint((sign * mu**2 / 2 + mu * source.standard_normal(n)) / GRID) * GRID
         for sign in (1, -1)
     )
-    return Scores(absent, present)
+    return GameScores(absent, present)
 
 
 def misses(found: list[Estimate], truth: float, width: float = 1.0) -> int:
@@ -376,7 +377,7 @@ def test_the_mean_log_ratio_is_of_the_scores_as_they_are() -> None:
 def test_the_divergence_is_that_of_the_second_data_set_from_the_first() -> None:
     # No log-ratios, but numbers whose two divergences differ. Rate 1e-6 for each interval.
     source = np.random.default_rng(7)
-    scores = Scores(source.standard_normal(3000), 0.5 * source.standard_normal(3000))
+    scores = GameScores(source.standard_normal(3000), 0.5 * source.standard_normal(3000))
     found = score_divergences(scores, seed=0, alpha=1e-6)
     there, back = (0.25 - 1) / 2 + math.log(2), (4 - 1) / 2 - math.log(2)
     for name in WAYS[1:]:
@@ -385,13 +386,13 @@ def test_the_divergence_is_that_of_the_second_data_set_from_the_first() -> None:
 
 def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     same = np.zeros(300)
-    found = score_divergences(Scores(same, same), seed=0, alpha=1e-6)
+    found = score_divergences(GameScores(same, same), seed=0, alpha=1e-6)
     assert list(found) == WAYS
     for estimate in found.values():
         assert estimate.lower == 0
         assert estimate.value < 0.5
     # Two separate atoms are distinguished.
-    apart = score_divergences(Scores(same, same + 1), seed=0, alpha=1e-6)
+    apart = score_divergences(GameScores(same, same + 1), seed=0, alpha=1e-6)
     assert all(estimate.lower > 0.5 for estimate in apart.values())
 
 

@@ -15,7 +15,8 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.game import CERTAIN, Scores
+from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
@@ -52,7 +53,7 @@ def drawn(seed: int = 0, n_users: int = 6, n_items: int = 5) -> Ratings:
 
 def steps(
     defense: Any, adjacency: Adjacency, trials: int, attack: LikelihoodRatio = FINE, **options: Any
-) -> Scores:
+) -> GameScores:
     pair, _ = target_pair(drawn(), adjacency, max(defense.least_ratings(), 1))
     return trained_game(defense, pair, attack, "iterates").run(trials=trials, seed=3, **options)
 
@@ -62,7 +63,7 @@ def away(ratios: NDArray[np.float64]) -> float:
     return float((ratios.mean() - 1) / (ratios.std() / math.sqrt(len(ratios))))
 
 
-def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
+def assert_likelihood_ratios(scores: GameScores, wrong: float) -> None:
     """E e^L = 1 in D and E e^−L = 1 in D', which no multiple of L keeps: rate 1e-6 for each.
 
     Only the log-likelihood ratio, or a coarser version of it, keeps both for every event as well:
@@ -250,13 +251,13 @@ def release(
     observe: Any = "public",
     trials: int = 1000,
     **options: Any,
-) -> Scores:
+) -> GameScores:
     pair, target = found
     game = trained_game(defense, pair, Canary(calibration=200), observe, target)
     return game.run(trials=trials, seed=5, **options)
 
 
-def certified(scores: Scores, alpha: float = 1e-6) -> float:
+def certified(scores: GameScores, alpha: float = 1e-6) -> float:
     return label_epsilon(scores.absent, scores.present, alpha=alpha)[0].lower
 
 

@@ -16,7 +16,7 @@ from scipy import integrate, stats
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.berlioz_2015 import entries as berlioz15
-from dpaudit.claims.entry import Check, Game, PublishedClaim
+from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.liu_wang_smola_2015 import algebra as lws15_algebra
 from dpaudit.claims.liu_wang_smola_2015 import data
 from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
@@ -45,7 +45,7 @@ NAMES = [f"{entry.id}/{role}/{game.label}" for entry, role, game in GAMES]
 @pytest.mark.long
 @pytest.mark.parametrize(("entry", "role", "game"), GAMES, ids=NAMES)
 def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
-    entry: PublishedClaim, role: str, game: Game
+    entry: PublishedClaim, role: str, game: ClaimGame
 ) -> None:
     epsilon, delta = game.claimed()
     seen = game.run(game.trials // 4, 0)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.game import Game, Scores
+from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon
@@ -462,7 +463,7 @@ def test_what_cannot_be_observed_is_refused() -> None:
 # Games.
 
 
-def certified(scores: Scores, delta: float) -> float:
+def certified(scores: GameScores, delta: float) -> float:
     found, _ = label_epsilon(scores.absent, scores.present, delta=delta, alpha=ONE_IN_A_MILLION)
     return found.lower
 

@@ -1,0 +1,1 @@
+"""The measures of an audit, one file per measure."""
