@@ -44,20 +44,26 @@ def observed(**changes: Any) -> FederatedConfig:
     [
         ({"model": {"defense": "dpsgd-mf"}, "attack": []}, "model 'dpsgd-mf published'"),
         ({"model": [PUBLISHED, {"defense": "dpps-mf"}]}, r"\(dpps-mf\) has none"),
-        ({"model": {"defense": "slope-one"}, "attack": [], "train": None}, "no model here is tr"),
+        (
+            {"model": {"defense": "slope-one"}, "attack": [], "train": None},
+            "needs users who submit",
+        ),
         ({"transcript": {"rounds": [3, 2]}}, "rounds do not increase"),
         ({"transcript": {"rounds": [2, 2]}}, "rounds do not increase"),
         ({"transcript": {"rounds": [0, 2]}}, "greater than or equal to 1"),
         ({"transcript": {"trials": 0}}, "greater than or equal to 1"),
         ({"transcript": {"users": 1}}, "greater than or equal to 2"),
         ({"transcript": {"round": [1]}}, "Extra inputs"),
-        ({"attack": [{"name": "linear-ideal"}]}, "'linear-ideal' does not read what users submit"),
-        ({"attack": [{}]}, "'linear-ideal' does not read what users submit"),
-        ({"attack": [IDEAL, {"name": "canary"}]}, "'canary' does not read what users submit"),
+        (
+            {"attack": [{"name": "linear-ideal"}]},
+            "'linear-ideal' reads nothing that model",
+        ),
+        ({"attack": [{}]}, "'linear-ideal' reads nothing that model"),
+        ({"attack": [IDEAL, {"name": "canary"}]}, "'canary' reads nothing that model"),
         ({"attack": [T_TEST, T_TEST]}, r"two \[\[attack\]\] have the label 'zero-mean \(t, zero\)"),
         (
             {"transcript": None, "gate": []},
-            r"\[\[attack\]\] 'popularity' needs predictions of item-item",
+            "'popularity' reads what users submit in each round: add",
         ),
     ],
 )
@@ -188,7 +194,7 @@ def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "variant", "words"),
     [
-        ("[[attack]]\nname = 'canary'\n", "", "does not read what users submit"),
+        ("[[attack]]\nname = 'canary'\n", "", "'canary' reads nothing that model"),
         ("[[attack]]\nname = 'zero-men'\n", "", "did you mean 'zero-mean'"),
         ("[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'u' }\n", "", "statistic = 'u'"),
         (
