@@ -17,6 +17,7 @@ from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config, config_class, config_classes, json_schema
+from dpaudit.core.errors import ConfigError
 
 DEFENSE = {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1.0}
 SGD = {"defense": "dpsgd-mf"}
@@ -47,6 +48,31 @@ def test_the_tables_say_the_kind(tables: dict[str, Any], kind: type[Config]) -> 
     assert Config.model_validate(config.model_dump(mode="json")) == config
     assert Config.model_validate_json(config.model_dump_json()) == config
     assert kind.model_validate({"seed": 1, **tables}) == config
+
+
+@pytest.mark.parametrize(
+    ("tables", "kind"),
+    [
+        ({"sybil": []}, OnDemandConfig),
+        ({"model": SGD, "sybil": []}, TrainedConfig),
+        ({"recommender": [], "model": {}}, OnDemandConfig),
+        ({"recommender": OWN, "game": []}, MembershipConfig),
+        ({"recommender": OWN, "sybil": []}, MembershipConfig),
+    ],
+)
+def test_a_list_without_tables_requests_nothing(tables: dict[str, Any], kind: type[Config]) -> None:
+    """An option such as `-s sybil=[]` takes the tables of a config out."""
+    assert type(Config.model_validate(tables)) is kind
+
+
+@pytest.mark.parametrize("model", [{}, SGD])
+def test_what_a_kind_cannot_do_with_a_model_is_refused(model: dict[str, Any]) -> None:
+    """Beside `[[sybil]]` and `[transcript]`, models have to fit."""
+    with pytest.raises(ValidationError, match=r"\[transcript\] needs users who submit"):
+        Config.model_validate({"model": model, "transcript": {}})
+    if model:
+        with pytest.raises((ValidationError, ConfigError), match=r"sybil.*remove it"):
+            Config.model_validate({"model": model, "sybil": {}}).check_plugins()
 
 
 def test_every_kind_has_a_config_of_its_own() -> None:
