@@ -66,8 +66,8 @@ class Measure(ABC, Generic[C, M]):
     entry point group `dpaudit.measures`.
 
     Attributes:
-        audit: the kind of audit to which a measure of another package belongs: `on demand`,
-            `trained`, `membership` or `black box`.
+        audit: the kind of audit to which a measure of another package belongs: `on_demand`,
+            `trained`, `membership` or `mechanism`.
     """
 
     audit: ClassVar[str] = ""

@@ -25,10 +25,10 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 }
 # The kinds of audits of dpaudit, with their names in messages.
 _AUDITS: Mapping[str, str] = {
-    "on demand": "models on demand",
+    "on_demand": "models on demand",
     "trained": "trained models",
     "membership": "[membership]",
-    "black box": "[defense]",
+    "mechanism": "[defense]",
 }
 # The fields of a measurement by which a gate picks.
 WhereKey = Literal[

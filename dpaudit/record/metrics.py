@@ -25,15 +25,15 @@ MetricName = Annotated[str, StringConstraints(pattern=NAME)]
 
 # What the audits that produce a metric need.
 _Audits = Mapping[str, str]
-_ATTACKED: _Audits = {"on demand": "with [[attack]]"}
-_COMPARED: _Audits = {"on demand": "with [[game]]", "trained": "with [[game]]"}
+_ATTACKED: _Audits = {"on_demand": "with [[attack]]"}
+_COMPARED: _Audits = {"on_demand": "with [[game]]", "trained": "with [[game]]"}
 _RECOVERED: _Audits = {"trained": "with [[attack]] on sensitive ratings"}
 _OBSERVED: _Audits = {"trained": "with [transcript]"}
 _ASSUMED: _Audits = {"trained": "whose claim assumes it"}
 _PERSONAL: _Audits = {"trained": "whose users have an ε of their own"}
 _MEMBERS: _Audits = {"membership": ""}
 _RATED: _Audits = {
-    "on demand": "that predict ratings",
+    "on_demand": "that predict ratings",
     "trained": "that predict ratings",
     "membership": "of models that predict ratings",
 }
@@ -59,7 +59,7 @@ _OF_A_USER = (
 )
 _TABLE = (
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
-           {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
+           {**_COMPARED, "membership": "", "mechanism": ""}, ("attack", "pair"), optional=_GAME,
            by="pair", larger="worse", role="attack", section="games", quantity="certified ε, pair"),
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
            {**_ATTACKED, **_RECOVERED}, ("attack",), by="attack", larger="worse", role="recovery",
@@ -101,7 +101,7 @@ _TABLE = (
            columns=(Column("loss of a user", "number", brief=False),), quantity="loss of a user,",
            note=_OF_A_USER),
     Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
-           "share", {"on demand": ""}, larger="better", role="utility",
+           "share", {"on_demand": ""}, larger="better", role="utility",
            columns=(Column("overlap@{top_k}"), Column("difference", "rest", brief=False)),
            quantity="overlap@k",
            note=("Overlap is ε-Utility, the share of the noiseless top-k list that the private "
@@ -147,11 +147,11 @@ _TABLE = (
            larger="better", bases=OF_SUBMISSIONS, signed=True, role="recovery",
            section="recovery from submissions", quantity="mae of sensitive ratings by"),
     Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
-           "share", {"on demand": "with [[sybil]]"}, ("attack", "effort"), larger="worse",
+           "share", {"on_demand": "with [[sybil]]"}, ("attack", "effort"), larger="worse",
            samples="sybil.trials", role="recovery", section="sybil",
            quantity="accuracy of Sybil attack", orders=True),
     Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
-           "after some steps, computed", "nats", {"on demand": "with [convergence]"},
+           "after some steps, computed", "nats", {"on_demand": "with [convergence]"},
            ("step", "states"), "states", section="chains", quantity="divergence of the chain,"),
     Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",

@@ -25,11 +25,11 @@ from dpaudit.record.metric import Column, Metric
 
 COVERAGE = Metric(
     "utility.coverage", "share of the catalogue that any list shows", "share",
-    {"on demand": ""}, larger="better", role="utility", columns=(Column("covered"),),
+    {"on_demand": ""}, larger="better", role="utility", columns=(Column("covered"),),
     quantity="coverage of the catalogue", note=("A list covers what it shows.",),
 )
-PLAIN = Metric("utility.novelty", "how new items are", "bits", {"on demand": ""}, ("attack",))
-APART = Metric("cost.memory", "memory", "MiB", {"on demand": ""}, section="What it costs")
+PLAIN = Metric("utility.novelty", "how new items are", "bits", {"on_demand": ""}, ("attack",))
+APART = Metric("cost.memory", "memory", "MiB", {"on_demand": ""}, section="What it costs")
 """
 MEASURES = '''
 from dpaudit.auditor.measure import Measure, MetricKey, points
@@ -40,7 +40,7 @@ from dpaudit.record.result import Measurement
 class Coverage(Measure):
     """Coverage, by one number."""
 
-    audit = "on demand"
+    audit = "on_demand"
 
     def __init__(self, subject):
         self.family, self.config = subject.context.family, subject.context.config

@@ -25,7 +25,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def run(environment: dict[str, str], *arguments: str) -> str:
+def run(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         env=environment,
@@ -34,8 +34,8 @@ def run(environment: dict[str, str], *arguments: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.long
@@ -55,6 +55,23 @@ def test_an_observer_that_nobody_knows_needs_no_change_of_the_auditor(
     for epsilon, lower in found.items():
         assert 0.8 * epsilon < lower <= epsilon
     assert len(found) == 2
+
+
+@pytest.mark.long
+def test_a_kind_of_audit_that_nobody_knows_has_a_table_a_gate_and_every_report(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert "what drafts say about subscribers" in run(environment, "dpaudit", "list", "audits")
+    assert '"draft"' in run(environment, "dpaudit", "schema")
+    call = ("dpaudit", "run", "drafts.toml", "--allow-code", "-o", str(tmp_path))
+    assert "PASS  draft.named <= 0.01" in run(environment, *call)
+    careless = "draft.target=dpaudit_newsletter.drafts:careless"
+    said = run(environment, *call, "--force", "-s", careless, "-s", "draft.drafts=4000", code=1)
+    assert "FAIL  draft.named <= 0.01" in said
+    for name in ("report.md", "report.html"):
+        assert "drafts that name a subscriber" in (tmp_path / name).read_text(encoding="utf-8")
+    refused = run(environment, *call, "-s", "train.folds=2", code=2)
+    assert "[train] is of audits of" in refused
 
 
 @pytest.mark.long

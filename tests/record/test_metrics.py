@@ -91,7 +91,7 @@ def test_metrics_that_may_gate_say_which_audits_have_them() -> None:
 
 # Configs of each kind of audit that together measure all that it can.
 AUDITS: dict[str, list[dict[str, Any]]] = {
-    "on demand": [{"attack": [{}], "game": [{}], "sybil": [{}]}],
+    "on_demand": [{"attack": [{}], "game": [{}], "sybil": [{}]}],
     "trained": [
         {"model": [{"defense": "fake-gradients"}], "transcript": {}, "game": [{"pair": "data"}]},
         {
@@ -101,7 +101,7 @@ AUDITS: dict[str, list[dict[str, Any]]] = {
         {"model": [{"defense": "privsr-ranking"}], "attack": [{"name": "ranking-reconstruction"}]},
     ],
     "membership": [{"recommender": [{"library": "surprise"}]}],
-    "black box": [
+    "mechanism": [
         {"defense": {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1}}
     ],
 }
