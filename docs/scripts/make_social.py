@@ -36,9 +36,9 @@ ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
     "filmtrust-privsr": ALL,
     "ciao-privsr": ALL,
-    "epinions-privsr": (0.0, 0.1, 0.3, 0.5),
+    "epinions-privsr": (0.1, 0.3),
     "filmtrust-privsr-ranking": ALL,
-    "ciao-privsr-ranking": ALL,
+    "ciao-privsr-ranking": (0.0, 0.1, 0.3, 0.5),
 }
 TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
 HEAD = """A cell is a mean over the folds of

@@ -28,7 +28,7 @@ from dpaudit.core.files import write_text
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.words import epsilon, interval, listed, measured, number, percent
+from dpaudit.reports.words import epsilon, interval, listed, measured, number
 
 HEAD = """Every number and every verdict comes from a record of
 the named example. No copy at hand has the papers' figures: the quoted text is all that is known of
@@ -37,9 +37,10 @@ of each, with Student's interval over folds, which shows scatter and proves noth
 noise is scaled to: [the catalogue](../claims/index.md) says which of these claims are true. Minutes
 are those of one core.
 
-**Verdicts.** An error is smaller if its mean is. † marks a model whose settings were chosen at an
+**Verdicts.** An error is smaller if its mean is; where both are equal as shown, a comparison is
+**undecided**. † marks a model whose settings were chosen at an
 end of a grid of ours: past that end its error may be smaller, so a comparison that it loses is
-**undecided**. ‡ marks an end of the paper's own grid, which the paper does not pass either. Ends
+undecided. ‡ marks an end of the paper's own grid, which the paper does not pass either. Ends
 that no setting can pass have no mark, nor have those past which nothing changes, which are named.
 All tuned models of a figure choose among equally many settings at each ε; what a grid leaves out
 and its example fixes was chosen by hand before.
@@ -75,17 +76,22 @@ def written(page: Page, result: AuditResult) -> str:
     lines = [
         f"## {page.title}\n",
         f"`dpaudit run examples/{page.example}.toml`, settings {settings_digest(page.example)}, "
-        f"{data}{result.timing.seconds / 60:.0f} min.\n",
+        f"{data}{duration(result.timing.seconds)}.\n",
     ]
     curves, edges = curves_of(page, result), edges_of(page, result)
     lines += [f"**The paper.** {page.quoted}\n", f"**Ours.** {page.ours}\n"]
     lines += [table_text(table(curves, edges)) + "\n", *([page.note + "\n"] if page.note else [])]
-    users = users_of(result)
+    users = users_of(result) if page.users else {}
     lines += [table_text(users_table(users)) + "\n"] if users else []
     lines += [f"- {escape(line)}" for line in facts(page, result, curves, edges)]
     lines += [f"- {judged(said, curves, edges)}" for said in page.said]
     lines += [f"- {typical(users)}"] if users else []
     return "\n".join(lines) + "\n"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in minutes, a short one in seconds."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 # By model and ε, by metric: the quantiles over users, by name.
@@ -189,7 +195,8 @@ def short(result: AuditResult, curves: Mapping[str, Curve]) -> Iterator[str]:
     shares: dict[str, dict[float, str]] = {}
     for each in result.measurements:
         if each.metric == "assumption.denominator" and each.model in curves:
-            points, share = shares.setdefault(each.model, {}), percent(each.estimate.value)
+            points = shares.setdefault(each.model, {})
+            share = f"{100 * each.estimate.value:.2g} %"
             first = points.get(each.epsilon)
             points[each.epsilon] = share if first is None else f"{first} ({share})"
     models = [

@@ -45,6 +45,7 @@ class Page:
         models: the columns; all of the record unless given.
         shared: of defenses, the number of ratings of a user that their ε is divided by.
         note: what else is to be known.
+        users: whether the ε and losses of single users are shown.
     """
 
     example: str
@@ -56,6 +57,7 @@ class Page:
     models: tuple[str, ...] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
+    users: bool = False
 
 
 RAW, CENTRED, BEST = "COS, raw ratings", "COS, centred", "neighbourhood, tuned"
@@ -232,6 +234,7 @@ PAGES = (
             ),
         ),
         floors=("MF, no privacy", "the sampler's descent, no privacy"),
+        users=True,
         note="ε is a user's, and ε = 200 is 1 a rating. The corrected form claims ε/2, and a "
         "quarter of ε_u where a user's ratings are removed; if any draw is accepted, predictions "
         "leave the range, and no ε bounds a user's loss. With B = 1250 a user with m "

@@ -17,7 +17,7 @@ from dpaudit.core import registry
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape
-from dpaudit.reports.words import listed
+from dpaudit.reports.words import listed, measured
 
 # The mark of an end past which the error may be smaller, and why the others are no such ends.
 OPEN, PAPERS, NOTHING = "†", "the paper's", "none is beyond"
@@ -122,8 +122,8 @@ def compared(
 ) -> tuple[str, str]:
     """Say whether a model has the smaller error at every ε of a sentence, and where it has not.
 
-    A comparison is undecided if its loser was tuned to an open end of a grid, past which its error
-    may be smaller.
+    A comparison is undecided if both errors are equal as they are shown, or if its loser was tuned
+    to an open end of a grid, past which its error may be smaller.
     """
     against, undecided, looked = [], [], []
     constant = curves[other].get(math.inf)
@@ -132,9 +132,10 @@ def compared(
         if its is None or not said.least <= at <= said.most:
             continue
         looked.append(at)
-        wins = mine.value < its.value * (1 + said.slack)
+        limit = its.value * (1 + said.slack)
+        wins = mine.value < limit
         loser = (other, math.inf if constant else at) if wins else (model, at)
-        if loser in open_ends:
+        if loser in open_ends or measured(mine.value, 4) == measured(limit, 4):
             undecided.append(at)
         elif not wins:
             against.append(at)

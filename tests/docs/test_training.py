@@ -76,6 +76,7 @@ def curve(**errors: float) -> dict[float, Estimate]:
 CURVES = {
     "mine": curve(_1=0.98, _20=0.95),
     "theirs": curve(_1=0.99, _20=0.93),
+    "alike": curve(_1=0.97999, _20=0.95001),
     "flat": {math.inf: Estimate.exact(0.96, "made up")},
 }
 
@@ -88,6 +89,7 @@ CURVES = {
         ("flat", {("mine", 20.0)}, ("not so", " at ε = 1")),
         ("flat", {("mine", 1.0), ("flat", math.inf)}, ("undecided", " at ε = 1, 20")),
         ("theirs", set(), ("not so", " at ε = 20")),
+        ("alike", set(), ("undecided", " at ε = 1, 20")),
         ("theirs", {("theirs", 1.0)}, ("not so", " at ε = 20")),
         ("theirs", {("theirs", 1.0), ("mine", 20.0)}, ("undecided", " at ε = 1, 20")),
     ],
