@@ -86,8 +86,11 @@ def _row(line: str) -> list[str]:
 
 
 def shapes(cells: list[str]) -> set[str]:
-    """Return how the cells of a column that hold numbers are written; both ends of a range."""
-    ends = (end for cell in cells for end in cell.split(" to "))
+    """Return how the cells of a column that hold numbers are written; both ends of a range.
+
+    Without the marks of ends of grids, which depend on the numbers.
+    """
+    ends = (end.rstrip(" †‡") for cell in cells for end in cell.split(" to "))
     return {_NUMBER.sub("#", end) for end in ends if _NUMBER.search(end)}
 
 

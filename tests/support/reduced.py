@@ -30,9 +30,7 @@ def small(config: Config) -> Config:
         "audit": config.audit.model_copy(update={"trials": 200}),
     }
     if isinstance(config, ModelsConfig):
-        changes["game"] = [
-            game.model_copy(update={"trials": min(game.trials, 400)}) for game in config.game
-        ]
+        changes["game"] = [game.model_copy(update={"trials": 400}) for game in config.game]
     if isinstance(config, SybilConfig):
         changes["sybil"] = [each.model_copy(update={"trials": 2}) for each in config.sybil]
     if isinstance(config, TrainedConfig) and config.train:
@@ -55,7 +53,11 @@ def _short(model: Any) -> dict[str, Any]:
 
 def shortest(config: Config) -> Config:
     """Return a small config whose federated trainings are short, too."""
+    games = config.game if isinstance(config, ModelsConfig) else []
+    few_trials = [game.model_copy(update={"trials": min(game.trials, 400)}) for game in games]
     config = small(config)
+    if games:
+        config = config.model_copy(update={"game": few_trials})
     if not isinstance(config, FederatedConfig):
         return config
     few = {"rounds": [], "trials": 2, "users": 10}
