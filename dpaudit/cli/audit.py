@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
 
 if TYPE_CHECKING:
+    from dpaudit.config.schema import Config
     from dpaudit.execution.workers import Workers
 
 
@@ -96,7 +99,6 @@ def run(
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
-    from dpaudit.config.schema import Config
     from dpaudit.core.messages import plain
     from dpaudit.execution.shards import Shard
     from dpaudit.execution.workers import Workers
@@ -105,7 +107,8 @@ def run(
     if part is not None and reports:
         raise ConfigError("a shard has no reports: give --report to 'dpaudit merge'")
     seed = None if seed is None else _seed(seed)
-    checks = [Config.check_named, check_gates, *([] if waivers else [check_waivers])]
+    checks: list[Callable[[Config], None]] = [methodcaller("check_named"), check_gates]
+    checks += [] if waivers else [check_waivers]
     checked = config_file.load(config, overrides, seed=seed, checks=checks)
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -92,9 +93,8 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None, worker
     from dpaudit.auditor.plan import check_gates
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
-    from dpaudit.config.schema import Config
 
-    checked = config_file.load(path, checks=[Config.check_named, check_gates])
+    checked = config_file.load(path, checks=[methodcaller("check_named"), check_gates])
     rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
     if not rows and (factor is not None or minutes is not None):
         raise ConfigError(

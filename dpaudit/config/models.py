@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -25,6 +25,8 @@ class DataConfig(Config):
         model: the audited defenses of dpaudit.
         attack: the attacks.
     """
+
+    title: ClassVar[str] = "recommenders"
 
     data: DataSource = DataSource()
     model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = [Model()]
@@ -100,6 +102,8 @@ class ModelsConfig(DataConfig):
     Attributes:
         game: the games.
     """
+
+    title: ClassVar[str] = "dpaudit's own recommenders"
 
     game: Annotated[list[Game], BeforeValidator(as_list), Field(max_length=100)] = []
 

@@ -170,7 +170,8 @@ class Config(Table):
         """Validate the config as that of the kind whose tables it has."""
         if cls is not Config or not isinstance(values, Mapping):
             return handler(values)
-        return config_class(values).model_validate(values)
+        kind = config_class(values)
+        return kind.model_validate(requested(values, kind))
 
     @model_validator(mode="before")
     @classmethod
@@ -314,10 +315,11 @@ def config_class(values: Mapping[str, Any]) -> type[Config]:
     Raises:
         ValueError: the tables are of two kinds, or one is of another kind.
     """
+    given = {name for name, value in values.items() if not _empty(value)}
     classes = config_classes()
-    marked = [each for each in classes if each.marks & values.keys()]
+    marked = [each for each in classes if each.marks & given]
     if len(marked) > 1:
-        one, other = (min(each.marks & values.keys()) for each in marked[:2])
+        one, other = (min(each.marks & given) for each in marked[:2])
         raise ValueError(
             f"[{one}] audits {marked[0].title}, and [{other}] {marked[1].title}: use two configs"
         )
@@ -327,14 +329,32 @@ def config_class(values: Mapping[str, Any]) -> type[Config]:
     if not possible:
         raise ValueError("no kind of audit has these tables: see 'dpaudit list audits'")
     config = possible[0]
-    for name in sorted(values.keys() - config.model_fields.keys()):
-        home = next((each for each in classes if name in each.model_fields), None)
-        if home is not None:
+    for name in sorted(given - config.model_fields.keys()):
+        if home := _home(name, classes):
             raise ValueError(
                 f"[{name}] is of audits of {home.title}, and this config audits {config.title}: "
                 "remove it, or use a second config"
             )
     return config
+
+
+def requested(values: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
+    """Return the values without tables of other kinds that hold nothing, such as `sybil = []`."""
+    others = {name for each in config_classes() for name in each.model_fields}
+    others -= config.model_fields.keys()
+    return {name: value for name, value in values.items() if not (name in others and _empty(value))}
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == []
+
+
+def _home(name: str, classes: Sequence[type[Config]]) -> type[Config] | None:
+    """Return the plainest config that has a table; None if no kind has it."""
+    bases = (base for each in classes for base in reversed(each.__mro__))
+    return next(
+        (base for base in bases if issubclass(base, Config) and name in base.model_fields), None
+    )
 
 
 def json_schema() -> dict[str, Any]:

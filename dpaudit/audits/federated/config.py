@@ -80,6 +80,10 @@ class FederatedConfig(TrainedConfig):
 
     title: ClassVar[str] = "what the server of a federated training sees"
     marks: ClassVar[frozenset[str]] = frozenset({"transcript"})
+    untrained: ClassVar[str] = (
+        "[transcript] needs users who submit to a server, such as in 'fake-gradients', and no "
+        "model here is trained: remove it"
+    )
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *TrainedConfig.accepted,
         roles.SubmissionTest,

@@ -87,6 +87,11 @@ class SybilConfig(OnDemandConfig):
     def _observed(self) -> Self:
         """Refuse attackers who observe what a model does not show."""
         for model in self.model:
+            if model.trains:
+                raise ValueError(
+                    f"[[sybil]] {self.sybil[0].label!r} needs predictions of item-item models, "
+                    f"which model {model.label!r} ({model.defense}) does not make: remove it"
+                )
             if not model.shows_lists:
                 continue
             for sybil in self.sybil:

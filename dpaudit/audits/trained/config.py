@@ -63,6 +63,8 @@ class TrainedConfig(ModelsConfig):
     """
 
     title: ClassVar[str] = "trained recommenders"
+    # What is wrong if no model is trained.
+    untrained: ClassVar[str] = "no model is trained: add a [[model]] with one such as 'dpsgd-mf'"
     # The roles of the attacks that it takes.
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *roles.RECONSTRUCTIONS,
@@ -79,7 +81,9 @@ class TrainedConfig(ModelsConfig):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """Refuse tables and attacks that do not fit the models."""
-        trained = next(model for model in self.model if model.trains)
+        trained = next((model for model in self.model if model.trains), None)
+        if trained is None:
+            raise ValueError(self.untrained)
         for model in self.model:
             if not model.trains:
                 raise ValueError(

@@ -78,7 +78,7 @@ def test_what_asks_about_submissions_where_there_are_none_is_refused(
 @pytest.mark.parametrize(
     ("gate", "changes", "words"),
     [
-        ({"metric": "transcript.auc", "max": 0.9}, {}, "Input should be 'attack.accuracy'"),
+        ({"metric": "transcript.auc", "max": 0.9}, {}, "no gate may use 'transcript.auc'"),
         ({"metric": "attack.auc", "max": "claim"}, {}, "belong to metric 'epsilon'"),
         ({"metric": "attack.auc", "max": 0.9, "detectable": 2}, {}, "belong to metric 'epsilon'"),
     ],

@@ -249,7 +249,9 @@ def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     claim = result.points[0].claim
     assert claim is not None
     assert (claim.epsilon, claim.delta, claim.adjacency) == (1.0, 1e-3, "as given")
-    assert set(result.config) == {"seed", "audit", "gate", "waiver", "defense", "card"}
+    assert set(result.config) == {
+        *("seed", "keep_seed", "audit", "gate", "waiver", "defense", "card")
+    }
 
 
 @pytest.mark.parametrize("pairs", ["own:PAIRS", "own:make_pairs"])
@@ -348,11 +350,11 @@ def test_a_module_that_cannot_be_imported_is_one_sentence(project: Project, text
         ({"delta": "1"}, "less than 1"),
         ({"search": "100"}, "greater than or equal to 200"),
         ({"tagret": "'x'"}, "did you mean 'target'?"),
-        ({"tail": "[[model]]"}, "remove model"),
-        ({"tail": "[data]"}, "remove data"),
-        ({"tail": "[split]"}, "remove split"),
-        ({"tail": "[[attack]]"}, "remove attack"),
-        ({"tail": "[[game]]"}, "remove game"),
+        ({"tail": "[[model]]"}, "[model] is of audits of"),
+        ({"tail": "[data]"}, "[data] is of audits of"),
+        ({"tail": "[split]"}, "[split] is of audits of"),
+        ({"tail": "[[attack]]"}, "[attack] is of audits of"),
+        ({"tail": "[[game]]"}, "[game] is of audits of"),
         ({"head": "[[defense]]"}, "TOML"),
     ],
 )

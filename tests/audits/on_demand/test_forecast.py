@@ -126,12 +126,6 @@ def test_what_is_out_of_range_is_refused(value: float) -> None:
         forecast(config(), factor=value)
 
 
-def test_models_that_are_trained_are_not_forecast() -> None:
-    trained = config(model={"defense": "dpsgd-mf"}, game={"pair": "data"})
-    with pytest.raises(InputError, match=r"cannot be forecast: run .* \(-s game\.0\.trials=100\)"):
-        forecast(trained)
-
-
 def test_lists_show_the_share_of_the_claim_that_their_law_says() -> None:
     model = {"epsilon": [1], "params": {"top_k": 5}}
     models = [
