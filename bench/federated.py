@@ -55,7 +55,7 @@ def main() -> None:
     everybody = np.ones(candidates.n_users, bool)
     training = FederatedTraining(defense, candidates, trial, everybody)
     for _ in range(20):
-        training.run()
+        training.run_round()
     clients, server = training.clients, training.server
     size = server.factors.shape[1]
     order = np.arange(len(candidates), dtype=np.int32)

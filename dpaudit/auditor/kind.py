@@ -90,8 +90,18 @@ def kinds() -> list[AuditKind]:
 
 
 def kind_of(config: Config) -> AuditKind:
-    """Return the kind of audit that a config is of."""
-    return next(kind for kind in kinds() if kind.config is type(config))
+    """Return the kind of audit that a config is of.
+
+    Raises:
+        TypeError: no registered kind has this class of config.
+    """
+    for kind in kinds():
+        if kind.config is type(config):
+            return kind
+    raise TypeError(
+        f"{type(config).__name__} is the config of no registered kind of audit: make one by "
+        "Config.model_validate, or register the kind under dpaudit.audits"
+    )
 
 
 def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:

@@ -84,6 +84,7 @@ class FederatedConfig(TrainedConfig):
         "[transcript] needs users who submit to a server, such as in 'fake-gradients', and no "
         "model here is trained: remove it"
     )
+    instead: ClassVar[str] = "remove it, or use one such as 'zero-mean' or 'gradient-ratio'"
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *TrainedConfig.accepted,
         roles.SubmissionTest,

@@ -65,6 +65,8 @@ class TrainedConfig(ModelsConfig):
     title: ClassVar[str] = "trained recommenders"
     # What is wrong if no model is trained.
     untrained: ClassVar[str] = "no model is trained: add a [[model]] with one such as 'dpsgd-mf'"
+    # What to do about an attack of another role.
+    instead: ClassVar[str] = "remove it, or use one such as 'reconstruction'"
     # The roles of the attacks that it takes.
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *roles.RECONSTRUCTIONS,
@@ -110,8 +112,7 @@ class TrainedConfig(ModelsConfig):
             )
         raise ValueError(
             f"[[attack]] {attack.label!r} reads nothing that model {trained.label!r} "
-            f"({trained.defense}) shows: use one such as 'reconstruction', or with [transcript] "
-            "'zero-mean'"
+            f"({trained.defense}) shows: {self.instead}"
         )
 
     def check_plugins(self) -> None:
