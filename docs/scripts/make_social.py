@@ -38,7 +38,7 @@ SHARES = {
     "ciao-privsr": ALL,
     "epinions-privsr": (0.1, 0.3),
     "filmtrust-privsr-ranking": ALL,
-    "ciao-privsr-ranking": (0.0, 0.1, 0.3, 0.5),
+    "ciao-privsr-ranking": ALL,
 }
 TITLES = {"filmtrust": "FilmTrust", "ciao": "Ciao", "epinions": "Epinions"}
 HEAD = """A cell is a mean over the folds of

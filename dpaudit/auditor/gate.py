@@ -24,7 +24,7 @@ from dpaudit.record.result import (
 from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
 # What intervals sample by the kind of audit, unless their metric says it.
-_TRIALS_OF: Mapping[str, str] = {"on demand": "audit.trials", "trained": "train.trials"}
+_TRIALS_OF: Mapping[str, str] = {"on_demand": "audit.trials", "trained": "train.trials"}
 
 
 def judge(
@@ -269,7 +269,7 @@ def _sample(found: Measurement, members: bool) -> str:
     if found.pair:
         return "game.trials"
     if found.metric == "attack.accuracy":  # of both kinds of audits
-        return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on demand"]
+        return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on_demand"]
     metric = entry(found.metric)
     audits = [name for audit, name in _TRIALS_OF.items() if audit in metric.audits]
     return metric.samples or " or ".join(audits) or "trials"

@@ -90,6 +90,9 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
         if _comparable(_read(recorded[name], keys.get(name)))
         != _comparable(_read(new[name], keys.get(name)))
     ]
+    # A table that only one of them has is of another kind of audit; empty, it asks for nothing.
+    single = (recorded.keys() ^ new.keys()) - _OPEN - config.judging
+    found += [name for name in single if recorded.get(name) or new.get(name)]
     judged = [name for name in common & config.judging if recorded[name] != new[name]]
     for name in common & keys.keys():
         old, own = (_judging(values[name], keys[name]) for values in (recorded, new))

@@ -22,6 +22,7 @@ from dpaudit.auditor.no_model import diverged, joined, outcomes
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.config import TrainedConfig
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, NoModelError, RunError
 from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.factorization.sgd import SgdFactors
@@ -49,7 +50,7 @@ WILD: dict[str, Any] = {
 
 def run(**changes: Any) -> AuditResult:
     base = {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 2}, "model": [SOUND, WILD]}
-    return run_audit(TrainedConfig.model_validate(base | changes), workers=Workers(1))
+    return run_audit(Config.model_validate(base | changes), workers=Workers(1))
 
 
 def pages(result: AuditResult) -> Iterator[str]:
@@ -333,7 +334,7 @@ def test_a_defense_that_diverges_in_a_membership_game() -> None:
     }  # fmt: skip
     found = []
     for workers in (1, 2):
-        config = TrainedConfig.model_validate(
+        config = Config.model_validate(
             {
                 "seed": 3,
                 "data": {"synthetic": DATA["synthetic"]},

@@ -652,7 +652,9 @@ def test_every_example_that_trains_can_be_run(path: Path) -> None:
     }
     if isinstance(config, FederatedConfig):
         changes["transcript"] = Transcript(trials=1)
-    record = run_audit(config.model_copy(update=changes), workers=Workers(1))
+    # Without the lines of the file, whose gates are taken out.
+    reduced = type(config).model_validate(config.model_copy(update=changes).model_dump())
+    record = run_audit(reduced, workers=Workers(1))
     metric, least, most = "utility.rmse", 0.3, 3.0
     if any(model.ranks for model in small):
         metric, least, most = "utility.recall", 0.0, 1.0
