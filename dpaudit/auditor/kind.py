@@ -44,15 +44,16 @@ class AuditKind(ABC):
 
     Attributes:
         name: its name in the registry.
-        title: what is audited, in one line.
-        source: where it is described.
         config: its config.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
-    source: ClassVar[str] = "docs/architecture.md"
     config: ClassVar[type[Config]]
+
+    @property
+    def title(self) -> str:
+        """What is audited, in one line."""
+        return self.config.title
 
     @property
     def names(self) -> set[str]:

@@ -85,8 +85,7 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
         executor: runs the tasks. With a shard, results of other shards may be missing.
     """
     context = Context(config, family_of(config, ratings), executor)
-    kind = kind_of(config)
-    subject = kind.subject().of(context, ratings)
+    subject = kind_of(config).subject().of(context, ratings)
     executor.progress.start(subject.trials())
     executor.progress.workers(executor.pool.alive())
     if executor.store is not None:

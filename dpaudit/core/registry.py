@@ -52,7 +52,7 @@ def load(group: Group, name: str) -> Any:
     found = _found(group)
     if name not in found:
         near = suggestion(name, found)
-        if near.startswith("; use"):  # nothing like it: perhaps a plug-in that is new
+        if not _close(name, found):  # perhaps a plug-in that is new
             near += (
                 f"; a new entry point of dpaudit.{group} counts once its package is installed again"
             )

@@ -16,7 +16,6 @@ class FederatedAudits(TrainedAudits):
     """Audits of what the server of a federated training sees."""
 
     name: ClassVar[str] = "federated"
-    title: ClassVar[str] = "what the server of a federated training sees"
     config: ClassVar[type[Config]] = FederatedConfig
 
     def subject(self) -> type[Subject[Any]]:

@@ -17,7 +17,6 @@ class MechanismAudits(AuditKind):
     """Audits of a mechanism by its outputs alone."""
 
     name: ClassVar[str] = "mechanism"
-    title: ClassVar[str] = "a mechanism by its outputs alone"
     config: ClassVar[type[Config]] = MechanismConfig
 
     def subject(self) -> type[Subject[Any]]:

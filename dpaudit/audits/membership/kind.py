@@ -16,7 +16,6 @@ class MembershipAudits(AuditKind):
     """Audits of who is in the data of trained models."""
 
     name: ClassVar[str] = "membership"
-    title: ClassVar[str] = "who is in the data of trained models"
     config: ClassVar[type[Config]] = MembershipConfig
 
     def subject(self) -> type[Subject[Any]]:

@@ -16,7 +16,6 @@ class OnDemandAudits(AuditKind):
     """Audits of recommenders that serve on demand."""
 
     name: ClassVar[str] = "on_demand"
-    title: ClassVar[str] = "recommenders that serve on demand"
     config: ClassVar[type[Config]] = OnDemandConfig
 
     def subject(self) -> type[Subject[Any]]:

@@ -16,7 +16,6 @@ class SybilAudits(OnDemandAudits):
     """Audits of fake accounts, and public lists."""
 
     name: ClassVar[str] = "sybil"
-    title: ClassVar[str] = "fake accounts, and public lists"
     config: ClassVar[type[Config]] = SybilConfig
 
     def subject(self) -> type[Subject[Any]]:

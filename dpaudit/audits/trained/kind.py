@@ -16,7 +16,6 @@ class TrainedAudits(AuditKind):
     """Audits of trained recommenders."""
 
     name: ClassVar[str] = "trained"
-    title: ClassVar[str] = "trained recommenders"
     config: ClassVar[type[Config]] = TrainedConfig
 
     def subject(self) -> type[Subject[Any]]:

@@ -155,7 +155,6 @@ class DraftAudits(AuditKind):
     """Audits of what drafts say about subscribers."""
 
     name: ClassVar[str] = "draft"
-    title: ClassVar[str] = "what drafts say about subscribers"
     config: ClassVar[type[Config]] = DraftConfig
 
     def subject(self) -> type[Subject[Any]]:
