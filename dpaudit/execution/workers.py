@@ -331,6 +331,8 @@ def _client(workers: Workers) -> Iterator[Any]:
             _check_cluster(client, workers.address)
             yield client
         return
+    # A signal may end the workers before it is heard here; a failing task raises its own error.
+    _silence("tornado", "asyncio")
     try:
         cluster = distributed.LocalCluster(
             n_workers=workers.count, threads_per_worker=1, dashboard_address=None, preload=_PRELOAD
@@ -345,9 +347,18 @@ def _client(workers: Workers) -> Iterator[Any]:
             yield client
         except KeyboardInterrupt:
             # That the tasks which are stopped have no answer is nothing to tell.
-            for name in ("distributed", "tornado", "asyncio"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)
+            _silence("distributed")
             raise
+
+
+def _silence(*packages: str) -> None:
+    """Let the loggers of packages say nothing but what ends the process.
+
+    Dask gives loggers below a package's own their own levels and handlers.
+    """
+    for name in (*packages, *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in packages:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _check_cluster(client: Any, address: str) -> None:

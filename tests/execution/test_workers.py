@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,30 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
         started(Workers(0, "dask", "tcp://127.0.0.1:1")),
     ):
         pass
+
+
+# As the main thread hears a signal late: the loop's callbacks fail before it does, and after.
+STOPPED = """
+import logging
+from dpaudit.execution.workers import Workers, started
+
+if __name__ == "__main__":
+    try:
+        with started(Workers(1, "dask")):
+            logging.getLogger("tornado.application").error("before")
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        for name in ("tornado.application", "distributed.client", "distributed.core", "asyncio"):
+            logging.getLogger(name).error("after")
+"""
+
+
+@pytest.mark.long
+def test_a_local_cluster_that_is_stopped_logs_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text(STOPPED, encoding="utf-8")
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert not run.stderr
 
 
 @pytest.mark.long
