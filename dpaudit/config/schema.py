@@ -60,6 +60,10 @@ def _listed(schema: dict[str, Any]) -> None:
     schema["enumDescriptions"] = [metric.words for metric in able]
 
 
+# What a gate on numbers of trainings is about.
+Statement = Literal["next-training", "this-model", "average"]
+
+
 class Gate(Table):
     """A threshold on a bound.
 
@@ -72,6 +76,10 @@ class Gate(Table):
             for `epsilon` also `"claim"`.
         min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
             A threshold that no value of the metric breaks, or none keeps, is refused.
+        of: what a gate on numbers of trainings is about (`next-training` unless given): whether the
+            next training by the same procedure on these data is within the threshold; `this-model`,
+            whether the judged trainings at hand are, on all their data and not on targets alone; or
+            `average`, whether the mean over all trainings is, which takes many of them.
         detectable: a gate on `epsilon` passes only if, on some pair, the same game certifies that
             a mutant breaks `max` whose noise is too small by at most this factor.
     """
@@ -82,6 +90,7 @@ class Gate(Table):
     where: dict[WhereKey, float | str] = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
+    of: Statement | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
 
     @model_validator(mode="after")

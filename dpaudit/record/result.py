@@ -154,6 +154,38 @@ class Control(_Record):
     found: bool
 
 
+class Census(_Record):
+    """What each judged training of a model showed, in a random order.
+
+    Attributes:
+        values: its number in each training.
+        lower: the lower end of an interval for what the attack reaches on all that the training
+            had, not on targets alone, for each training.
+        upper: the upper ends of these intervals.
+        alpha: the error probability of each of these intervals.
+        most: its number in each training if every answer that is missing told its coin; empty if
+            none is missing.
+    """
+
+    values: Annotated[tuple[Number, ...], Field(min_length=1)]
+    lower: tuple[Number, ...]
+    upper: tuple[Number, ...]
+    alpha: Probability
+    most: tuple[Number, ...] = ()
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        sizes = {len(self.values), len(self.lower), len(self.upper), len(self.most or self.values)}
+        if len(sizes) > 1:
+            raise ValueError(f"a census has {sorted(sizes)} trainings: give one number for each")
+        return self
+
+    @property
+    def worst(self) -> tuple[float, ...]:
+        """The numbers, with missing answers as leaks."""
+        return self.most or self.values
+
+
 class Measurement(_Record):
     """One measured number; its metric decides which fields it has (`record/metrics.py`).
 
@@ -190,6 +222,7 @@ class Measurement(_Record):
         control: the weakest mutant that the same game found to break the claim, else the last one
             that it did not find; None if none was tried.
         tried: every mutant that was tried, if there are several.
+        census: what each judged training showed, of a number that every training has.
     """
 
     metric: MetricName
@@ -219,6 +252,7 @@ class Measurement(_Record):
     theory: Estimate | None = None
     control: Control | None = None
     tried: tuple[Control, ...] = ()
+    census: Census | None = None
 
     @model_validator(mode="after")
     def _fields_of_the_metric(self) -> Self:
@@ -235,6 +269,8 @@ class Measurement(_Record):
     @model_serializer(mode="wrap")
     def _own_fields(self, every: SerializerFunctionWrapHandler) -> dict[str, Any]:
         foreign = set(FIELDS) - set(entry(self.metric).known)
+        if self.census is None:
+            foreign.add("census")
         return {name: value for name, value in every(self).items() if name not in foreign}
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpaudit.attacks.base import MembershipInference
+from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged
 from dpaudit.audits.membership.config import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
@@ -18,6 +20,19 @@ from dpaudit.record.result import Family
 
 N_USERS, N_ITEMS = 60, 30
 FAMILY = Family(confidence=0.95, size=1, alpha=0.05)
+
+
+def half_judged(
+    trials: Trials,
+    attack: MembershipInference,
+    rates: Sequence[float],
+    family: Family,
+    delta: float,
+    seed: int,
+) -> Judged:
+    """Judge one half of the trainings, the smaller one of an odd number."""
+    division = Calibration.of(trials, (len(trials) + 1) // 2, seed)
+    return judged(division, attack, rates, family, delta)
 
 
 def small_ratings(seed: int = 1, share: float = 0.4) -> Ratings:

@@ -47,6 +47,8 @@ class Design:
             of their interactions is a target: such a list may use its own user's data without
             protection, so it would show such a coin to an observer from whom it is protected.
         k: the length of lists.
+        passed_over: how many interactions, and how many users, the draw of targets passed over
+            that could have been targets; 0 where targets are chosen and not drawn at random.
     """
 
     ratings: Ratings
@@ -56,6 +58,7 @@ class Design:
     users: Indices
     observed: Indices
     k: int
+    passed_over: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, ratings: Ratings, table: Membership, seed: int) -> Self:
@@ -87,7 +90,9 @@ class Design:
         able = able[~np.isin(ratings.user[able], np.concatenate((users, observed)))]
         rows = cls._rows(ratings, able, table) if "interaction" in table.units else able[:0]
         k = min(table.k, ratings.n_items)
-        return cls(ratings, seed, held, rows, users, observed, k)
+        others = len(able) - len(rows), len(active) - len(users)
+        passed_over = others if table.draw == "random" else (0, 0)
+        return cls(ratings, seed, held, rows, users, observed, k, passed_over)
 
     @staticmethod
     def _users(active: Indices, table: Membership, seed: int) -> Indices:
@@ -117,6 +122,10 @@ class Design:
     def count(self, unit: Unit) -> int:
         """Return the number of targets of a unit."""
         return len(self.rows) if unit == "interaction" else len(self.users)
+
+    def others(self, unit: Unit) -> int:
+        """Return how many of a unit could have been targets and are in every training."""
+        return self.passed_over[0] if unit == "interaction" else self.passed_over[1]
 
     def coins(self, training: int) -> Mask:
         """Return whether each target is in the data of a training: interactions, then users."""

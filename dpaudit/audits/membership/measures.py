@@ -20,10 +20,10 @@ from dpaudit.auditor.means import joint_mean, own_mean
 from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.calibration import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
-from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.numbers import alone, joint, numbers
 from dpaudit.audits.membership.probes import (
     HIDES_SEEN,

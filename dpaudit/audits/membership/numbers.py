@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.means import joint_mean, own_mean
-from dpaudit.audits.membership.halves import Judged, strongest
+from dpaudit.audits.membership.calibration import Judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family

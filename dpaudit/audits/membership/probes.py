@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.membership.answers import has_fixed_part, repeated, unchanged
+from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.halves import Trials
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.core.membership import Observer
 from dpaudit.core.rounding import percent

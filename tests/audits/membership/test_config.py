@@ -13,6 +13,7 @@ from configs import load_as  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.auditor.plan import check_gates
+from dpaudit.audits.membership.calibration import Trials, judged, strongest
 from dpaudit.audits.membership.config import (
     BATTERY,
     Membership,
@@ -20,7 +21,6 @@ from dpaudit.audits.membership.config import (
     OwnRecommender,
     StatedClaim,
 )
-from dpaudit.audits.membership.halves import Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file

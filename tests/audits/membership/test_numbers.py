@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from membership_cases import FAMILY  # type: ignore[import-not-found]
 
-from dpaudit.audits.membership.halves import Judged
+from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.numbers import Number, alone, joint, numbers
 from dpaudit.audits.membership.rates import Curve
 

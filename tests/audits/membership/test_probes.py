@@ -15,8 +15,8 @@ from membership_cases import (  # type: ignore[import-not-found]
 )
 from scipy.sparse import csr_array
 
+from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.halves import Trials
 from dpaudit.audits.membership.probes import Noticed, hides_seen, keeps_seen, noticed, probes
 from dpaudit.audits.membership.training import Training
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon

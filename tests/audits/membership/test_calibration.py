@@ -7,13 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from membership_cases import FAMILY  # type: ignore[import-not-found]
+from membership_cases import FAMILY, half_judged  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Judged,
+    Trials,
+    default_calibrating,
+    judged,
+    strongest,
+)
 from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import best_guesses
-from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve, best_threshold
 from dpaudit.core.errors import RunError
 
@@ -37,7 +44,7 @@ def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
     numbers = np.arange(float(count))[:, None, None]
     made = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
     first, second = (
-        half.features[:, 0, 0].astype(int) for half in made.halves(seed, "judged half")
+        half.features[:, 0, 0].astype(int) for half in made.divided((count + 1) // 2, seed)
     )
     return first.tolist(), second.tolist()
 
@@ -75,7 +82,7 @@ def test_trainings_without_a_model_score_alike_and_change_no_other_score(name: s
     np.testing.assert_array_equal(found[kept], expected)
     reference.features[1:] = np.nan
     assert not seen.scores(ATTACKS[name], reference).any()
-    assert np.isfinite(judged(seen, ATTACKS[name], RATES, FAMILY, 0.0, SEED).scores).all()
+    assert np.isfinite(half_judged(seen, ATTACKS[name], RATES, FAMILY, 0.0, SEED).scores).all()
 
 
 @dataclass(frozen=True)
@@ -95,27 +102,63 @@ class Recording(MembershipInference):
 
 def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
     made, Recording.given[:] = trials(), []
-    judged(made, Recording(0.0), RATES, FAMILY, 0.0, SEED)
-    rehearsal, final = Recording.given
-    first, second = made.of(np.array(CALIBRATING)).halves(SEED, "rehearsal")
-    calibrating, certifying = made.of(np.array(CALIBRATING)), made.of(np.array(JUDGED))
-    for (seen, reference, present), attacked, own in (
-        (rehearsal, second, first),
-        (final, certifying, calibrating),
+    half_judged(made, Recording(0.0), RATES, FAMILY, 0.0, SEED)
+    *rehearsals, final = Recording.given
+    calibrating, judging = np.array(CALIBRATING), np.array(JUDGED)
+    parts = np.array_split(calibrating, 4)
+    expected = [(part, np.setdiff1d(calibrating, part, assume_unique=True)) for part in parts]
+    for (seen, reference, present), (attacked, own) in zip(
+        (*rehearsals, final), (*expected, (judging, calibrating)), strict=True
     ):
-        np.testing.assert_array_equal(seen.features, attacked.features)
-        np.testing.assert_array_equal(reference.features, own.features)
-        np.testing.assert_array_equal(present, own.present)
+        np.testing.assert_array_equal(seen.features, made.features[attacked])
+        in_order = np.array([each for each in calibrating if each in own])
+        np.testing.assert_array_equal(reference.features, made.features[in_order])
+        np.testing.assert_array_equal(present, made.present[in_order])
         assert seen.population.shape == (len(attacked), 12)
+
+
+@pytest.mark.parametrize("calibrating", [0, 1])
+def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrating: int) -> None:
+    made, Recording.given[:] = trials(count=3), []
+    division = Calibration.of(made, calibrating, SEED)
+    judged(division, Recording(0.0), RATES, FAMILY, 0.0)
+    assert len(division.others) == 10
+    assert sorted([*division.others, *division.targets]) == list(range(40))
+    for seen, reference, present in Recording.given:
+        # The coins of judged targets in judged trainings are never given.
+        assert present.shape[1] in (len(division.others), seen.fit.shape[1])
+        if not calibrating:
+            np.testing.assert_array_equal(reference.features, division.choosing.features)
+            np.testing.assert_array_equal(present, division.choosing.present)
+        else:
+            assert len(reference.features) == 1
+    judging = division.judged
+    flipped = replace(division, judged=replace(judging, present=~judging.present))
+    attack = ATTACKS["global-threshold"]
+    first, second = (judged(one, attack, RATES, FAMILY, 0.0) for one in (division, flipped))
+    np.testing.assert_array_equal(first.scores, second.scores)
+    assert (first.threshold, first.guesses, first.promise) == (
+        second.threshold,
+        second.guesses,
+        second.promise,
+    )
+
+
+@pytest.mark.parametrize(
+    ("trainings", "calibrating"),
+    [(1, 0), (2, 1), (3, 1), (4, 2), (8, 2), (24, 4), (64, 12), (999, 16)],
+)
+def test_a_fifth_of_the_trainings_calibrates(trainings: int, calibrating: int) -> None:
+    assert default_calibrating(trainings) == calibrating
 
 
 @pytest.mark.parametrize("label", ATTACKS)
 def test_the_judged_half_chooses_nothing(label: str) -> None:
     made = trials()
     judging = np.isin(np.arange(16), JUDGED)
-    expected = judged(made, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    expected = half_judged(made, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
     flipped = replace(made, present=made.present ^ judging[:, None])
-    found = judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    found = half_judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
     # Other coins: the same scores, in the same direction.
     np.testing.assert_array_equal(found.scores, expected.scores)
     np.testing.assert_array_equal(found.present, ~expected.present)
@@ -126,7 +169,7 @@ def test_the_judged_half_chooses_nothing(label: str) -> None:
         population=np.where(judging[:, None, None], other.population, made.population),
         present=np.where(judging[:, None], other.present, made.present),
     )
-    for one in (found, judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
+    for one in (found, half_judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
         assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
         assert one.promise == expected.promise
 
@@ -141,21 +184,24 @@ def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str
         population=np.where(last[:, None, None], other.population, made.population),
     )
     found, expected = (
-        judged(each, ATTACKS[label], RATES, FAMILY, 0, SEED) for each in (changed, made)
+        half_judged(each, ATTACKS[label], RATES, FAMILY, 0, SEED) for each in (changed, made)
     )
     np.testing.assert_array_equal(found.scores[:-1], expected.scores[:-1])
 
 
-def test_the_promise_is_what_the_second_quarter_showed() -> None:
+def test_the_promise_is_what_the_rehearsal_showed() -> None:
     made, attack = trials(), ATTACKS["lira"]
-    found = judged(made, attack, RATES, FAMILY, 1e-4, SEED)
-    first, second = made.halves(SEED, "judged half")[0].halves(SEED, "rehearsal")
-    scores = second.scores(attack, first)
-    curve = Curve(scores, second.present)
-    threshold = best_threshold(scores, second.present)
-    epsilon, guesses = best_guesses(scores, second.present, delta=1e-4, family=FAMILY)
-    assert (found.threshold, found.guesses) == (threshold, guesses)
-    assert found.promise == {
+    result = half_judged(made, attack, RATES, FAMILY, 1e-4, SEED)
+    own = made.of(np.array(CALIBRATING))
+    scores = own.rehearsed(attack)
+    last = np.array([6, 7])
+    expected = own.of(last).scores(attack, own.of(np.arange(6)))
+    np.testing.assert_array_equal(scores[last], expected)
+    curve = Curve(scores, own.present)
+    threshold = best_threshold(scores, own.present)
+    epsilon, guesses = best_guesses(scores, own.present, delta=1e-4, family=FAMILY)
+    assert (result.threshold, result.guesses) == (threshold, guesses)
+    assert result.promise == {
         "epsilon": epsilon,
         "auc": curve.areas().mean(),
         "advantage": curve.advantages(threshold).mean(),
@@ -169,7 +215,7 @@ def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
     for sign in (1, -1):
         made = trials(1, 32, 60)
         made = replace(made, features=sign * made.features, population=sign * made.population)
-        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        found = half_judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
         curve = Curve(found.scores, found.present)
         assert curve.areas().mean() > 0.7
         # The threshold of the rehearsal still divides present from absent targets.
@@ -195,7 +241,7 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
         if kind == "coin":
             features = np.repeat(present[:, :, None].astype(float), 2, axis=2)
         made = Trials(features, made.population[:, :population] * 0 + features.mean(), present)
-        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        found = half_judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
         assert np.isfinite(found.scores).all()
         if kind in {"constant", "zero"}:
             assert (Curve(found.scores, found.present).areas() == 0.5).all()
@@ -204,13 +250,15 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_an_attack_without_finite_scores_is_named(value: float) -> None:
     with pytest.raises(RunError, match=r"attack 'recording' does not score.*correct its method"):
-        judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)
+        half_judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)
 
 
 def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
     none = np.zeros((0, 0))
     found = {
-        label: Judged(none, none.astype(bool), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon})
+        label: Judged(
+            none, none.astype(bool), np.arange(0), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon}
+        )
         for label, auc, epsilon in (("a", 0.6, 0.0), ("b", 0.8, 0.0), ("c", 0.8, 0.0))
     }
     assert strongest(found, "auc") == "b"
@@ -231,4 +279,4 @@ def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
 def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
     made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
     for label, attack in ATTACKS.items():
-        assert judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label
+        assert half_judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label

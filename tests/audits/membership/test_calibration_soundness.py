@@ -8,15 +8,15 @@ from functools import partial
 
 import numpy as np
 import pytest
-from membership_cases import FAMILY  # type: ignore[import-not-found]
+from membership_cases import FAMILY, half_judged  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.means import joint_mean
+from dpaudit.audits.membership.calibration import Judged, Trials, strongest
 from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import certified
-from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve
 
 Numbers = NDArray[np.float64]
@@ -87,7 +87,7 @@ def audited(law: Law, attacks: dict[str, MembershipInference], seed: int, delta:
     population = law(rng, np.zeros((TRAININGS, POPULATION), np.bool_))
     trials = Trials(features.astype(np.float64), population.astype(np.float64), present)
     found = {
-        label: judged(trials, attack, (RATE,), FAMILY, delta, seed)
+        label: half_judged(trials, attack, (RATE,), FAMILY, delta, seed)
         for label, attack in attacks.items()
     }
     return found[strongest(found, "epsilon")]
@@ -114,7 +114,7 @@ def test_a_leak_in_every_nth_training_is_part_of_the_judged_mean(period: int) ->
         leaks = np.arange(64) % period == 0
         features = np.where(leaks[:, None], present, rng.normal(size=present.shape))
         trials = Trials(features[:, :, None], np.zeros((64, 0, 1)), present)
-        one = judged(trials, ATTACKS["global-threshold"], (), FAMILY, 0.0, seed)
+        one = half_judged(trials, ATTACKS["global-threshold"], (), FAMILY, 0.0, seed)
         area = joint_mean(Curve(one.scores, one.present).areas(), FAMILY)
         truth = leaks.mean() + (1 - leaks.mean()) / 2
         missed += not area.lower <= truth <= area.upper

@@ -1,0 +1,299 @@
+"""From signals to scores: some trainings calibrate the attacks, and the others are judged.
+
+With two calibrating trainings or more, nothing of the judged ones chooses anything. With fewer, a
+quarter of the targets chooses the direction, the attack, its threshold and its guesses, and the
+others are judged: their coins are independent of those of the quarter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.audits.membership.estimates import Guesses, best_guesses
+from dpaudit.audits.membership.rates import Curve, best_threshold
+from dpaudit.core.errors import RunError
+from dpaudit.core.streams import generator
+from dpaudit.record.result import Family
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+# The most calibrating trainings by default, and the share of the trainings.
+_MOST, _SHARE = 16, 5
+# The most parts of the calibrating trainings of which each is attacked with the help of the others.
+_FOLDS = 4
+# The share of the targets that chooses without calibrating trainings to do it.
+_CHOOSING = 0.25
+
+
+def default_calibrating(trainings: int) -> int:
+    """Return how many trainings calibrate the attacks if the config does not say it.
+
+    A fifth of them, at most 16; and half of fewer than four, so that one is left to judge.
+    """
+    return min(_MOST, max(trainings // _SHARE, min(2, trainings // 2)))
+
+
+def chooses_by_targets(calibrating: int) -> bool:
+    """Whether targets, and no trainings, choose the attack, its threshold and its guesses."""
+    return calibrating < 2
+
+
+def choosing_targets(targets: int) -> int:
+    """Return the number of targets that choose where no trainings do."""
+    return int(_CHOOSING * targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The features and coins of some trainings.
+
+    Attributes:
+        features: features of the targets `(T, m, F)`; NaN in trainings that end without a model.
+        population: features of the population `(T, p, F)`; p may be 0.
+        present: whether each target is in the data of each training `(T, m)`.
+        unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
+            if everything is answered.
+    """
+
+    features: Numbers
+    population: Numbers
+    present: Mask
+    unanswered: Numbers | None = None
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def of(self, which: Rows) -> Self:
+        """Return some of the trainings, in this order (indices `(n,)`)."""
+        lacking = None if self.unanswered is None else self.unanswered[which]
+        return type(self)(
+            self.features[which], self.population[which], self.present[which], lacking
+        )
+
+    @property
+    def ended(self) -> Rows:
+        """The trainings that end with a model `(n,)`."""
+        return np.flatnonzero(~np.isnan(self.features).any((1, 2)))
+
+    def among(self, which: Rows) -> Self:
+        """Return the same trainings with some of the targets, in this order (indices `(n,)`)."""
+        lacking = None if self.unanswered is None else self.unanswered[:, which]
+        return type(self)(self.features[:, which], self.population, self.present[:, which], lacking)
+
+    def divided(self, calibrating: int, seed: int) -> tuple[Self, Self]:
+        """Divide the trainings at random in those that calibrate and those that are judged.
+
+        Neither the place of a training nor its neighbours decide in which part it is, so a model
+        that leaks in every second training leaks in both. The order within a part is random too, as
+        intervals over trainings need it of a model that drifts.
+
+        Args:
+            calibrating: the number of trainings that calibrate.
+            seed: the run's seed.
+        """
+        order = generator(seed, "membership judged half").permutation(len(self))
+        return self.of(order[:calibrating]), self.of(order[calibrating:])
+
+    def told(self, epsilon: float, seed: int) -> Self:
+        """Return the trials with one more feature, which tells every coin by randomised response.
+
+        It is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less, and whoever sees it
+        besides the model sees at least as much.
+
+        Args:
+            epsilon: the ε of the answers.
+            seed: of the answers.
+        """
+        draws = generator(seed, "membership planted").random(self.present.shape)
+        right = draws >= 1 / (1 + math.exp(epsilon))
+        answers = np.where(self.present == right, 1.0, -1.0)[:, :, None]
+        none = np.zeros((*self.population.shape[:2], 1))
+        return type(self)(
+            np.concatenate((self.features, answers), axis=2),
+            np.concatenate((self.population, none), axis=2),
+            self.present,
+        )
+
+    def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
+        """Return an attack's score of each target in each training `(T, m)`.
+
+        Without a model all targets score alike, in the middle of the others. The attacker has no
+        use for such trainings of their own; without any other, all scores are 0.
+
+        Args:
+            attack: the attack.
+            reference: the attacker's own trainings, none of which is among these.
+
+        Raises:
+            RunError: a score is missing, or no finite number.
+        """
+        seen, known = self.of(self.ended), reference.of(reference.ended)
+        if not len(seen) or not len(known):
+            return np.zeros(self.present.shape)
+        toward = direction(known.features, known.present)
+        found = attack.score(seen._signals(toward), known._signals(toward), known.present)
+        if found.shape != seen.present.shape or not np.isfinite(found).all():
+            raise RunError(
+                f"attack {attack.name!r} does not score every target in every training by a finite "
+                "number: correct its method score"
+            )
+        scores = np.full(self.present.shape, np.median(found))
+        scores[self.ended] = found
+        return scores
+
+    def rehearsed(self, attack: MembershipInference) -> Numbers:
+        """Return an attack's scores of the targets, each part of the trainings from the others.
+
+        There are at least two trainings, and four parts at most.
+        """
+        scores = np.empty(self.present.shape)
+        for part in np.array_split(np.arange(len(self)), min(_FOLDS, len(self))):
+            others = np.setdiff1d(np.arange(len(self)), part)
+            scores[part] = self.of(part).scores(attack, self.of(others))
+        return scores
+
+    def _signals(self, toward: Numbers) -> Signals:
+        fit, population = (
+            np.einsum("tmf,f->tm", each, toward) for each in (self.features, self.population)
+        )
+        return Signals(self.features, fit, population)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """An attack's scores of the judged targets in the judged trainings, and what others chose.
+
+    Attributes:
+        scores: scores of the targets `(J, n)`.
+        present: whether each target is in the data `(J, n)`.
+        targets: which of the targets these are, increasing `(n,)`.
+        threshold: the threshold with the largest advantage in what chooses.
+        guesses: the shares of the coins to guess, "present" and "absent", that certified most
+            there.
+        promise: what the attack reached there, by metric: the mean over trainings, and for
+            `epsilon` the bound.
+        unanswered: as in `Trials`, of the judged trainings `(J, n)`.
+    """
+
+    scores: Numbers
+    present: Mask
+    targets: Rows
+    threshold: float
+    guesses: Guesses
+    promise: Mapping[str, float]
+    unanswered: Numbers | None = None
+
+    @property
+    def curve(self) -> Curve:
+        """The scores as they are."""
+        return Curve(self.scores, self.present)
+
+    @property
+    def worst(self) -> Curve | None:
+        """The scores if the answers that are missing told every coin; None if none is missing."""
+        if self.unanswered is None or not self.unanswered.any():
+            return None
+        lacking = self.unanswered > 0
+        ends = np.where(self.present, self.scores.max() + 1, self.scores.min() - 1)
+        return Curve(np.where(lacking, ends, self.scores), self.present)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Which trainings calibrate, and which trainings and targets are judged.
+
+    Attributes:
+        reference: the calibrating trainings; there may be none.
+        judged: the judged trainings, with the judged targets.
+        choosing: the trainings and targets that choose; the calibrating ones if there are two.
+        targets: the judged targets, increasing `(n,)`.
+        others: the targets that choose, increasing; empty if trainings choose.
+    """
+
+    reference: Trials
+    judged: Trials
+    choosing: Trials
+    targets: Rows
+    others: Rows
+
+    @classmethod
+    def of(cls, trials: Trials, calibrating: int, seed: int) -> Self:
+        """Divide the trainings, and with fewer than two calibrating ones the targets.
+
+        Args:
+            trials: all trainings.
+            calibrating: the number of trainings that calibrate, less than there are.
+            seed: the run's seed.
+        """
+        reference, judging = trials.divided(calibrating, seed)
+        count = trials.present.shape[1]
+        if not chooses_by_targets(calibrating):
+            return cls(reference, judging, reference, np.arange(count), np.arange(0))
+        order = generator(seed, "membership choosing targets").permutation(count)
+        cut = choosing_targets(count)
+        others, targets = np.sort(order[:cut]), np.sort(order[cut:])
+        return cls(reference, judging.among(targets), judging.among(others), targets, others)
+
+    def scores(self, attack: MembershipInference) -> tuple[Numbers, Numbers]:
+        """Return an attack's scores of what chooses, and of what is judged `(J, n)`."""
+        if not len(self.others):
+            return self.reference.rehearsed(attack), self.judged.scores(attack, self.reference)
+        if not len(self.reference):
+            own = self.choosing
+            return own.scores(attack, own), self.judged.scores(attack, own)
+        choosing, judged = (
+            part.scores(attack, self.reference.among(which))
+            for part, which in ((self.choosing, self.others), (self.judged, self.targets))
+        )
+        return choosing, judged
+
+
+def judged(
+    calibration: Calibration,
+    attack: MembershipInference,
+    rates: Sequence[float],
+    family: Family,
+    delta: float,
+) -> Judged:
+    """Score the judged targets with an attack that others calibrate.
+
+    Args:
+        calibration: what calibrates, chooses and is judged.
+        attack: the attack; one that compares each target with itself needs calibrating trainings.
+        rates: the false-positive rates of interest.
+        family: the family of the run's intervals.
+        delta: δ of the certified ε.
+    """
+    rehearsed, scores = calibration.scores(attack)
+    choosing, judging = calibration.choosing, calibration.judged
+    curve = Curve(rehearsed, choosing.present)
+    threshold = best_threshold(rehearsed, choosing.present)
+    epsilon, guesses = best_guesses(rehearsed, choosing.present, delta=delta, family=family)
+    return Judged(
+        scores,
+        judging.present,
+        calibration.targets,
+        threshold,
+        guesses,
+        {
+            "epsilon": epsilon,
+            "auc": float(curve.areas().mean()),
+            "advantage": float(curve.advantages(threshold).mean()),
+            **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},
+        },
+        judging.unanswered,
+    )
+
+
+def strongest(found: Mapping[str, Judged], metric: str) -> str:
+    """Return the label of the attack that promises most by a metric; the first of equals."""
+    return max(found, key=lambda label: found[label].promise[metric])
