@@ -114,12 +114,13 @@ class NextTraining:
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk)}"
             )
-        needed = draws_needed(max(own, self.exceeding), self.alpha)
-        others = "" if own == self.exceeding else f", and {self.exceeding} break some gate"
+        most = max(own, self.exceeding)
+        others = "" if own == most else f", and {most} break some gate"
+        of_which = f", of which {most} or fewer break one" if most else ""
         return "inconclusive", (
-            f"{shown} {said}{others}; to pass, the next one has to be with a probability of at "
-            f"most {percent(self.alpha)}, which takes {needed} judged trainings of which no more "
-            f"are: raise membership.trainings"
+            f"{shown} {said}{others}, which bounds the next one by a probability of "
+            f"{percent(risk)}, and {percent(self.alpha)} is asked: raise membership.trainings until "
+            f"{draws_needed(most, self.alpha)} are judged{of_which}"
         )
 
 

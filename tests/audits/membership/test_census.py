@@ -29,7 +29,8 @@ def null(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
 
 
 def memoriser(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
-    return isin + rng.normal(size=EVERY) * 0.3
+    scores: Numbers = isin + rng.normal(size=EVERY) * 0.3
+    return scores
 
 
 def cluster(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
