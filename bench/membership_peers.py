@@ -47,9 +47,9 @@ from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.attacks.membership.rmia import Rmia
 from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.halves import Trials
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.membership.training import Training, unpacked
 from dpaudit.core.files import write_text

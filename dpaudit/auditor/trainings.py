@@ -112,15 +112,15 @@ class NextTraining:
         said = f"{own or 'none'} of {count} judged trainings {_are(own)} {beyond} {limit:g}"
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
-                f"{shown} {said}; the next one is with a probability of at most {percent(risk)}"
+                f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
         most = max(own, self.exceeding)
         others = "" if own == most else f", and {most} break some gate"
         of_which = f", of which {most} or fewer break one" if most else ""
         return "inconclusive", (
             f"{shown} {said}{others}, which bounds the next one by a probability of "
-            f"{percent(risk)}, and {percent(self.alpha)} is asked: raise membership.trainings until "
-            f"{draws_needed(most, self.alpha)} are judged{of_which}"
+            f"{percent(risk, 2)}, and {percent(self.alpha)} is asked: raise membership.trainings "
+            f"until {draws_needed(most, self.alpha)} are judged{of_which}"
         )
 
 

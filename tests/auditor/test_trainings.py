@@ -178,7 +178,7 @@ def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     assert together is not None
     assert one.census is not None
     assert together.judge(chosen, one, one.census)[1] == (
-        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, which bounds "
-        "the next one by a probability of 7.7 %, and 5 % is asked: raise membership.trainings until "
-        "19 are judged"
+        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, which "
+        "bounds the next one by a probability of 7.7 %, and 5 % is asked: raise "
+        "membership.trainings until 19 are judged"
     )
