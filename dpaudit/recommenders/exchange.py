@@ -32,12 +32,14 @@ class Exchange:
         suffix: of the tables, which is their format.
         shape: number of users N and of items M.
         query: what is asked.
+        moves: whether the folder is read elsewhere, so that its task names files and no paths.
     """
 
     folder: Path
     suffix: Format
     shape: tuple[int, int]
     query: Query
+    moves: bool = False
 
     @property
     def task(self) -> Path:
@@ -67,14 +69,14 @@ class Exchange:
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
         write_table(self._path("pairs"), {"user": users, "item": items})
         write_table(self._path("users"), {"user": self.query.listed})
-        factors = {name: str(self._path(f"{name[:-1]}_factors")) for name in ("items", "users")}
+        factors = {name: self._named(f"{name[:-1]}_factors") for name in ("items", "users")}
         tables = ("interactions", "pairs", "users", "scores", "lists")
         task = {
             "seed": int(seed),
             "k": int(self.query.k),
             "n_users": int(self.shape[0]),
             "n_items": int(self.shape[1]),
-            **{name: str(self._path(name)) for name in tables},
+            **{name: self._named(name) for name in tables},
             "factors": factors if self.query.factors else None,
         }
         self.task.write_text(json.dumps(task, indent=1), encoding="utf-8")
@@ -91,6 +93,10 @@ class Exchange:
         return checked(
             Answer(scores, lists, self._factors() if query.factors else None), query, self.shape
         )
+
+    def _named(self, name: str) -> str:
+        path = self._path(name)
+        return path.name if self.moves else str(path)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.{self.suffix}"

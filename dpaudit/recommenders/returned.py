@@ -1,0 +1,112 @@
+"""Trainings that the user did elsewhere: what `dpaudit split` handed out, and what came back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import RunError
+from dpaudit.core.messages import place
+from dpaudit.core.plugin import STRICT
+from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.command import Shown
+from dpaudit.recommenders.exchange import Exchange, Format
+
+# A config gives paths as text.
+Folder = Annotated[Path, Field(strict=False)]
+# Says which data a folder's training was handed out with.
+_SEAL = "seal.json"
+
+
+@parameters(frozen=True, config=STRICT)
+class Returned(Trainable):
+    """Read what trainings show that were done elsewhere, one folder each.
+
+    A folder is named by the seed of its training. Its seal is a digest of the data that were handed
+    out, so that what another split or other data gave is refused. The coins stand in no file.
+
+    Attributes:
+        returned: the folder of all trainings.
+        format: of all tables: `csv` or `parquet`.
+        shows: what came back: `scores`, `lists`, `factors`.
+        predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
+        cwd: the folder from which a relative `returned` counts.
+    """
+
+    returned: Folder
+    format: Format = "csv"
+    shows: list[Shown] = field(default_factory=lambda: ["scores", "lists"])
+    predicts_ratings: bool = False
+    cwd: Folder = Path()
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What did not come back."""
+        return {"scores", "lists"} - set(self.shows)
+
+    @property
+    def trains(self) -> bool:
+        """It trains nothing."""
+        return False
+
+    def hand_out(self, interactions: csr_array, seed: int, query: Query) -> Path:
+        """Write the data of a training and what is asked of it; return its folder.
+
+        Raises:
+            FileExistsError: the folder exists.
+            OSError: it cannot be written.
+            ConfigError: the format is parquet, and pyarrow is not installed.
+        """
+        files = self._files(interactions, seed, query)
+        files.folder.mkdir(parents=True)
+        files.write(interactions, seed)
+        seal = {"seed": seed, "data": _digest(interactions, query)}
+        (files.folder / _SEAL).write_text(json.dumps(seal), encoding="utf-8")
+        return files.folder
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Return what came back of a training with these data and this seed.
+
+        Raises:
+            RunError: it did not come back, was handed out with other data, or what it wrote is
+                missing or wrong.
+        """
+        files = self._files(interactions, seed, query)
+        folder = place(files.folder)
+        try:
+            seal: Any = json.loads((files.folder / _SEAL).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunError(
+                f"the training with seed {seed} has no folder {folder}: run 'dpaudit split' with "
+                "this config, and train on what it writes"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{folder}/{_SEAL} cannot be read: split the data anew") from error
+        if seal != {"seed": seed, "data": _digest(interactions, query)}:
+            raise RunError(
+                f"{folder} was handed out with other data, targets or questions than this config "
+                "has: run the config that was split, or split the data anew"
+            )
+        return files.read()
+
+    def _files(self, interactions: csr_array, seed: int, query: Query) -> Exchange:
+        folder = (self.cwd / self.returned / f"training-{seed}").absolute()
+        return Exchange(folder, self.format, interactions.shape, query, moves=True)
+
+
+def _digest(interactions: csr_array, query: Query) -> str:
+    """Return a digest of a training's data and of what is asked of it."""
+    digest = hashlib.sha256()
+    parts = (interactions.indptr, interactions.indices, interactions.data)
+    for part in (*parts, query.users, query.items, query.listed, np.array([query.k])):
+        digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
