@@ -162,7 +162,7 @@ class Signals(NamedTuple):
 
     def of(self, trainings: NDArray[np.bool_]) -> Signals:
         """Return the signals of some trainings (mask `(T,)`)."""
-        return Signals(*(each[trainings] for each in self))
+        return Signals(*(signal[trainings] for signal in self))
 
 
 class MembershipInference(Attack):

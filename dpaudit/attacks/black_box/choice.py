@@ -56,7 +56,7 @@ def stacked(*tables: Table) -> Table:
 def joined(*samples: Sample) -> Sample:
     """Concatenate several samples that have the same atoms."""
     labels = np.concatenate([sample.labels for sample in samples])
-    return replace(samples[0], table=stacked(*(each.table for each in samples)), labels=labels)
+    return replace(samples[0], table=stacked(*(sample.table for sample in samples)), labels=labels)
 
 
 def fit_quick(sample: Sample) -> Model:
@@ -136,11 +136,11 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
     few = train.thinned(_COMPARED)
     plain_features = smooth_features(few.columns, few.labels)
     features = plain_features + fine_features(few.columns, few.labels)
-    smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
-    least = _NEARLY * max(each.promise.epsilon for each in smooth)
-    near = [each for each in smooth if each.promise.epsilon >= least]
-    likely = min(near, key=lambda each: each.loss)
-    best = _cautious([each for each in smooth if each.family == likely.family])
+    smooth = [tried(*arguments) for arguments in _smooth_models(few, features, seed)]
+    least = _NEARLY * max(candidate.promise.epsilon for candidate in smooth)
+    near = [candidate for candidate in smooth if candidate.promise.epsilon >= least]
+    likely = min(near, key=lambda candidate: candidate.loss)
+    best = _cautious([candidate for candidate in smooth if candidate.family == likely.family])
     if fewer_than(train, _DISTINCT):
         name, plain = f"frequencies over {best.name}", best.fit
         counted = _cautious(
@@ -173,8 +173,8 @@ def _cautious(family: list[_Tried]) -> _Tried:
 
     Less regularised models give rare outputs more extreme odds, which affect few of the losses.
     """
-    best = min(family, key=lambda each: each.loss)
-    return next(each for each in family if each.hardly_worse(best))
+    best = min(family, key=lambda candidate: candidate.loss)
+    return next(candidate for candidate in family if candidate.hardly_worse(best))
 
 
 def _smooth_models(

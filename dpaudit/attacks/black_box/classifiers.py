@@ -90,8 +90,8 @@ class Term:
             return (column == self.value).astype(np.float64)
         if self.ends is None:
             return column
-        found = climb(column, *self.ends)
-        return np.where(np.isin(column, self.marks), 0.0, found) if self.marks else found
+        ramp = climb(column, *self.ends)
+        return np.where(np.isin(column, self.marks), 0.0, ramp) if self.marks else ramp
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class Additive:
 
     def log_odds(self, table: Table) -> Vector:
         """Return the intercept plus the weighted sum of all terms."""
-        found = np.full(len(table), self.intercept)
+        total = np.full(len(table), self.intercept)
         columns = Columns(table, self.atoms)
         for j, column in enumerate(_design(columns, self.terms)):
-            found += self.weights[j] * column
-        return found
+            total += self.weights[j] * column
+        return total
 
 
 def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
@@ -137,7 +137,7 @@ def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
     from scipy.special import ndtr
 
     few = sample.thinned(_PLACED)
-    found: list[Term] = []
+    terms: list[Term] = []
     budget = _TERMS // max(1, len(features))
     for feature in features:
         column = few.columns.column(feature)
@@ -145,16 +145,16 @@ def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
         often = np.flatnonzero(counts >= max(_ATOM_SHARE * len(column), 3))
         often = often[np.argsort(-counts[often], kind="stable")]
         if len(values) <= _ATOMS + 1:
-            found += [Term(feature, float(values[i])) for i in often[1:]]
+            terms += [Term(feature, float(values[i])) for i in often[1:]]
             continue
         marks = tuple(sorted(float(values[i]) for i in often[:_ATOMS]))
-        found += [Term(feature, mark) for mark in marks]
+        terms += [Term(feature, mark) for mark in marks]
         knots = int(np.clip(budget - len(marks) + 1, 3, _KNOTS))
         free = column[~np.isin(column, marks)]
         if len(free):
             ends = np.unique(np.quantile(free, ndtr(np.linspace(-2.9, 2.9, knots))))
-            found += [Term(feature, None, (float(a), float(b)), marks) for a, b in pairwise(ends)]
-    return tuple(found)
+            terms += [Term(feature, None, (float(a), float(b)), marks) for a, b in pairwise(ends)]
+    return tuple(terms)
 
 
 def pooled_terms(sample: Sample) -> tuple[Term, ...]:
@@ -187,8 +187,11 @@ def fit_additive(
             yield design.T, sample.labels[rows]
 
     held = list(blocks()) if len(sample.labels) * len(terms) <= _HELD else None
-    found = fit_logistic(blocks if held is None else held.__iter__, len(terms), penalties)
-    return [Additive(sample.atoms, tuple(terms), each[1:], float(each[0])) for each in found]
+    solutions = fit_logistic(blocks if held is None else held.__iter__, len(terms), penalties)
+    return [
+        Additive(sample.atoms, tuple(terms), solution[1:], float(solution[0]))
+        for solution in solutions
+    ]
 
 
 @dataclass(frozen=True)
@@ -201,8 +204,8 @@ class Trees:
 
     def log_odds(self, table: Table) -> Vector:
         """Return the sum over all trees for each row."""
-        found: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
-        return found
+        total: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
+        return total
 
 
 def _stacked(table: Table, atoms: Vector, features: Sequence[Feature]) -> Vector:
@@ -235,15 +238,15 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 def row_keys(table: Table) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row; equal outputs have equal hashes."""
-    found = np.zeros(len(table), np.uint64)
+    keys = np.zeros(len(table), np.uint64)
     parts = [table.form, table.skeleton, table.count, table.length]
     parts += [*table.kind.T, *table.low.T, *table.number.T, *table.characters.T]
     for part in parts:
         bits = part.view(np.uint64) if part.dtype.itemsize == 8 else part.astype(np.uint64)
-        found = (found ^ bits) * _MIX[0]
-        found = (found ^ (found >> np.uint64(29))) * _MIX[1]
-        found ^= found >> np.uint64(32)
-    return found
+        keys = (keys ^ bits) * _MIX[0]
+        keys = (keys ^ (keys >> np.uint64(29))) * _MIX[1]
+        keys ^= keys >> np.uint64(32)
+    return keys
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Encoding:
             forms[leaves.array_form(array.dtype, array.shape[1:])] += len(array)
         kinds = [kind for reading in readings for kind, _ in reading.leaves]
         opaque = {
-            value for each in readings for kind, value in each.leaves if kind == leaves.OPAQUE
+            value for reading in readings for kind, value in reading.leaves if kind == leaves.OPAQUE
         }
         if kinds and all(kind == leaves.OPAQUE for kind in kinds) and not arrays:
             raise InputError(
@@ -123,7 +123,7 @@ class Encoding:
                 "read: make it a number, a word, an array, a list or a dict, or give a score"
             )
         texts = [reading.text for reading in readings if reading.text]
-        each = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
+        share = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
         lengths = {
             "entries": [
                 *(len(reading.leaves) for reading in readings),
@@ -134,7 +134,7 @@ class Encoding:
         }
         longest = {name: max(there, default=0) for name, there in lengths.items()}
         limits = dict(zip(longest, (_WIDEST, _WRITTEN, _CHARACTERS), strict=True))
-        most = {name: max(limit, each) for name, limit in limits.items()}
+        most = {name: max(limit, share) for name, limit in limits.items()}
         width, written, letters = (max(0, min(longest[name], most[name])) for name in longest)
         unread = sorted(opaque)
         unread += [f"{name} after {most[name]}" for name in longest if longest[name] > most[name]]
@@ -263,8 +263,8 @@ class Encoding:
         ending = [ord(char) for char in reversed(text[-_ENDING:])]
         table.characters[i, self.letters : self.letters + len(ending)] = ending
         table.tallies[i] = [text.count(char) for char in self.tallied]
-        found = set(_TOKEN.findall(text))
-        table.tokens[i] = [token in found for token in self.tokens]
+        tokens = set(_TOKEN.findall(text))
+        table.tokens[i] = [token in tokens for token in self.tokens]
 
     def _place_numbers(self, table: Table, i: int, reading: Reading) -> None:
         """Write the numbers in the text after the leaves."""
@@ -307,15 +307,15 @@ def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
     return outputs
 
 
-def batch_of(made: Outputs) -> NDArray[Any] | list[Any]:
+def batch_of(outputs: Outputs) -> NDArray[Any] | list[Any]:
     """Return the outputs of one call that makes many, as `packed` does.
 
     In an array of strings, numpy may have converted numbers to strings because one output was a
     word. They are read as numbers again; otherwise an output's reading would depend on the batch.
     """
-    if isinstance(made, np.ndarray) and made.dtype.kind == "U" and made.ndim == 1:
-        return [leaves.number_or_word(str(word)) for word in made]
-    return packed(made)
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "U" and outputs.ndim == 1:
+        return [leaves.number_or_word(str(word)) for word in outputs]
+    return packed(outputs)
 
 
 def joined(parts: Sequence[NDArray[Any] | list[Any]]) -> NDArray[Any] | list[Any]:

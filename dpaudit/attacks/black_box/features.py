@@ -64,11 +64,11 @@ class Columns:
 
     def column(self, feature: Feature) -> Vector:
         """Return one number per row."""
-        own = getattr(self, f"_{feature.name}", None)
-        if own is not None:
-            return np.asarray(own(feature), np.float64)
-        found = getattr(self.table, "number" if feature.name == "value" else feature.name)
-        return np.asarray(found if found.ndim == 1 else found[:, feature.a], np.float64)
+        compute = getattr(self, f"_{feature.name}", None)
+        if compute is not None:
+            return np.asarray(compute(feature), np.float64)
+        entries = getattr(self.table, "number" if feature.name == "value" else feature.name)
+        return np.asarray(entries if entries.ndim == 1 else entries[:, feature.a], np.float64)
 
     def _step(self, at: Feature) -> Vector:
         """The difference of adjacent leaves, such as the noise of a running sum."""
@@ -157,14 +157,14 @@ def smooth_features(columns: Columns, labels: Labels) -> list[Feature]:
     Of more than 400 leaves, those that differ most between D and D' are used.
     """
     width = columns.table.number.shape[1]
-    found = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
-    found += [Feature(name) for name in ("count", "form", "skeleton", "length")]
+    features = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
+    features += [Feature(name) for name in ("count", "form", "skeleton", "length")]
     if width > 1:
         steps = [Feature("step", j) for j in range(width - 1)]
-        found += _most_different(columns, labels, steps)
-        found += [Feature("atom", a) for a in range(len(columns.atoms))]
-        found += [Feature(name) for name in ("equal", "least", "largest", "total")]
-    return [feature for feature in found if _varies(columns.column(feature))]
+        features += _most_different(columns, labels, steps)
+        features += [Feature("atom", a) for a in range(len(columns.atoms))]
+        features += [Feature(name) for name in ("equal", "least", "largest", "total")]
+    return [feature for feature in features if _varies(columns.column(feature))]
 
 
 def _most_different(columns: Columns, labels: Labels, features: list[Feature]) -> list[Feature]:

@@ -158,9 +158,9 @@ class _Energy(_Kept):
         scores, p_values = np.zeros(len(self.pairs)), np.ones(len(self.pairs))
         fakes = self._fakes(int(self.count.max(initial=0)))
         for pair, shown, drawn in self.sequences():
-            found = np.empty(len(shown))
-            folds.energy_distances(np.ascontiguousarray(shown), drawn, found)
-            null, distance = fakes[:, len(shown) - 1], found[-1]
+            distances = np.empty(len(shown))
+            folds.energy_distances(np.ascontiguousarray(shown), drawn, distances)
+            null, distance = fakes[:, len(shown) - 1], distances[-1]
             scores[pair] = (distance - null.mean()) / (null.std() or 1.0)
             p_values[pair] = (1 + np.count_nonzero(null >= distance)) / (1 + len(null))
         return scores, p_values
