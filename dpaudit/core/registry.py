@@ -49,19 +49,19 @@ def load(group: Group, name: str) -> Any:
     Raises:
         ConfigError: there is no such name (with a suggestion), or its plug-in cannot be imported.
     """
-    found = _found(group)
-    if name not in found:
-        near = suggestion(name, found)
-        if not _close(name, found):  # perhaps a plug-in that is new
+    entries = _found(group)
+    if name not in entries:
+        near = suggestion(name, entries)
+        if not _close(name, entries):  # perhaps a plug-in that is new
             near += (
                 f"; a new entry point of dpaudit.{group} counts once its package is installed again"
             )
         raise ConfigError(f"there is no {group.removesuffix('s')} {name!r}{near}")
     try:
-        return found[name].load()
+        return entries[name].load()
     except Exception as error:
         raise ConfigError(
-            f"the {group.removesuffix('s')} {name!r} ({found[name].value}) cannot be imported: "
+            f"the {group.removesuffix('s')} {name!r} ({entries[name].value}) cannot be imported: "
             f"{error}; repair or uninstall its package"
         ) from error
 
@@ -136,8 +136,8 @@ def _unknown(unknown: Sequence[str], known: Collection[str], what: str) -> str:
     them = "them" if most else "it"
     if not known:
         return f"{said} not known to {what}, which has no parameters: remove {them}"
-    close = {name: found for name in unknown if (found := _close(name, known))}
-    meant = ", ".join(f"{found!r} for {quoted(name, _SHOWN)}" for name, found in close.items())
+    close = {name: match for name in unknown if (match := _close(name, known))}
+    meant = ", ".join(f"{match!r} for {quoted(name, _SHOWN)}" for name, match in close.items())
     remedy = f"; did you mean {meant}?" if close else f": remove {them}"
     return f"{said} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
 
@@ -158,7 +158,7 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     if problem["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not known{suggestion(field.rpartition('.')[2], known)}"
     # A union reports one error for each of its members.
-    reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
+    reasons = [detail["msg"] for detail in error.errors() if keys_of(detail["loc"], given) == keys]
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
     shown = (
@@ -176,7 +176,7 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
         loc: the place as pydantic reports it.
         given: the refused input.
     """
-    found = []
+    keys = []
     here = given
     for key in loc:
         if isinstance(key, int):  # index of a list, or of one value given instead of a list
@@ -186,8 +186,8 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
             here = here[key]
         elif not _may_be_missing(key, here):
             continue
-        found.append(key)
-    return tuple(found)
+        keys.append(key)
+    return tuple(keys)
 
 
 def _may_be_missing(key: str, here: Any) -> bool:

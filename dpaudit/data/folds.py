@@ -102,8 +102,8 @@ def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
     kept = np.ones(len(ratings), bool)
     for user in np.flatnonzero(np.diff(start) > cap):
         rows = slice(int(start[user]), int(start[user + 1]))
-        own = generator(seed, "cap", child=int(user))
-        draws = own.random(ratings.n_items)[ratings.item[rows]]
+        stream = generator(seed, "cap", child=int(user))
+        draws = stream.random(ratings.n_items)[ratings.item[rows]]
         kept[rows] = np.argsort(np.argsort(draws, kind="stable"), kind="stable") < cap
     return ratings.only(kept)
 

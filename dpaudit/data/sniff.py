@@ -144,10 +144,10 @@ def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str
     Raises:
         UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
-    found = meanings_of(where, names)
-    columns = {"user": found["user"], "item": found["item"]}
-    kind = _kind(found)
-    return (columns | {"rating": found[kind]}, kind) if kind else (columns, "")
+    meanings = meanings_of(where, names)
+    columns = {"user": meanings["user"], "item": meanings["item"]}
+    kind = _kind(meanings)
+    return (columns | {"rating": meanings[kind]}, kind) if kind else (columns, "")
 
 
 def _kind(columns: Mapping[str, Column]) -> str:

@@ -134,9 +134,9 @@ class Exchange:
                 "each pair once"
             ),
         )
-        found = np.full(len(pairs), np.nan, np.float32)
-        found[place] = score
-        return found[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
+        scores = np.full(len(pairs), np.nan, np.float32)
+        scores[place] = score
+        return scores[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
 
     def _lists(self) -> Indices:
         listed, k = self.query.listed, self.query.k
@@ -176,10 +176,10 @@ class Exchange:
                 "list every item once"
             ),
         )
-        found = np.full((len(listed), k), -1, np.int32)
-        found[place, rank - 1] = item
-        self._check_gaps(found)
-        return found
+        lists = np.full((len(listed), k), -1, np.int32)
+        lists[place, rank - 1] = item
+        self._check_gaps(lists)
+        return lists
 
     def _check_gaps(self, lists: Indices) -> None:
         gaps = (lists[:, :-1] == -1) & (lists[:, 1:] != -1)
@@ -209,6 +209,6 @@ class Exchange:
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark each key that has occurred before `(n,)`."""
-    found = np.ones(len(keys), np.bool_)
-    found[np.unique(keys, return_index=True)[1]] = False
-    return found
+    marks = np.ones(len(keys), np.bool_)
+    marks[np.unique(keys, return_index=True)[1]] = False
+    return marks

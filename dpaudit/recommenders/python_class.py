@@ -52,8 +52,8 @@ class _Own(Trainable):
             )
         with self._running(seed):
             fitted = model.fit(interactions.copy(), seed)
-            found = self._shown(fitted, interactions, query)
-            return checked(found, query, interactions.shape)
+            answer = self._shown(fitted, interactions, query)
+            return checked(answer, query, interactions.shape)
 
     @property
     @abstractmethod
@@ -91,13 +91,13 @@ class _Own(Trainable):
                 f"{self._name} publishes no factors: remove the observer 'factors', or give the "
                 "trained model a method factors()"
             )
-        found = fitted.factors()
-        if not isinstance(found, tuple) or len(found) != 2:
+        factors = fitted.factors()
+        if not isinstance(factors, tuple) or len(factors) != 2:
             raise RunError(
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return Factors(*found)
+        return Factors(*factors)
 
     @contextmanager
     def _running(self, seed: int) -> Iterator[None]:
@@ -206,8 +206,8 @@ class _ByScores(RowModel):
     def rows(self, users: Indices) -> Scores:
         n_items = self.seen.shape[1]
         items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
-        found = self.fitted.scores(np.repeat(users, n_items), items)
-        return checked_scores(found, len(items)).reshape(len(users), n_items)
+        scores = self.fitted.scores(np.repeat(users, n_items), items)
+        return checked_scores(scores, len(items)).reshape(len(users), n_items)
 
 
 def _place(module: str) -> str:

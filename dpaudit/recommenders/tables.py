@@ -123,14 +123,14 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
             )
         return dict.fromkeys(names, "number")
 
-    found = _read(path, choose, count, _WIDEST)
-    if len(found.places) != count:
+    table = _read(path, choose, count, _WIDEST)
+    if len(table.places) != count:
         raise RunError(
-            f"{path.name} has {len(found.places)} rows below its header: write one for each of the "
+            f"{path.name} has {len(table.places)} rows below its header: write one for each of the "
             f"indices 0 to {count - 1}, in order"
         )
     with np.errstate(over="ignore"):
-        return np.column_stack(list(found.columns.values())).astype(np.float32)
+        return np.column_stack(list(table.columns.values())).astype(np.float32)
 
 
 def _read(path: Path, choose: _Choice, most: int, width: int) -> Table:
@@ -170,7 +170,9 @@ def _read_csv(path: Path, choose: _Choice) -> Table:
                 wanted = "index (0, 1, 2, …)" if kinds[name] == "index" else "number"
                 problem = f"{name} = '{quoted(cells[place])}' is no {wanted}: write one"
                 raise _wrong(path, line, problem) from error
-    return Table(path, np.array(places), {name: np.array(each) for name, each in columns.items()})
+    return Table(
+        path, np.array(places), {name: np.array(values) for name, values in columns.items()}
+    )
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -216,8 +218,8 @@ def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
     elif kind == "index" or not types.is_floating(column.type):
         wanted = "indices (0, 1, 2, …)" if kind == "index" else "numbers"
         raise RunError(f"{path.name}, column {name} has type {column.type}: write {wanted}")
-    found: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
-    return found
+    values: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
+    return values
 
 
 def _packed(path: Path) -> bool:

@@ -123,9 +123,9 @@ class Torch(Recommender):
             return with_biases(interactions, p, q, biases[:, 0], np.zeros(users))
 
     def _train(self, torch: Any, network: Any, interactions: csr_array) -> None:
-        found = interactions.tocoo()
-        users, items = (torch.from_numpy(index.astype(np.int64)) for index in found.coords)
-        positive = torch.from_numpy((found.data != 0).astype(np.float32))
+        entries = interactions.tocoo()
+        users, items = (torch.from_numpy(index.astype(np.int64)) for index in entries.coords)
+        positive = torch.from_numpy((entries.data != 0).astype(np.float32))
         optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
         step = (
             private_step(torch, network, optimizer, self.noise_multiplier, self.max_grad_norm)

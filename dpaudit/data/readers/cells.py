@@ -107,7 +107,7 @@ class Table:
         Raises:
             DataError: always.
         """
-        row, what, fault = min(faults, key=lambda found: found[0])
+        row, what, fault = min(faults, key=lambda entry: entry[0])
         raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
 
 
@@ -169,9 +169,9 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     """Return `table[index]`, without the copy of the index that numpy makes."""
     from dpaudit.kernels.reading import look_up
 
-    found = np.empty(len(index), np.int32)
-    look_up(table, index, found)
-    return found
+    codes = np.empty(len(index), np.int32)
+    look_up(table, index, codes)
+    return codes
 
 
 def missing(

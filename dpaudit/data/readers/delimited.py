@@ -153,8 +153,8 @@ class _Text:
 
     def refuse_delimiter(self) -> NoReturn:
         line = self.first[0]
-        found = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
-        hint = f", such as {found!r}" if found in line else ""
+        likely = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
+        hint = f", such as {likely!r}" if likely in line else ""
         raise DataError(
             f"{self.name}: the delimiter {show(self.stated)} does not split the first line: set "
             f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"

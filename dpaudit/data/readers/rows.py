@@ -151,10 +151,10 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
     scale, drop = source.plain.scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
-    outside = [drop and _outside(found, scale) for found in numbers]
+    outside = [drop and _outside(rating, scale) for rating in numbers]
     faults = [
-        None if gone else _fault(value, found, scale)
-        for value, found, gone in zip(distinct, numbers, outside, strict=True)
+        None if gone else _fault(value, rating, scale)
+        for value, rating, gone in zip(distinct, numbers, outside, strict=True)
     ]
     levels = np.where(outside, np.nan, numbers)
     dropped = np.array([*outside, False])[codes] if any(outside) else None
@@ -176,27 +176,27 @@ def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
     return scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
 
 
-def _outside(found: float, scale: RatingScale | None) -> bool:
-    if scale is None or not np.isfinite(found):
+def _outside(rating: float, scale: RatingScale | None) -> bool:
+    if scale is None or not np.isfinite(rating):
         return False
-    return not scale.minimum <= found <= scale.maximum
+    return not scale.minimum <= rating <= scale.maximum
 
 
-def _fault(value: object, found: float, scale: RatingScale | None) -> str | None:
+def _fault(value: object, rating: float, scale: RatingScale | None) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
-    if not abs(found) <= LARGEST:
+    if not abs(rating) <= LARGEST:
         return f"the rating {shown} is not a finite number: correct it"
     if scale is None:
         return None
     extent = f"{scale.minimum:g}..{scale.maximum:g}"
-    if _outside(found, scale):
+    if _outside(rating, scale):
         return (
             f"the rating {shown} lies outside the scale {extent}: correct it, set data.scale, or "
             "set data.outside_scale = 'drop'"
         )
-    steps = (found - scale.minimum) / scale.step
+    steps = (rating - scale.minimum) / scale.step
     if not scale.round and abs(steps - round(steps)) > 1e-4:
         return (
             f"the rating {shown} is not a step of the scale {extent} with step {scale.step:g}: "

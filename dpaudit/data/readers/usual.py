@@ -116,12 +116,12 @@ def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
         if not 1 < len(fields) <= limits.COLUMNS or not any(field.strip() for field in fields):
             return None
         names = [field.strip() for field in fields] if layout.header else []
-        found = [position(path, of, names, len(fields)) for of in layout.columns.values()]
+        positions = [position(path, of, names, len(fields)) for of in layout.columns.values()]
     except (csv.Error, DataError):
         return None
     slots = np.full(len(fields), -1, np.int64)
-    slots[found] = range(len(found))
-    return _Form(ord(between), quoted, slots) if len(set(found)) == len(found) else None
+    slots[positions] = range(len(positions))
+    return _Form(ord(between), quoted, slots) if len(set(positions)) == len(positions) else None
 
 
 class _Values:
