@@ -61,9 +61,9 @@ def threshold_kl(
         bounds = _bounds(_above(choosing[0], places), _above(choosing[1], places), alpha)
         if bounds.max() > best:
             best, sign, threshold = float(bounds.max()), side, float(places[bounds.argmax()])
-    counts = [_above(sign * each[1::2], np.array([threshold])) for each in (first, second)]
+    counts = [_above(sign * sample[1::2], np.array([threshold])) for sample in (first, second)]
     lower = max(0.0, float(_bounds(counts[0], counts[1], alpha)[0]))
-    p, q = ((each.above + 0.5) / (each.of + 1) for each in counts)
+    p, q = ((count.above + 0.5) / (count.of + 1) for count in counts)
     return Estimate(
         value=max(lower, float(_divergence(p, q)[0])),
         lower=lower,

@@ -322,7 +322,9 @@ def _flip(
     from scipy.special import bdtrc
 
     def short(trials: int) -> float:
-        return sum(float(bdtrc(min(len(each), trials), trials, 0.5)) for each in (absent, present))
+        return sum(
+            float(bdtrc(min(len(sample), trials), trials, 0.5)) for sample in (absent, present)
+        )
 
     low, high = 1, len(absent) + len(present)
     while low < high:

@@ -173,8 +173,8 @@ def _bounds(
 
 
 def _two_classes(absent: Scores, present: Scores, least: int) -> tuple[Scores, Scores]:
-    found = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
-    for name, values in zip(("absent", "present"), found, strict=True):
+    classes = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
+    for name, values in zip(("absent", "present"), classes, strict=True):
         if len(values) < least:
             raise InputError(f"{name} has {len(values)} scores: give at least {least}")
-    return found
+    return classes

@@ -195,18 +195,18 @@ def two_sample_epsilon(
     )
     plan = _plan(pairs, delta)
     share = np.minimum(plan.stakes.shares, (1 - LOSS) / delta if delta else math.inf)
-    each = plan.stakes.each
-    present, absent = pairs.hits(each(plan.thresholds))
-    loss = each(share) * delta
+    per_value = plan.stakes.per_value
+    present, absent = pairs.hits(per_value(plan.thresholds))
+    loss = per_value(share) * delta
 
     def certified(epsilon: float) -> bool:
         factor = math.exp(epsilon)
         capped = np.minimum(share, LOSS / (factor * plan.bounds))
-        factors = 1 + each(capped) * (present - factor * absent) - loss
+        factors = 1 + per_value(capped) * (present - factor * absent) - loss
         return grows(factors, capped, plan.stakes, alpha)
 
     # Growth by 1/α needs Σ λ h w ≥ ln(1/α) with λ ≤ c/(A W): no larger A can be certified.
-    reach = LOSS * float((present / each(plan.bounds)).sum()) / -math.log(alpha)
+    reach = LOSS * float((present / per_value(plan.bounds)).sum()) / -math.log(alpha)
     top = math.log(max(reach, 1.0))
     p, q = (float(x.mean()) for x in pairs.hits(plan.thresholds[-1]))
     return lower_bound(

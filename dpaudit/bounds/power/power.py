@@ -63,17 +63,17 @@ def detectable_epsilon(
     check_alpha(alpha)
     check_trials(trials)
 
-    def found(epsilon: float) -> float:
+    def power_at(epsilon: float) -> float:
         rates = 0.5, 0.5 * math.exp(-epsilon)
         return label_power(*rates, trials, claimed=claimed, delta=delta, alpha=alpha)
 
-    return least_found(found, claimed, power)
+    return least_found(power_at, claimed, power)
 
 
-def least_found(found: Callable[[float], float], claimed: float, power: float) -> float:
-    """Return the smallest ε above the claim with `found(ε)` of at least `power`.
+def least_found(power_at: Callable[[float], float], claimed: float, power: float) -> float:
+    """Return the smallest ε above the claim with `power_at(ε)` of at least `power`.
 
-    `found` is a probability that grows with ε. The result is infinite if ε − claim would have to
+    `power_at` is a probability that grows with ε. The result is infinite if ε − claim would have to
     exceed 700. The smallest ε − claim considered is 1e-4.
 
     Raises:
@@ -89,7 +89,7 @@ def least_found(found: Callable[[float], float], claimed: float, power: float) -
 
     # The normal quantile of the probability is almost linear in the size of the violation.
     def margin(log_excess: float) -> float:
-        chance = found(claimed + math.exp(log_excess))
+        chance = power_at(claimed + math.exp(log_excess))
         return float(ndtri(np.clip(chance, 1e-9, 1 - 1e-9)) - ndtri(power))
 
     high = 0.0
