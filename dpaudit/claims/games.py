@@ -79,10 +79,10 @@ class PredictionGame(_DefenseGame[ItemItem, PredictionPair]):
         pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, LikelihoodRatio())
-        found = game.run(trials=trials, seed=seed)
+        scores = game.run(trials=trials, seed=seed)
         scale = self.defense.noise_scale(pair.ratings.scale)
         truth = laplace_vector_epsilon(shifts(game.pair), scale)
-        return GameScores(found.absent, found.present, truth)
+        return GameScores(scores.absent, scores.present, truth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +101,14 @@ class ListGame(PredictionGame):
         pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, ItemPlace(), "list")
-        found = game.run(trials=trials, seed=seed)
+        scores = game.run(trials=trials, seed=seed)
         if self.law is None:
-            return GameScores(found.absent, found.present, None)
+            return GameScores(scores.absent, scores.present, None)
         before, after = game.pair.before.scores, game.pair.after.scores
         shown = np.isfinite(before) & np.isfinite(after)
         scale = self.defense.noise_scale(pair.ratings.scale)
         epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
-        return GameScores(found.absent, found.present, Estimate.exact(epsilon, "law of the list"))
+        return GameScores(scores.absent, scores.present, Estimate.exact(epsilon, "law of the list"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +123,8 @@ class EntryGame(_DefenseGame[TopK, EntryPair]):
     def run(self, trials: int, seed: int) -> GameScores:
         """Release lists, and score by their likelihood ratio."""
         pair = self.make_pair(self.defense)
-        found = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
-        return GameScores(found.absent, found.present, entry_truth(self.defense, pair))
+        scores = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, entry_truth(self.defense, pair))
 
 
 def described(defense: Any) -> str:

@@ -64,9 +64,9 @@ def _games(
 ) -> Iterator[tuple[str, Experiment]]:
     """Yield the games of the wanted entries; other entries' pairs are not searched for."""
     if "pa11-thm3.1-threshold" in wanted:
-        own, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
-        pair = _most_moved(own, ratings, seed)
-        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", own, pair)
+        by_scale, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
+        pair = _most_moved(by_scale, ratings, seed)
+        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", by_scale, pair)
         yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as in the paper's run", paper, pair)
     if "pa11-s3.4-joint" in wanted:
         replaced = SlopeOne(epsilon=0.5, adjacency="rating-replace")

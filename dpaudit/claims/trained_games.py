@@ -77,8 +77,8 @@ class StepsGame(DataGame):
         """Train and score."""
         observer = self.observer or next(iter(self.defense.observers()))
         game = trained_game(self.defense, self.data, LikelihoodRatio(), observer)
-        found = game.run(trials=trials, seed=seed)
-        return GameScores(found.absent, found.present, self.truth)
+        scores = game.run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, self.truth)
 
 
 class PosteriorLaw(Protocol):

@@ -34,7 +34,8 @@ def _pair(
     """
     shares = None if budgets is None else np.array(budgets)
     first, second = (
-        replace(from_profiles(each, n_items, STARS), budgets=shares) for each in (before, after)
+        replace(from_profiles(profiles, n_items, STARS), budgets=shares)
+        for profiles in (before, after)
     )
     return DataPair(first, second, None if own_means else first, summary)
 

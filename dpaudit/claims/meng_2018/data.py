@@ -62,8 +62,8 @@ def _pair(
     """
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
-    def of(own: Profile) -> Ratings:
-        plain = from_profiles([own, *profiles[1:]], n_items, STARS)
+    def of(first: Profile) -> Ratings:
+        plain = from_profiles([first, *profiles[1:]], n_items, STARS)
         return replace(plain, sensitive=np.array(sensitive), friends=friends)
 
     before = of(profiles[0])
@@ -111,10 +111,10 @@ def fitted(items: int) -> tuple[DataPair, tuple[float, ...]]:
     Args:
         items: number of items that the user has rated, 2 or more; all but two have the factor 0.
     """
-    own: list[tuple[int, float]] = [(item, 5) for item in range(items)]
+    profile: list[tuple[int, float]] = [(item, 5) for item in range(items)]
     pair = _pair(
-        [own],
-        [(0, 1), *own[1:]],
+        [profile],
+        [(0, 1), *profile[1:]],
         [True] * items,
         f"a user has rated {items} items 5, all sensitive, and one rating changes to 1; the user's "
         "factor, fitted to these ratings, changes from 1 to −1",
@@ -130,12 +130,12 @@ def befriended(friends: int) -> tuple[DataPair, tuple[float, ...]]:
     Args:
         friends: number of the observer's friends, all with the same ratings but for the one.
     """
-    own: list[tuple[int, float]] = [(0, 5), (1, 5), (2, 5)]
+    profile: list[tuple[int, float]] = [(0, 5), (1, 5), (2, 5)]
     receiver = friends
     links = Friends.build(np.full(friends, receiver), np.arange(friends), friends + 1)
     pair = _pair(
-        [own] * friends + [[(2, 5)]],
-        [(0, 1), *own[1:]],
+        [profile] * friends + [[(2, 5)]],
+        [(0, 1), *profile[1:]],
         [True, True, False] * friends + [False],
         f"one of a user's {friends} friends changes a sensitive rating from 5 to 1, and the "
         "friend's factor, fitted to the friend's ratings, changes from 1 to −1; their ratings that "

@@ -105,16 +105,16 @@ class _FittedGame(DataGame):
         errors = self.defense.centred(rows).astype(np.float64)
         slope = np.bincount(rows.users, factors * errors, rows.n_users)
         weight = np.bincount(rows.users, factors**2, rows.n_users) + self.defense.decay
-        found = _padded(slope / np.where(weight > 0, weight, 1.0))
-        self.defense.project(found)
-        return found
+        fitted = _padded(slope / np.where(weight > 0, weight, 1.0))
+        self.defense.project(fitted)
+        return fitted
 
 
 def _padded(factors: Floats) -> NDArray[np.float32]:
     """Return rows of the kernels' width with one factor each, in the first column."""
-    found = aligned(len(factors), width(1))
-    found[:, 0] = factors
-    return found
+    rows = aligned(len(factors), width(1))
+    rows[:, 0] = factors
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +135,10 @@ class SubmittedGame(_FittedGame):
         users = self.users(rows)
         items = _padded(np.array(self.items))
         order = np.arange(len(rows), dtype=np.int32)
-        own = users[rows.users, 0].astype(np.float64)
-        errors = own * items[rows.items, 0] - self.defense.centred(rows)
+        factor = users[rows.users, 0].astype(np.float64)
+        errors = factor * items[rows.items, 0] - self.defense.centred(rows)
         cut = self.defense.cuts(rows, order, users, items)
-        return np.bincount(rows.items, 2 * errors * own * cut, rows.n_items).astype(np.float64)
+        return np.bincount(rows.items, 2 * errors * factor * cut, rows.n_items).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,11 +192,11 @@ class _Law:
 
     def run(self, purpose: str, trials: int, seed: int, delta: float) -> GameScores:
         """Draw from both laws and score by their likelihood ratio."""
-        found = [
+        scores = [
             self._score(exact, Streams.first(seed, f"{purpose}/{dataset}", trials))
             for exact, dataset in ((self.absent, "absent"), (self.present, "present"))
         ]
-        return GameScores(found[0], found[1], self.truth(delta))
+        return GameScores(scores[0], scores[1], self.truth(delta))
 
     def _score(self, exact: Floats, streams: Streams) -> Floats:
         draws = np.empty((len(streams), len(exact)), np.float64)

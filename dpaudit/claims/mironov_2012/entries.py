@@ -37,8 +37,8 @@ _ABSENT, _PRESENT = 0.0, 1.0
 def by_numpy(exact: float, scale: float, streams: Streams) -> Reals:
     """`f + rng.laplace(scale=s)`, in double precision."""
     rng = generator((*streams.key.tolist(), int(streams.trials[0])))
-    found: Reals = exact + rng.laplace(scale=scale, size=len(streams))
-    return found
+    draws: Reals = exact + rng.laplace(scale=scale, size=len(streams))
+    return draws
 
 
 def by_first_edition(exact: float, scale: float, streams: Streams) -> Reals:
@@ -102,7 +102,7 @@ class FloatGame:
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release and score."""
-        found = [
+        scores = [
             self.score(
                 self.sampler(
                     exact, 1 / self.epsilon, Streams.first(seed, f"float/{dataset}", trials)
@@ -110,7 +110,7 @@ class FloatGame:
             )
             for exact, dataset in ((_ABSENT, "absent"), (_PRESENT, "present"))
         ]
-        return GameScores(found[0], found[1], self.law)
+        return GameScores(scores[0], scores[1], self.law)
 
 
 def _known(score: Callable[[Predictions, LaplacePair], Reals], step: float) -> Score:

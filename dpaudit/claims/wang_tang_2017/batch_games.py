@@ -72,8 +72,10 @@ class BatchGame(StepsGame):
         ]
         total = np.zeros(LANES)
         for t in range(1, self.defense.steps + 1):
-            rows = [each[t - 1] for each in iterates]
-            shown = [self.defense.revealed(before, each[t - 1], each[t], t) for each in iterates]
+            rows = [iterate[t - 1] for iterate in iterates]
+            shown = [
+                self.defense.revealed(before, iterate[t - 1], iterate[t], t) for iterate in iterates
+            ]
             total += self._log_density(after, rows, shown, t)
             total -= self._log_density(before, rows, shown, t)
         return graded(total[: len(streams)])

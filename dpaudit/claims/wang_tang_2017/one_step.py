@@ -48,7 +48,7 @@ class OneStepGame(StepsGame):
                 total = np.zeros(len(streams))
                 for item, moved, pair in rows:
                     row, following = (
-                        each[moved] for each in self.defense.iterates(trained, item, streams)
+                        iterate[moved] for iterate in self.defense.iterates(trained, item, streams)
                     )
                     shown = self.defense.revealed(before, row, following, 1)[:, : len(streams)].T
                     total += np.clip(attack.score(NoisedSteps(shown), pair), -CERTAIN, CERTAIN)

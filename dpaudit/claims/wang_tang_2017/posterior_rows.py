@@ -56,8 +56,8 @@ class RaterLoss:
         """Return the loss for k = 1 of the rows `s` `(W, N)` of W trials `(W,)`."""
         mine = s[:, self.places]
         y = (mine * self.values).sum(1) / np.maximum(abs(mine).sum(1), _TINY)
-        found: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
-        return found
+        losses: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
+        return losses
 
     def range(self) -> tuple[float, float]:
         """Return the least and the largest loss for k = 1: y takes any value in `± max |x_j|`."""
@@ -220,7 +220,7 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
         RunError: 5000 proposals of a row were rejected.
     """
     ends = np.cumsum([row.size for row in rows])
-    found = np.full((len(streams), len(rows)), np.nan)
+    errors = np.full((len(streams), len(rows)), np.nan)
     left = np.arange(len(streams))
     for attempt in range(_MOST_ATTEMPTS):
         trials = streams.trials[left]
@@ -232,11 +232,11 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
             s = draws[:, end - row.size : end].astype(np.float64)
             # P(E >= x) = e^−x for an exponential E, the absolute value of a Laplace draw.
             accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
-            new = accepted & np.isnan(found[left, r])
-            found[left[new], r] = row.target.of(s[new])
-        left = np.flatnonzero(np.isnan(found).any(1))
+            new = accepted & np.isnan(errors[left, r])
+            errors[left[new], r] = row.target.of(s[new])
+        left = np.flatnonzero(np.isnan(errors).any(1))
         if not len(left):
-            return found
+            return errors
     raise RunError(
         f"{_MOST_ATTEMPTS} proposals of a row of the exact law were not accepted: use items with "
         "fewer raters or a smaller epsilon"

@@ -101,13 +101,13 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         Raises:
             NoModelError: a training diverged.
         """
-        found = []
+        models = []
         for trial in streams.blocks(1):
             training = FederatedTraining(self, candidates, trial)
             for _ in range(self.rounds):
                 training.run_round()
-            found.append(training.models())
-        return joined(found)
+            models.append(training.models())
+        return joined(models)
 
     def observers(self) -> Mapping[str, Observer[Candidates]]:
         """Return the observers: the server sees submissions, everybody the item factors."""

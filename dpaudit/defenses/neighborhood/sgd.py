@@ -180,11 +180,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         data = SimilarityData.of(ratings, means, self.more_than)
         if self.initial == "constant":
             return data
-        found = Neighborhood(similarity="cosine").prepare(ratings).similarity
+        similarity = Neighborhood(similarity="cosine").prepare(ratings).similarity
         sizes = np.maximum(
-            found.sum(1, keepdims=True) / np.maximum((found > 0).sum(1), 1)[:, None], _LEAST
+            similarity.sum(1, keepdims=True) / np.maximum((similarity > 0).sum(1), 1)[:, None],
+            _LEAST,
         )
-        return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
+        return replace(data, initial=np.maximum(similarity / sizes, _LEAST).astype(np.float32))
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
         """Return the models of these trials; each row is trained when it is read."""

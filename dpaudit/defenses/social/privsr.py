@@ -128,13 +128,13 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
 
     def observers(self) -> Mapping[str, Observer[SocialRows]]:
         """Return the observers: the recommender, everybody, and friends."""
-        found = {
+        observers = {
             "recommender": step_observer(self.observe, "submissions"),
             "iterates": step_observer(self.observe_items, "the items' factors after each round"),
         }
         if self.social and self.rounds > 1:
-            found["friend"] = step_observer(self.observe_messages, "messages")
-        return {**found, **release_observers(self, ItemFactors)}
+            observers["friend"] = step_observer(self.observe_messages, "messages")
+        return {**observers, **release_observers(self, ItemFactors)}
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
         """Measure the users whose factors end longer than 1."""

@@ -180,9 +180,9 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         """
         if not self.social or ratings.friends is None:
             return np.ones(len(ratings), np.bool_)
-        found = offered(ratings)
+        informative = offered(ratings)
         # A game removes a purchase of a user who has others, and prefers a private purchase.
         able = np.bincount(ratings.user, minlength=ratings.n_users)[ratings.user] > 1
         if ratings.kept_private.any():
             able &= ratings.kept_private
-        return found if (found & able).any() else np.ones(len(ratings), np.bool_)
+        return informative if (informative & able).any() else np.ones(len(ratings), np.bool_)

@@ -132,9 +132,9 @@ class PeelingLaw:
         place = places(self.candidates, items)
         possible = distinct(place)
         logs = np.full(len(items), -np.inf)
-        found = np.empty(int(possible.sum()))
-        lists.peeling_log_law(found, place[possible].astype(np.int32), self.tree)
-        logs[possible] = found
+        values = np.empty(int(possible.sum()))
+        lists.peeling_log_law(values, place[possible].astype(np.int32), self.tree)
+        logs[possible] = values
         return logs
 
 
