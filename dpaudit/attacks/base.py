@@ -20,7 +20,7 @@ from dpaudit.core.releases import (
     SideInformation,
     TopList,
 )
-from dpaudit.core.transcripts import Pairs, Round, Submissions, Verdicts
+from dpaudit.core.transcripts import Round, Submissions, UserItemPairs, Verdicts
 from dpaudit.data.ratings import Ratings
 
 Numbers = NDArray[np.float64]
@@ -140,7 +140,7 @@ class SubmissionTest(Attack):
         return None
 
     @abstractmethod
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
 
 

@@ -72,7 +72,7 @@ class PredictionGame(_DefenseGame[ItemItem, PredictionPair]):
     def digest(self) -> str:
         """Digest of the ratings, their change, the target and the predicted items."""
         pair = self.make_pair(self.defense)
-        return digest_of(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
+        return text_digest(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release and score; the exact ε is that of Laplace noise on the predictions' shifts."""
@@ -118,7 +118,7 @@ class EntryGame(_DefenseGame[TopK, EntryPair]):
     def digest(self) -> str:
         """Digest of the two rows."""
         pair = self.make_pair(self.defense)
-        return digest_of(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
+        return text_digest(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release lists, and score by their likelihood ratio."""
@@ -141,7 +141,7 @@ def described(defense: Any) -> str:
     return f"{defense.name}, {variant}: {words}"
 
 
-def digest_of(*parts: str) -> str:
+def text_digest(*parts: str) -> str:
     """Return a digest of these strings."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 

@@ -13,7 +13,7 @@ from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
+from dpaudit.claims.games import TRIALS, claim_of, described, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 
@@ -156,4 +156,4 @@ def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
 def digest_of_pair(pair: DataPair) -> str:
     """Return a digest of the two data sets and of the public data."""
     public = pair.public.digest if pair.public else "each its own"
-    return digest_of(pair.before.digest, pair.after.digest, public)
+    return text_digest(pair.before.digest, pair.after.digest, public)

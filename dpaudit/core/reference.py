@@ -13,7 +13,7 @@ from dpaudit.core.errors import ConfigError, foreign
 from dpaudit.core.messages import plain
 
 
-def named(reference: str, place: str) -> Any:
+def import_object(reference: str, place: str) -> Any:
     """Import the object that `package.module:name` refers to.
 
     Args:

@@ -94,10 +94,10 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     what = f"{group.removesuffix('s')} {name!r}"
-    return made(plugin, place, parameters, what, _SWEPT if group == "defenses" else ())
+    return create_instance(plugin, place, parameters, what, _SWEPT if group == "defenses" else ())
 
 
-def made(
+def create_instance(
     plugin: type[T],
     place: str,
     parameters: Mapping[str, Any],

@@ -14,7 +14,7 @@ from dpaudit.data.neighbors import (
     UserAdded,
     UserRemoved,
     UserReplaced,
-    adjacency_of,
+    adjacency_of_change,
     apply,
     invert,
 )
@@ -52,7 +52,7 @@ __all__ = [
     "UserAdded",
     "UserRemoved",
     "UserReplaced",
-    "adjacency_of",
+    "adjacency_of_change",
     "apply",
     "fetch",
     "generate",

@@ -88,7 +88,7 @@ _ADJACENCY: dict[type[Any], Adjacency] = {
 }
 
 
-def adjacency_of(change: Change) -> Adjacency:
+def adjacency_of_change(change: Change) -> Adjacency:
     """Return the adjacency under which `change` is a single step."""
     return _ADJACENCY[type(change)]
 

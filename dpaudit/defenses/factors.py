@@ -187,7 +187,7 @@ class FactorModels:
         return ItemFactors(whole[: self.trials], self.mean)
 
 
-def joined(models: Sequence[FactorModels]) -> FactorModels:
+def joined_models(models: Sequence[FactorModels]) -> FactorModels:
     """Concatenate models, each of one trial, in their order."""
     shares = [share for model in models for share in model.shares or ()]
     return FactorModels(

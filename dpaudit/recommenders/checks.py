@@ -11,7 +11,7 @@ from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
 
 
-def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
+def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
     """Return the answer with its final types.
 
     Args:

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
-from dpaudit.recommenders.checks import checked
-from dpaudit.recommenders.tables import Table, read_rows, read_table, write_table
+from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.tables import NumberTable, read_rows, read_table, write_table
 
 Format = Literal["csv", "parquet"]
 _LARGEST = float(np.finfo(np.float32).max)
@@ -88,7 +88,7 @@ class Exchange:
         query = self.query
         scores = self._scores() if len(query.users) else np.empty(0, np.float32)
         lists = self._lists() if len(query.listed) else np.empty((0, query.k), np.int32)
-        return checked(
+        return checked_answer(
             Answer(scores, lists, self._factors() if query.factors else None), query, self.shape
         )
 
@@ -196,7 +196,7 @@ class Exchange:
         users = read_rows(path, self.shape[0]) if path.exists() else None
         return Factors(items, users)
 
-    def _check_indices(self, table: Table, name: str, axis: int) -> None:
+    def _check_indices(self, table: NumberTable, name: str, axis: int) -> None:
         index, count = table.columns[name], self.shape[axis]
         table.check(
             (index < 0) | (index >= count),

@@ -19,7 +19,7 @@ from dpaudit.data import (
     UserAdded,
     UserRemoved,
     UserReplaced,
-    adjacency_of,
+    adjacency_of_change,
     apply,
     invert,
 )
@@ -85,7 +85,7 @@ def test_each_change(
     digest, before = small().digest, triples(ratings)
     changed = apply(ratings, change)
     assert triples(changed) == after
-    assert adjacency_of(change) == adjacency
+    assert adjacency_of_change(change) == adjacency
     assert triples(ratings) == before
     assert Ratings.build(ratings.user, ratings.item, ratings.value, 3, 4, Scale()).digest == digest
     assert not changed.value.flags.writeable
@@ -254,4 +254,4 @@ def test_inverse_restores(case: tuple[Ratings, Change]) -> None:
         assert back.n_users == ratings.n_users + 1
     else:
         assert back.digest == ratings.digest
-    assert adjacency_of(inverse).split("-")[0] == adjacency_of(change).split("-")[0]
+    assert adjacency_of_change(inverse).split("-")[0] == adjacency_of_change(change).split("-")[0]

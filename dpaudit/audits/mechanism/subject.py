@@ -14,7 +14,7 @@ from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
-from dpaudit.core.reference import named
+from dpaudit.core.reference import import_object
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
@@ -86,7 +86,7 @@ class BlackBox(Subject[MechanismConfig]):
         table = context.config.defense
         if table is None:
             raise TypeError("the config names no mechanism")
-        mechanism = named(table.target, "defense.target")
+        mechanism = import_object(table.target, "defense.target")
         if not callable(mechanism):
             raise ConfigError(
                 f"defense.target = {table.target!r} cannot be called: name a function"
@@ -94,7 +94,7 @@ class BlackBox(Subject[MechanismConfig]):
         pairs = _pairs(table)
         score: Score | Literal["learned"] = "learned"
         if table.score != "learned":
-            score = named(table.score, "defense.score")
+            score = import_object(table.score, "defense.score")
             if not callable(score):
                 raise ConfigError(
                     f"defense.score = {table.score!r} cannot be called: name a function"
@@ -225,7 +225,7 @@ def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, floa
 def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
-    found = named(defense.pairs, "defense.pairs")
+    found = import_object(defense.pairs, "defense.pairs")
     with foreign(
         lambda words: ConfigError(
             f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "

@@ -75,19 +75,19 @@ def threshold_kl(
     )
 
 
-class _Counts(NamedTuple):
+class _Exceedances(NamedTuple):
     """How many of some scores lie above each threshold."""
 
     above: NDArray[np.int64]
     of: int
 
 
-def _above(values: Values, thresholds: Values) -> _Counts:
+def _above(values: Values, thresholds: Values) -> _Exceedances:
     below = np.searchsorted(np.sort(values), thresholds, side="right")
-    return _Counts(len(values) - below.astype(np.int64), len(values))
+    return _Exceedances(len(values) - below.astype(np.int64), len(values))
 
 
-def _bounds(first: _Counts, second: _Counts, alpha: float) -> Values:
+def _bounds(first: _Exceedances, second: _Exceedances, alpha: float) -> Values:
     """Return d(p_L, q_U) of each threshold; −1 if p_L ≤ q_U."""
     # One-sided at α/2: one end of the two-sided interval at α.
     low, high = clopper_pearson_each(*first, alpha)[0], clopper_pearson_each(*second, alpha)[1]

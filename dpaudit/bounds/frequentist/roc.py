@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _LabelledPairs:
     """Checked pairs: score, whether real, and the user's rank among the users; shape (n,) each."""
 
     score: Values
@@ -200,7 +200,7 @@ def _users_with(counts: Values, what: str) -> int:
     return count
 
 
-def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _Pairs:
+def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _LabelledPairs:
     """Return the checked pairs, with users as ranks."""
     score = scores(values, "scores")
     label = np.asarray(real)
@@ -211,4 +211,4 @@ def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _Pairs:
     names = np.asarray(users)
     if names.shape != score.shape:
         raise InputError(f"users have shape {names.shape}: give {len(score)}, one per pair")
-    return _Pairs(score, label, np.unique(names, return_inverse=True)[1])
+    return _LabelledPairs(score, label, np.unique(names, return_inverse=True)[1])

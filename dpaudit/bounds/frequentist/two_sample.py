@@ -31,7 +31,7 @@ _EVENTS = 256
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _PairedTrials:
     """Paired trials on both data sets, their weights, and a bound on the weights of data set D.
 
     The larger class is divided into n groups, n being the size of the smaller class. The shapes are
@@ -73,7 +73,7 @@ def _paired(
     weight_present: ArrayLike | None,
     weight_absent: ArrayLike | None,
     bound: Bound | None,
-) -> tuple[_Pairs, Literal["frequentist", "assumes-law"]]:
+) -> tuple[_PairedTrials, Literal["frequentist", "assumes-law"]]:
     """Return the checked trials, paired in order, and the kind of their bound."""
     p, q = log_ratios(present, "log_ratio_present"), log_ratios(absent, "log_ratio_absent")
     wp = weights(weight_present, p, "weight_present")
@@ -85,7 +85,7 @@ def _paired(
     n = min(len(p), len(q))
     p, q, wp, wq = (x[: len(x) // n * n].reshape(-1, n) for x in (p, q, wp, wq))
     weighted = weight_present is not None or weight_absent is not None
-    pairs = _Pairs(p, q, wp, wq, 1.0 if bound is None else bound)
+    pairs = _PairedTrials(p, q, wp, wq, 1.0 if bound is None else bound)
     return pairs, "assumes-law" if weighted else "frequentist"
 
 
@@ -98,7 +98,7 @@ class _Plan:
     bounds: Values
 
 
-def _plan(pairs: _Pairs, delta: float) -> _Plan:
+def _plan(pairs: _PairedTrials, delta: float) -> _Plan:
     """Choose each block's event from earlier trials.
 
     The best event has the largest (p − δ)/q, with p `_CAUTION` standard errors below the estimate

@@ -17,7 +17,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
 from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.games import TRIALS, digest_of
+from dpaudit.claims.games import TRIALS, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
 from dpaudit.core.streams import Streams, generator
@@ -94,7 +94,7 @@ class FloatGame:
 
     def digest(self) -> str:
         """Digest of the two numbers."""
-        return digest_of(repr((_ABSENT, _PRESENT)))
+        return text_digest(repr((_ABSENT, _PRESENT)))
 
     def mutant(self, factor: float) -> FloatGame:
         """The same game with noise calibrated to `factor` times ε."""

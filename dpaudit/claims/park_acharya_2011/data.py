@@ -22,7 +22,7 @@ MakePair = Callable[[ItemItem], PredictionPair]
 Profiles = list[list[tuple[int, float]]]
 
 
-def named(name: str, scale: Scale) -> MakePair:
+def worst_pair(name: str, scale: Scale) -> MakePair:
     """Return a function that builds the defense's own worst pair with this name."""
 
     def make_pair(defense: ItemItem) -> PredictionPair:

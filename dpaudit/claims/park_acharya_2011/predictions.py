@@ -53,11 +53,13 @@ CLAIMS = (
         "rating raises it from φ to φ + 1, which changes every s_jk from 0 to a mean of "
         "differences, by up to Δr: the prediction shifts by Δr, where Δf is 0.4 (0.5 in the "
         "paper's run). ε = Δr/Δf = 10 (8).",
-        published=_slope_one(data.named("support-threshold", data.STARS)),
+        published=_slope_one(data.worst_pair("support-threshold", data.STARS)),
         corrected=(
-            PredictionGame("damped", _DAMPED, data.named("support-threshold", data.STARS)),
-            PredictionGame("damped, its worst pair", _DAMPED, data.named("tight", data.STARS)),
-            PredictionGame("shrunk, its worst pair", _SHRUNK, data.named("opposite", data.STARS)),
+            PredictionGame("damped", _DAMPED, data.worst_pair("support-threshold", data.STARS)),
+            PredictionGame("damped, its worst pair", _DAMPED, data.worst_pair("tight", data.STARS)),
+            PredictionGame(
+                "shrunk, its worst pair", _SHRUNK, data.worst_pair("opposite", data.STARS)
+            ),
         ),
         weak={
             "damped": "The damped form has no threshold, so its predictions on these two data sets "
@@ -219,13 +221,13 @@ CLAIMS = (
         "target: the first buyer, if they hold all of these, raises each from 0 to 1/√2. "
         "ε = (1/√2)/(2/20) = 7.07; 10 for a target whose own purchases are not in the data.",
         published=(
-            PredictionGame("T = 20", Cosine(epsilon=1.0), data.named("tight", data.PURCHASES)),
+            PredictionGame("T = 20", Cosine(epsilon=1.0), data.worst_pair("tight", data.PURCHASES)),
         ),
         corrected=(
             PredictionGame(
                 "damped",
                 Cosine(epsilon=1.0, variant="corrected"),
-                data.named("tight", data.PURCHASES),
+                data.worst_pair("tight", data.PURCHASES),
             ),
         ),
     ),

@@ -16,7 +16,7 @@ from dpaudit.data.readers.cells import (
     Codes,
     Fault,
     Mask,
-    Table,
+    RawTable,
     factorize,
     ids,
     looked_up,
@@ -78,7 +78,7 @@ class Rows:
         )
 
 
-def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]]:
+def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, list[Repair]]:
     """Number the ids, convert the ratings, and count dropped rows and missing categories.
 
     The returned table has no columns, and names the places of the returned rows.
@@ -117,7 +117,7 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     return _without(table.without_cells(), rows, dropped, repairs)
 
 
-def _unnamed(table: Table, codes: Codes, what: str, source: DataSource) -> list[Fault]:
+def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
     """Return the fault of the first row without an id, if any."""
     # Several blanks between two columns leave no row its id.
     padded = source.plain.delimiter == "\t" and (codes < 0).all()
@@ -127,11 +127,11 @@ def _unnamed(table: Table, codes: Codes, what: str, source: DataSource) -> list[
 
 
 def _without(
-    table: Table,
+    table: RawTable,
     rows: Rows,
     dropped: list[tuple[str, Mask | None]],
     repairs: list[Repair],
-) -> tuple[Table, Rows, list[Repair]]:
+) -> tuple[RawTable, Rows, list[Repair]]:
     """Return the rows that no mask drops; a row counts for the first mask that drops it."""
     kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
     for what, mask in dropped:
@@ -143,7 +143,7 @@ def _without(
     return table, rows, [*counts, *repairs]
 
 
-def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
+def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
     """Return the level of each row, the levels, the mask of rows to drop, and the first fault.
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
@@ -205,7 +205,9 @@ def _fault(value: object, rating: float, scale: RatingScale | None) -> str | Non
     return None
 
 
-def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows, list[Repair]]:
+def without_repeats(
+    table: RawTable, rows: Rows, on_duplicate: OnDuplicate
+) -> tuple[Rows, list[Repair]]:
     """Return one row per (user, item), sorted by them, and count the merged ones.
 
     The kept row is sensitive if the last one is; a mean is sensitive if any of its ratings is.
@@ -259,7 +261,7 @@ def _ordered(rows: Rows) -> tuple[Codes, Rows]:
     )
 
 
-def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
+def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
     """Keep the ratings of items with at least `least` raters, and count the dropped ones.
 
     Users and items without ratings are removed, and the others are renumbered.
@@ -292,7 +294,7 @@ def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
     return left, dropped
 
 
-def _refuse_repeats(table: Table, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
+def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
     firsts = repeated[np.argsort(order[repeated])][:3]
     shown = "; ".join(
         f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, Table, position
+from dpaudit.data.readers.cells import Coded, RawTable, position
 from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces, separated
 from dpaudit.data.source import Layout
 
 _QUOTED = (",", ";")
 
 
-def read_usual(path: Path, layout: Layout) -> Table | None:
+def read_usual(path: Path, layout: Layout) -> RawTable | None:
     """Read usual text; return None if something in it is unusual.
 
     Raises:
@@ -57,7 +57,7 @@ def read_usual(path: Path, layout: Layout) -> Table | None:
         return None
     first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
-    return Table(place(path), layout.columns, "line", lambda row: row + first, cells)
+    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells)
 
 
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Pairs, Round
+from dpaudit.core.transcripts import Round, UserItemPairs
 from dpaudit.defenses.factors import FactorModels
 from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.federated.training import FederatedTraining, Submitted
@@ -42,7 +42,7 @@ class Distances:
     estimate: float
 
 
-class Transcript:
+class TrainingTranscript:
     """One training as its server sees it: `pairs`, then one `Round` after the other.
 
     Attributes:
@@ -62,7 +62,7 @@ class Transcript:
         self._training = FederatedTraining(defense, candidates, trial, apart=users)
         rows = users[candidates.users]
         server = self._training.server
-        self.pairs = Pairs(
+        self.pairs = UserItemPairs(
             users=candidates.users[rows],
             items=candidates.items[rows],
             dimensions=defense.dimensions,

@@ -18,7 +18,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import SubmittingDefense, Targets
-from dpaudit.defenses.factors import FactorModels, joined
+from dpaudit.defenses.factors import FactorModels, joined_models
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.friend_observation import eligible, observed_messages
 from dpaudit.defenses.social.lengths import length_assumptions
@@ -122,7 +122,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        return joined(
+        return joined_models(
             [SocialTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
         )
 

@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Targets, TrainedDefense
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.lengths import length_assumptions
-from dpaudit.defenses.social.ranking_models import RankingModels, joined
+from dpaudit.defenses.social.ranking_models import RankingModels, joined_rankings
 from dpaudit.defenses.social.ranking_observation import observed_rounds, observed_sums
 from dpaudit.defenses.social.ranking_rows import RankingRows, offered
 from dpaudit.defenses.social.ranking_settings import RankingSettings
@@ -125,7 +125,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        return joined(
+        return joined_rankings(
             [RankingTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
         )
 

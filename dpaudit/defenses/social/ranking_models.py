@@ -68,7 +68,7 @@ class RankingModels:
         return ItemFactors(np.pad(factors, ((0, 0), (0, 0), (0, 1))), 0.0)
 
 
-def joined(models: Sequence[RankingModels]) -> RankingModels:
+def joined_rankings(models: Sequence[RankingModels]) -> RankingModels:
     """Join the models of several trials into one, in their order."""
     return RankingModels(
         users=[users for model in models for users in model.users],

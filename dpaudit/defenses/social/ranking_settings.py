@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_epsilon
+from dpaudit.defenses.training import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
@@ -54,7 +54,7 @@ class RankingSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> RankingSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         check_summation(self.summation, self.variant)
         return self
 

@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_epsilon, check_rated
+from dpaudit.defenses.training import check_private_epsilon, check_rated
 from dpaudit.kernels.federated import submissions as kernels
 
 
@@ -55,7 +55,7 @@ class PrivSRSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> PrivSRSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         check_summation(self.summation, self.variant)
         return self
 

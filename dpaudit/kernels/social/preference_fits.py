@@ -53,7 +53,7 @@ def _exp(x: np.float64) -> np.float64:
 
 
 @exact_kernel
-def exponentials(x: Numbers, out: Numbers) -> None:
+def powers(x: Numbers, out: Numbers) -> None:
     """Fill `out` with `e^x` of each `−700 <= x <= 0`."""
     for i in range(len(x)):
         out[i] = _exp(x[i])

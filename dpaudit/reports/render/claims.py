@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dpaudit.claims.record import Entry, Game, Verification, told
+from dpaudit.claims.record import Entry, Game, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
@@ -18,7 +18,7 @@ _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials":
 
 def headline(found: Verification) -> str:
     """Return the number of statements with each verdict, as a sentence."""
-    counts = Counter(told(entry.verdict, entry.basis) for entry in found.entries)
+    counts = Counter(verdict_text(entry.verdict, entry.basis) for entry in found.entries)
     verdicts = ", ".join(
         f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
         for verdict, count in counts.most_common()
@@ -109,7 +109,7 @@ def details(entry: Entry) -> Table:
 
 def about(entry: Entry) -> list[tuple[str, str]]:
     """Return an entry as named texts: its statement, its verdict and the reason."""
-    verdict = told(entry.verdict, entry.basis)
+    verdict = verdict_text(entry.verdict, entry.basis)
     parts = [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
     if not entry.games:
         parts += [("Recorded", entry.recorded), ("Held by", entry.held_by)]
@@ -206,7 +206,7 @@ def _algebra(entries: Sequence[Entry]) -> Table:
     marked: set[tuple[int, int]] = set()
     for entry in entries:
         if not entry.games:
-            recorded = told(entry.recorded, entry.basis)
+            recorded = verdict_text(entry.recorded, entry.basis)
             cells.append([entry.id, NONE, f"not tested; recorded: {recorded}", entry.held_by])
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
@@ -218,5 +218,5 @@ def _algebra(entries: Sequence[Entry]) -> Table:
 
 def _verdict_words(entry: Entry, game: Game) -> str:
     """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
-    verdict = game.verdict if game.role == "corrected" else told(game.verdict, entry.basis)
+    verdict = game.verdict if game.role == "corrected" else verdict_text(game.verdict, entry.basis)
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

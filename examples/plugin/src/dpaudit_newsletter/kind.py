@@ -15,7 +15,7 @@ from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
-from dpaudit.core.reference import named
+from dpaudit.core.reference import import_object
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.metric import Column, Metric
@@ -114,7 +114,7 @@ class Drafts(Subject[DraftConfig]):
     def models(self) -> Iterator[Writer]:
         """Yield the function."""
         table = self.context.config.draft
-        yield Writer(table, named(table.target, "draft.target"))
+        yield Writer(table, import_object(table.target, "draft.target"))
 
     def data(self) -> None:
         """Return None: subscribers are made up."""
