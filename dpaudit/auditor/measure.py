@@ -66,8 +66,8 @@ class Measure(ABC, Generic[C, M]):
     entry point group `dpaudit.measures`.
 
     Attributes:
-        audit: the kind of audit to which a measure of another package belongs: `on_demand`,
-            `trained`, `membership` or `mechanism`.
+        audit: the kind of audit to which a measure of another package belongs, by its name
+            (`dpaudit list audits`).
     """
 
     audit: ClassVar[str] = ""
