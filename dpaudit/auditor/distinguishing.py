@@ -22,7 +22,7 @@ from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import delta_of
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Family, Measurement
+from dpaudit.record.result import Family, FindingRecord, Measurement
 
 C = TypeVar("C", bound=ModelsConfig)
 M = TypeVar("M")
@@ -103,12 +103,28 @@ class GameMeasure(Measure[C, M]):
 
     def measurements(
         self, one: OneGame, certificate: Certificate[Any], **fields: Any
-    ) -> Iterator[Measurement]:
-        """Yield the bound and, if a gate judges it, the advantage; `fields` are of the bound."""
+    ) -> Iterator[Measurement | FindingRecord]:
+        """Yield the bound, mutants that failed and, if a gate judges it, the advantage.
+
+        Args:
+            one: the game.
+            certificate: its bound.
+            fields: further fields of the bound's measurement.
+        """
         truth = certificate.outcomes.truth
         yield Measurement(
             metric="epsilon", theory=truth, **certificate.fields, **fields, **one.where
         )
+        for failed in certificate.failed:
+            yield FindingRecord(
+                model=one.label,
+                about="control",
+                text=f"Game {one.game.label}: {failed}, so its power there is not measured.",
+                remedy="Let the defense run with less noise too, or take a game that can be run on "
+                "it: no gate passes by a control that was not run.",
+                epsilon=one.defense.epsilon,
+                metrics=("epsilon",),
+            )
         if _judges_advantage(self.context.config):
             estimate = _advantage(certificate.outcomes, self.context.family)
             yield Measurement(metric="attack.advantage", estimate=estimate, **one.where)

@@ -71,7 +71,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _pair(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[records.Measurement | records.PairRecord]:
+    ) -> Iterator[Found]:
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = Pairs(self.ratings).of(model.label, game, defense)
         executor = partial(self._executor, stage, model, game)
@@ -125,7 +125,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _many(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[records.Measurement | records.PairRecord]:
+    ) -> Iterator[Found]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
         rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
 
