@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dpaudit.auditor.distinguishing import GameMeasure, OneGame
+from dpaudit.auditor.distinguishing import GameMeasure, OneGame, game_key
 from dpaudit.auditor.games.game import Game
 from dpaudit.auditor.games.outcomes import CoinScores, GameScores
 from dpaudit.auditor.measure import Found, MetricKey, gated, points
@@ -44,10 +44,9 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         yield from super().plan(config)
         for model, epsilon in points(config):
             for game in config.game:
-                key = partial(MetricKey, "game.kl", model, epsilon)
                 if game.pair != "many" and gated(config, "game.kl"):
-                    yield key(attack=game.attack, pair=game.label)
-                yield key(attack=game.attack, pair=game.label, joint=False)
+                    yield game_key("game.kl", model, epsilon, game)
+                yield game_key("game.kl", model, epsilon, game, joint=False)
 
     def games(self, model: TrainedModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
@@ -104,9 +103,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 confidence=family.confidence,
             )
         for name, estimate in divergences.items():
-            yield records.Measurement(
-                metric="game.kl", estimate=estimate, estimator=name, **one.where
-            )
+            yield one.key("game.kl").measured(estimate, estimator=name)
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
