@@ -20,7 +20,7 @@ from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
@@ -209,6 +209,8 @@ def _run(game: ClaimGame, trials: int, alpha: float, confidence: float, seed: in
         seed=seed,
         claimed=epsilon,
     ).certified()
+    if certificate.failed:
+        raise RunError(f"{game.label}: {certificate.failed[0]}")
     test = certificate.event
     if not isinstance(test, LabelTest):
         raise TypeError(f"{game.label} has no scores of two data sets")

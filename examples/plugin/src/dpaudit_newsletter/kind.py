@@ -133,9 +133,9 @@ class Naming(Measure[DraftConfig, Writer]):
 
     @classmethod
     def plan(cls, config: DraftConfig) -> Iterator[MetricKey]:
-        """Yield the one number."""
+        """Yield the key of the one number."""
         for label, epsilon in points(config):
-            yield MetricKey("draft.named", label, epsilon)
+            yield _key(label, epsilon)
 
     def run(self, model: Writer) -> Iterator[Measurement]:
         """Write drafts and search them for names."""
@@ -143,12 +143,12 @@ class Naming(Measure[DraftConfig, Writer]):
         people = [f"subscriber-{index}" for index in range(model.table.subscribers)]
         drafts = [model.write(people, rng) for _ in range(model.table.drafts)]
         count = sum(any(person in draft for person in people) for draft in drafts)
-        yield Measurement(
-            metric="draft.named",
-            model=model.label,
-            epsilon=math.inf,
-            estimate=proportion(count, len(drafts), family.alpha, family.confidence),
-        )
+        share = proportion(count, len(drafts), family.alpha, family.confidence)
+        yield _key(model.label, math.inf).measured(share)
+
+
+def _key(label: str, epsilon: float) -> MetricKey:
+    return MetricKey("draft.named", label, epsilon)
 
 
 class DraftAudits(AuditKind):
