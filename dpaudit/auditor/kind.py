@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
@@ -13,6 +13,9 @@ from dpaudit.auditor.measure import Measure
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,12 @@ class AuditKind(ABC):
     @abstractmethod
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the measures of each model, in the order in which they run."""
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records; by default, what the metrics describe."""
+        from dpaudit.reports.sections.base import Sections
+
+        return Sections
 
     def forecast(
         self, config: Any, *, factor: float | None = None, minutes: float | None = None

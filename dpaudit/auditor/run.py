@@ -201,6 +201,7 @@ class Measured:
         findings = [each for each in self.found if isinstance(each, records.FindingRecord)]
         made = records.AuditResult(
             tool=tool_version(),
+            kind=kind_of(context.config).name,
             environment=environment(),
             config=subject.settings(),
             data=subject.data(),

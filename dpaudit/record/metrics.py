@@ -221,8 +221,6 @@ _TABLE = (
            section="curves", quantity="curve of attack"),
 )  # fmt: skip
 _OWN: Mapping[str, Metric] = {metric.name: metric for metric in _TABLE}
-# The sections of dpaudit's own metrics.
-SECTIONS = frozenset(metric.section for metric in _TABLE)
 
 
 def table() -> Mapping[str, Metric]:

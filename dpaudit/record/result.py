@@ -476,6 +476,7 @@ class AuditResult(_Record):
     Attributes:
         schema_version: version of the record layout.
         tool: dpaudit's version.
+        kind: the kind of audit, by its name in the registry.
         environment: versions of Python and the numeric libraries, and the machine type.
         config: the validated config, defaults included; environment variables unexpanded.
         data: the audited data in numbers; None if only the outputs of a mechanism were audited.
@@ -500,6 +501,7 @@ class AuditResult(_Record):
 
     schema_version: int = SCHEMA
     tool: str
+    kind: str
     environment: dict[str, str]
     config: dict[str, Any]
     data: DataRecord | None

@@ -10,6 +10,8 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement, PointRecord
 
 MORE = "more than claimed"
+# The end of a bound that breaks its claim, where there is little room.
+BROKEN = " > claim"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
         ]
         by_model[point.model].append(Row(point, here))
     return by_model
+
+
+def swept(result: AuditResult, model: str) -> bool:
+    """Return whether a model is audited at several ε."""
+    return sum(point.model == model for point in result.points) > 1
 
 
 def of(result: AuditResult, metric: str) -> list[Measurement]:

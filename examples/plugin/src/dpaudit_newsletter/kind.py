@@ -20,6 +20,8 @@ from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.metric import Column, Metric
 from dpaudit.record.result import Measurement, ModelRecord, PointRecord
+from dpaudit.reports.sections.base import Sections
+from dpaudit_newsletter.sections import DraftSections
 
 NAMED = Metric(
     "draft.named",
@@ -164,6 +166,10 @@ class DraftAudits(AuditKind):
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the one measure."""
         return (Naming,)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports say of drafts."""
+        return DraftSections
 
 
 KIND = DraftAudits()
