@@ -17,10 +17,11 @@ from dpaudit.claims.entry import Check
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wang_tang_2017.data import STARS, one_rating
+from dpaudit.claims.wang_tang_2017.data import one_rating
 from dpaudit.claims.wang_tang_2017.one_step import one_step_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
+from dpaudit.data.instances import STARS
 from dpaudit.data.neighbors import RatingReplaced, adjacency_of, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
