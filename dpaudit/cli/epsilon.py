@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpaudit.cli.options import Number, PathType, WholeRange
+from dpaudit.cli.options import Number, PathType, WholeRange, style_option
 from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
@@ -92,9 +92,7 @@ class _Certified(NamedTuple):
     type=WholeRange(0),
     help="Seed of the random draws of a method, to repeat an audit.  [default: drawn, and printed]",
 )
-@click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@style_option("json")
 def epsilon(
     scores_in: Path | None,
     scores_out: Path | None,
