@@ -27,25 +27,21 @@ from dpaudit.defenses.top_k.defense import TopK
 TRIALS = 100_000
 
 
-D = TypeVar("D", ItemItem, TopK)
+D = TypeVar("D")
 P = TypeVar("P", PredictionPair, EntryPair)
 
 
 @dataclass(frozen=True, eq=False)
-class _DefenseGame(Generic[D, P]):
-    """Base of the games on a defense and a pair that is made for it.
+class DefenseGame(Generic[D]):
+    """Base of the games on a defense.
 
     Attributes:
         label: name of the game within its entry.
         defense: the mechanism.
-        make_pair: builds the pair for the defense.
-        trials: number of trials on each data set.
     """
 
     label: str
     defense: D
-    make_pair: Callable[[D], P]
-    trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
         """The ε and δ that the defense claims."""
@@ -54,6 +50,19 @@ class _DefenseGame(Generic[D, P]):
     def mechanism(self) -> str:
         """The defense with its parameters."""
         return described(self.defense)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadePairGame(DefenseGame[D], Generic[D, P]):
+    """Base of the games on a pair that is made for the defense.
+
+    Attributes:
+        make_pair: builds the pair for the defense.
+        trials: number of trials on each data set.
+    """
+
+    make_pair: Callable[[D], P]
+    trials: int = TRIALS
 
     def pair(self) -> str:
         """Description of the pair in one sentence."""
@@ -66,7 +75,7 @@ class _DefenseGame(Generic[D, P]):
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionGame(_DefenseGame[ItemItem, PredictionPair]):
+class PredictionGame(_MadePairGame[ItemItem, PredictionPair]):
     """Observer `values`: noised predictions, scored by their likelihood ratio."""
 
     def digest(self) -> str:
@@ -112,7 +121,7 @@ class ListGame(PredictionGame):
 
 
 @dataclass(frozen=True, eq=False)
-class EntryGame(_DefenseGame[TopK, EntryPair]):
+class EntryGame(_MadePairGame[TopK, EntryPair]):
     """Observer `list`: lists from a row of the completed matrix in which one entry changes."""
 
     def digest(self) -> str:

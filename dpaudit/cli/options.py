@@ -99,6 +99,12 @@ def import_from(folder: Path) -> None:
     sys.path.insert(0, str(folder.resolve()))
 
 
+def style_option(*styles: str) -> Callable[[F], F]:
+    """Return the option that names the form of what is printed: text, or one of these."""
+    choice = click.Choice(["text", *styles])
+    return click.option("--format", "style", type=choice, default="text", show_default=True)
+
+
 def waivers_option(replaced: str) -> Callable[[F], F]:
     """Return the option that names a file of waivers."""
     return click.option(

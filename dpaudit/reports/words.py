@@ -10,7 +10,7 @@ from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
-from dpaudit.record.result import ClaimRecord
+from dpaudit.record.result import ClaimRecord, Control
 from dpaudit.reports.table import NONE
 
 _NEIGHBOURS = {
@@ -80,6 +80,13 @@ def claim(record: ClaimRecord) -> str:
     seen = ", or ".join(map(observer, (record.observer, *record.also)))
     parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
     return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
+
+
+def power(control: Control | None) -> str:
+    """Return which mutant a game found; of several, the weakest."""
+    if control is None:
+        return "none"
+    return f"{'finds' if control.found else 'none up to'} {control.factor:.3g}×"
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:

@@ -9,6 +9,7 @@ thousandths.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -171,11 +172,9 @@ def one_run_power(
         p_value = one_run_p_value(canaries, guesses, correct, epsilon=claimed, delta=delta)
         return p_value <= alpha
 
-    low, high = 0, guesses + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if refutes(middle) else (middle, high)
-    return float(binom.sf(high - 1, guesses, p / (p + q)))
+    # More right guesses refute more.
+    missed = bisect_left(range(1, guesses + 1), True, key=refutes)
+    return float(binom.sf(missed, guesses, p / (p + q)))
 
 
 def two_sample_power(

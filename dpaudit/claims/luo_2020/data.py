@@ -11,15 +11,8 @@ All are on the scale 1..5 and assume the offset 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
-
-STARS = Scale(1, 5, 1)
-
-Profile = Sequence[tuple[int, float]]
+from dpaudit.data.instances import Profile, from_profiles
 
 
 def _rating_added(
@@ -36,7 +29,7 @@ def _rating_added(
     items = [added[0], *(item for item, _ in profile)]
     rest: list[Profile] = [[(item, value) for item in sorted(items)]] * others
     before, after = (
-        from_profiles([mine, *rest], len(items), STARS) for mine in (profile, [added, *profile])
+        from_profiles([mine, *rest], len(items)) for mine in (profile, [added, *profile])
     )
     ratings = ", ".join(f"{rating:g}" for _, rating in profile)
     return DataPair(
@@ -80,8 +73,7 @@ def alike(rated: int, others: int) -> DataPair:
 def turned(items: int) -> DataPair:
     """Return the pair of a single user whose ratings change from highest to lowest."""
     before, after = (
-        from_profiles([[(item, value) for item in range(items)]], items, STARS)
-        for value in (5.0, 1.0)
+        from_profiles([[(item, value) for item in range(items)]], items) for value in (5.0, 1.0)
     )
     words = "an item" if items == 1 else f"{items} items"
     return DataPair(

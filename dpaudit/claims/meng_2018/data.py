@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.instances import Profile, from_profiles
+from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.social.privsr import PrivSR
-
-STARS = Scale(1, 5, 1)
-
-Profile = Sequence[tuple[int, float]]
 
 # Factors v of two items such that the best fit u = Σ v r / Σ v² is 1 for the ratings 5 and 5, and
 # −1 for 1 and 5: Σ v² = 50/17; Σ v r = 50/17 and (25 − 75)/17 = −50/17.
@@ -63,7 +59,7 @@ def _pair(
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
     def of(first: Profile) -> Ratings:
-        plain = from_profiles([first, *profiles[1:]], n_items, STARS)
+        plain = from_profiles([first, *profiles[1:]], n_items)
         return replace(plain, sensitive=np.array(sensitive), friends=friends)
 
     before = of(profiles[0])

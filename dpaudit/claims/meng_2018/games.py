@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded
@@ -74,17 +73,13 @@ class _FittedGame(DataGame):
 
     the minimum of equation (8) for this V, without friends.
 
+    The defense determines the noise and the clipping.
+
     Attributes:
-        label: name of the game within its entry.
-        defense: determines the noise and the clipping.
-        data: the two data sets.
         items: V `(M,)`.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: PrivSR
-    data: DataPair
     items: tuple[float, ...]
     trials: int = 50_000
 
@@ -92,12 +87,6 @@ class _FittedGame(DataGame):
         """Description of the defense with its parameters, and of V."""
         shown = ", ".join(f"{factor:.4g}" for factor in self.items)
         return f"{super().mechanism()}; users' factors fitted to V = ({shown})"
-
-    def _rows(self) -> tuple[SocialRows, SocialRows]:
-        return (
-            self.defense.prepare(self.data.before, self.data.public),
-            self.defense.prepare(self.data.after, self.data.public),
-        )
 
     def users(self, rows: SocialRows) -> NDArray[np.float32]:
         """Return the fitted factors in the first column of the kernels' layout `(N, size)`."""
@@ -123,7 +112,7 @@ class SubmittedGame(_FittedGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw the sums and score them by their likelihood ratio."""
-        before, after = self._rows()
+        before, after = self.prepared()
         absent, present = self.sums(before), self.sums(after)
         drawn = self.defense.noise(before)
         variance = np.bincount(before.items, drawn.of_rows(before), before.n_items)
@@ -154,7 +143,7 @@ class MessagesGame(_FittedGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw the messages and score them by their likelihood ratio."""
-        before, after = self._rows()
+        before, after = self.prepared()
         drawn, last = self.defense.noise(before), before.n_users - 1
         # The receiver multiplies broadcast factors, with their noise, by 2 S, and S is 1.
         variance = float(drawn.sent[last]) + 4 * drawn.broadcast

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.claims.wang_tang_2017.data import STARS, means_of
-from dpaudit.data.instances import from_profiles
+from dpaudit.claims.wang_tang_2017.data import means_of
+from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
@@ -33,7 +33,7 @@ def uneven_sensitivity(seed: int) -> str | None:
     """
     size, near = 8, 0.01
     defense = SgdSimilarity(epsilon=1.0, steps=1, more_than=0)
-    before = from_profiles([[(item, 1.0) for item in range(size + 1)]], size + 1, STARS)
+    before = from_profiles([[(item, 1.0) for item in range(size + 1)]], size + 1)
     after = apply(before, RatingReplaced(0, 0, 5.0))
     public = means_of(*[3] * (size + 1))
     similarity = np.full((size + 1, size + 1), near * defense.weight / (size - 1), np.float32)
@@ -81,7 +81,7 @@ def negative_similarities(seed: int) -> str | None:
 
 def touched_coordinates(seed: int) -> str | None:
     """An added rating touches only coordinates of the gradient that other ratings touch too."""
-    before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3, STARS)
+    before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3)
     after = apply(before, RatingAdded(0, 1, 5.0))
     touched = [
         {(int(i), int(j)) for mine in _profiles(ratings) for i in mine for j in mine if i != j}

@@ -31,10 +31,7 @@ class BatchGame(StepsGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Train and score."""
-        before, after = (
-            self.defense.prepare(ratings, self.data.public)
-            for ratings in (self.data.before, self.data.after)
-        )
+        before, after = self.prepared()
         for data in (before, after):
             self._check_size(data)
 

@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope
 from dpaudit.kernels import exact_noise, noise
 
@@ -138,16 +136,10 @@ class RowsGame(DataGame):
     mean of the target user's squared errors.
 
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism.
-        data: the two data sets, which differ in the target user.
         user: the target user, who rates in D' only items that they do not rate in D.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: SampledSimilarity
-    data: DataPair
     user: int
     trials: int
 
@@ -195,10 +187,7 @@ class RowsGame(DataGame):
     @cached_property
     def _rows(self) -> tuple[list[SeenRow], float]:
         """The observed rows, and k."""
-        before, after = (
-            self.defense.prepare(ratings, self.data.public)
-            for ratings in (self.data.before, self.data.after)
-        )
+        before, after = self.prepared()
         most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
         if most > self.defense.neighbors:
             raise ConfigError(
