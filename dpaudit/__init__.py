@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
-    from dpaudit.membership import audit_recommender
+    from dpaudit.audits.membership.audit import audit_recommender
 
     __version__: str
 
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(blackbox, name)
     if name == "audit_recommender":
-        from dpaudit.membership import audit_recommender
+        from dpaudit.audits.membership.audit import audit_recommender
 
         return audit_recommender
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.claims.real_data import on_real_data
+from dpaudit.claims.report import render_markdown
 from dpaudit.claims.verify import verify
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
 from dpaudit.data.source import DataSource
 from dpaudit.execution.progress import Progress
-from dpaudit.reports.render.claims import render_markdown
 
 ROOT = Path(__file__).parents[2]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}

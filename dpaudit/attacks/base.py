@@ -20,7 +20,7 @@ from dpaudit.core.releases import (
     SideInformation,
     TopList,
 )
-from dpaudit.core.transcripts import Pairs, Round, Submissions, Verdicts
+from dpaudit.core.transcripts import Round, Submissions, UserItemPairs, Verdicts
 from dpaudit.data.ratings import Ratings
 
 Numbers = NDArray[np.float64]
@@ -140,7 +140,7 @@ class SubmissionTest(Attack):
         return None
 
     @abstractmethod
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
 
 
@@ -162,7 +162,7 @@ class Signals(NamedTuple):
 
     def of(self, trainings: NDArray[np.bool_]) -> Signals:
         """Return the signals of some trainings (mask `(T,)`)."""
-        return Signals(*(each[trainings] for each in self))
+        return Signals(*(signal[trainings] for signal in self))
 
 
 class MembershipInference(Attack):

@@ -22,7 +22,7 @@ from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import delta_of
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Family, Measurement
+from dpaudit.record.result import Family, FindingRecord, Measurement
 
 C = TypeVar("C", bound=ModelsConfig)
 M = TypeVar("M")
@@ -46,15 +46,9 @@ class OneGame:
     score: Callable[[Any, int], GameScores | CoinScores]
     trainings: int
 
-    @property
-    def where(self) -> dict[str, Any]:
-        """The fields of a measurement that say which game it is of."""
-        return {
-            "model": self.label,
-            "epsilon": self.defense.epsilon,
-            "attack": self.game.attack,
-            "pair": self.game.label,
-        }
+    def key(self, metric: str = "epsilon") -> MetricKey:
+        """Return the key of a number of the game, by default that of its bound."""
+        return game_key(metric, self.label, self.defense.epsilon, self.game)
 
 
 class GameMeasure(Measure[C, M]):
@@ -67,10 +61,10 @@ class GameMeasure(Measure[C, M]):
         """Yield one bound per game and point, and the advantages and leaks that gates judge."""
         for model, epsilon in points(config):
             for game in config.game:
-                yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
+                yield game_key("epsilon", model, epsilon, game)
         for model, epsilon in points(config) if _judges_advantage(config) else ():
             for game in config.game:
-                yield MetricKey("attack.advantage", model, epsilon, game.attack, game.label)
+                yield game_key("attack.advantage", model, epsilon, game)
             yield MetricKey("leak", model, epsilon)
 
     def run(self, model: M) -> Iterator[Found]:
@@ -99,19 +93,40 @@ class GameMeasure(Measure[C, M]):
             context.seed,
             claim and claim.epsilon,
         )
-        return game.certified(bars(context.config.gate, one.where, game.claimed))
+        return game.certified(bars(context.config.gate, one.key(), game.claimed))
 
     def measurements(
         self, one: OneGame, certificate: Certificate[Any], **fields: Any
-    ) -> Iterator[Measurement]:
-        """Yield the bound and, if a gate judges it, the advantage; `fields` are of the bound."""
+    ) -> Iterator[Measurement | FindingRecord]:
+        """Yield the bound, mutants that failed and, if a gate judges it, the advantage.
+
+        Args:
+            one: the game.
+            certificate: its bound.
+            fields: further fields of the bound's measurement.
+        """
         truth = certificate.outcomes.truth
-        yield Measurement(
-            metric="epsilon", theory=truth, **certificate.fields, **fields, **one.where
-        )
+        yield one.key().measured(**certificate.fields, theory=truth, **fields)
+        for failed in certificate.failed:
+            yield FindingRecord(
+                model=one.label,
+                about="control",
+                text=f"Game {one.game.label}: {failed}, so its power there is not measured.",
+                remedy="Let the defense run with less noise too, or take a game that can be run on "
+                "it: no gate passes by a control that was not run.",
+                epsilon=one.defense.epsilon,
+                metrics=("epsilon",),
+            )
         if _judges_advantage(self.context.config):
             estimate = _advantage(certificate.outcomes, self.context.family)
-            yield Measurement(metric="attack.advantage", estimate=estimate, **one.where)
+            yield one.key("attack.advantage").measured(estimate)
+
+
+def game_key(
+    metric: str, model: str, epsilon: float, game: Game, *, joint: bool = True
+) -> MetricKey:
+    """Return the key of a number of a game on a model at one ε."""
+    return MetricKey(metric, model, epsilon, attack=game.attack, pair=game.label, joint=joint)
 
 
 def _judges_advantage(config: ModelsConfig) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
 
 from dpaudit.auditor.games.controls import Bar, shows
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
@@ -327,21 +328,17 @@ def _said(control: Control) -> str:
     return f"the same game finds {control.mutant} (certified ε >= {at_least(control.certified)})"
 
 
-def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:
-    """Return what positive controls must exceed for the `epsilon` gates at a point of the sweep.
+def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tuple[Bar, ...]:
+    """Return what positive controls must exceed for the gates that judge a bound on ε.
 
     Args:
         gates: the config's gates.
-        point: the fields that `where` selects on: model, ε, attack and pair.
+        bound: the key of the bound.
         claimed: the claimed ε, if any.
     """
-    found = []
+    limits = []
     for gate in gates:
         limit = claimed if gate.max == "claim" else gate.max
-        if (
-            gate.metric == "epsilon"
-            and limit is not None
-            and gate.picks({"metric": "epsilon", **point})
-        ):
-            found.append(Bar(limit, gate.detectable))
-    return tuple(dict.fromkeys(sorted(found, key=lambda bar: (bar.limit, bar.factor or 0.0))))
+        if limit is not None and gate.picks(asdict(bound)):
+            limits.append(Bar(limit, gate.detectable))
+    return tuple(dict.fromkeys(sorted(limits, key=lambda bar: (bar.limit, bar.factor or 0.0))))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
+from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.measure import Measure
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,12 @@ class AuditKind(ABC):
     name: ClassVar[str]
     config: ClassVar[type[Config]]
 
+    def __init__(self) -> None:
+        """Refuse a kind that says too little to be registered."""
+        for attribute in ("name", "config"):
+            if not hasattr(type(self), attribute):
+                raise TypeError(f"{type(self).__name__} has no {attribute}")
+
     @property
     def title(self) -> str:
         """What is audited, in one line."""
@@ -68,6 +79,12 @@ class AuditKind(ABC):
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the measures of each model, in the order in which they run."""
 
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records; by default, what the metrics describe."""
+        from dpaudit.reports.sections.base import Sections
+
+        return Sections
+
     def forecast(
         self, config: Any, *, factor: float | None = None, minutes: float | None = None
     ) -> Sequence[Forecast]:
@@ -84,10 +101,22 @@ class AuditKind(ABC):
         """
         return ()
 
+    def cost(self, config: Any, sampled: Callable[[], Cost]) -> Cost:
+        """Estimate what a run costs, by default from the first task of each stage.
+
+        Args:
+            config: a checked config of the kind.
+            sampled: reads the data, prepares the models, and runs the first task of each stage.
+
+        Raises:
+            ConfigError: the cost cannot be estimated; names the remedy.
+        """
+        return sampled()
+
 
 def kinds() -> list[AuditKind]:
     """Return all registered kinds, by name."""
-    return list(registry.load_all("audits").values())
+    return list(registry.every("audits").values())
 
 
 def kind_of(config: Config) -> AuditKind:
@@ -106,7 +135,18 @@ def kind_of(config: Config) -> AuditKind:
 
 
 def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:
-    """Return the measures of a config's kind, then those that packages register for it."""
+    """Return the measures of a config's kind, then those that packages register for it.
+
+    Raises:
+        ConfigError: a registered measure is of no kind of audit.
+    """
     kind = kind_of(config)
-    registered = registry.load_all("measures").values()
-    return [*kind.measures(), *(measure for measure in registered if measure.audit in kind.names)]
+    registered = registry.every("measures")
+    for name, measure in registered.items():
+        if not measure.audit:
+            raise ConfigError(
+                f"the measure {name!r} is of no kind of audit: set its attribute audit to one of "
+                f"{', '.join(each.name for each in kinds())}"
+            )
+    others = [measure for measure in registered.values() if measure.audit in kind.names]
+    return [*kind.measures(), *others]

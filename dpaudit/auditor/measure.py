@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry, table
-from dpaudit.record.result import FindingRecord, Measurement, PairRecord
+from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measured
 
 C = TypeVar("C", bound=Config)
 M = TypeVar("M")
@@ -58,16 +59,29 @@ class MetricKey:
         """Whether the interval is one of the family that shares the run's error probability."""
         return self.joint and not entry(self.metric).derived
 
+    def measured(self, estimate: Estimate, **fields: Any) -> Measurement:
+        """Return the measurement of this number.
+
+        Args:
+            estimate: the number.
+            fields: what else is recorded of it; fields of the key that it leaves open, and
+                `detail`, which goes to the field that the metric names for it.
+        """
+        own = {name: value for name, value in asdict(self).items() if value is not None}
+        del own["joint"]
+        return measured(**{**own, **fields}, estimate=estimate)
+
 
 class Measure(ABC, Generic[C, M]):
     """A measure that is applied to every model of a run.
 
-    It is constructed from the audited `Subject` and lives for one run. A package adds one under the
-    entry point group `dpaudit.measures`.
+    It is constructed from the audited `Subject` and lives for one run. Each number has a key:
+    `plan` yields it before the run, and `run` the measurement that the key makes of an estimate. A
+    package adds a measure under the entry point group `dpaudit.measures`.
 
     Attributes:
-        audit: the kind of audit to which a measure of another package belongs: `on_demand`,
-            `trained`, `membership` or `mechanism`.
+        audit: the kind of audit to which a measure of another package belongs, by its name
+            (`dpaudit list audits`).
     """
 
     audit: ClassVar[str] = ""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
+from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.kind import kind_of, measures_of
 from dpaudit.auditor.measure import Found
@@ -22,6 +23,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.progress import Progress
+from dpaudit.execution.sampling import Sampler, peak_memory
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions
@@ -103,6 +105,33 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     return Measured(subject, audited, found)
 
 
+def cost_of(config: Config, *, progress: Progress | None = None, allow_code: bool = False) -> Cost:
+    """Estimate what a run of the config costs, as its kind of audit does.
+
+    A grid's first combination stands for the chosen one.
+
+    Args:
+        config: a checked config.
+        progress: receives the stages.
+        allow_code: whether code that the config names may be run.
+
+    Raises:
+        ConfigError: the kind cannot estimate it, or as in `run_audit`.
+        DataError: as in `run_audit`.
+    """
+
+    def sampled() -> Cost:
+        own, sampler = progress or Progress(), Sampler()
+        with prepared(config, allow_code, own) as ratings:
+            base = peak_memory()
+            measured(config, ratings, Executor(progress=own, sampler=sampler))
+            most = peak_memory()
+        games = [sample for sample in sampler.samples if ": game " in sample.stage]
+        return Cost(sampler.samples, sum(game.seconds for game in games), base, most - base)
+
+    return kind_of(config).cost(config, sampled)
+
+
 def check_code(config: Config, allow_code: bool) -> None:
     """Refuse a config that names code to run, unless that is allowed.
 
@@ -172,6 +201,7 @@ class Measured:
         findings = [each for each in self.found if isinstance(each, records.FindingRecord)]
         made = records.AuditResult(
             tool=tool_version(),
+            kind=kind_of(context.config).name,
             environment=environment(),
             config=subject.settings(),
             data=subject.data(),

@@ -76,5 +76,5 @@ def discoveries(p_values: ArrayLike, rate: float) -> NDArray[np.bool_]:
     from statsmodels.stats.multitest import fdrcorrection
 
     p_values = np.asarray(p_values, np.float64)
-    found: NDArray[np.bool_] = fdrcorrection(p_values, rate)[0]
-    return found
+    rejected: NDArray[np.bool_] = fdrcorrection(p_values, rate)[0]
+    return rejected

@@ -88,20 +88,20 @@ def scores(values: ArrayLike, name: str) -> Scores:
             raise TypeError("they are text")
         # Numbers beyond double precision become infinite, and are refused below.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(values, dtype=np.float64)
+            numbers = np.asarray(values, dtype=np.float64)
     except Exception as error:  # objects from a user's code may raise anything
         raise InputError(f"{name} are not numbers: {said(error)}") from error
-    if found.ndim != 1:
-        raise InputError(f"{name} have shape {found.shape}: give one score per trial")
-    if not len(found):
+    if numbers.ndim != 1:
+        raise InputError(f"{name} have shape {numbers.shape}: give one score per trial")
+    if not len(numbers):
         raise InputError(f"{name} are empty: give at least one score")
-    bad = np.flatnonzero(~np.isfinite(found))
+    bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise InputError(
-            f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number: give every trial a "
+            f"{name}[{bad[0]}] = {numbers[bad[0]]} is not a finite number: give every trial a "
             "finite score, e.g. the score of no evidence where the attack failed"
         )
-    return found
+    return numbers
 
 
 def check_coins(absent: int, present: int, remedy: str) -> None:

@@ -27,25 +27,21 @@ from dpaudit.defenses.top_k.defense import TopK
 TRIALS = 100_000
 
 
-D = TypeVar("D", ItemItem, TopK)
+D = TypeVar("D")
 P = TypeVar("P", PredictionPair, EntryPair)
 
 
 @dataclass(frozen=True, eq=False)
-class _DefenseGame(Generic[D, P]):
-    """Base of the games on a defense and a pair that is made for it.
+class DefenseGame(Generic[D]):
+    """Base of the games on a defense.
 
     Attributes:
         label: name of the game within its entry.
         defense: the mechanism.
-        make_pair: builds the pair for the defense.
-        trials: number of trials on each data set.
     """
 
     label: str
     defense: D
-    make_pair: Callable[[D], P]
-    trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
         """The ε and δ that the defense claims."""
@@ -54,6 +50,19 @@ class _DefenseGame(Generic[D, P]):
     def mechanism(self) -> str:
         """The defense with its parameters."""
         return described(self.defense)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadePairGame(DefenseGame[D], Generic[D, P]):
+    """Base of the games on a pair that is made for the defense.
+
+    Attributes:
+        make_pair: builds the pair for the defense.
+        trials: number of trials on each data set.
+    """
+
+    make_pair: Callable[[D], P]
+    trials: int = TRIALS
 
     def pair(self) -> str:
         """Description of the pair in one sentence."""
@@ -66,23 +75,23 @@ class _DefenseGame(Generic[D, P]):
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionGame(_DefenseGame[ItemItem, PredictionPair]):
+class PredictionGame(_MadePairGame[ItemItem, PredictionPair]):
     """Observer `values`: noised predictions, scored by their likelihood ratio."""
 
     def digest(self) -> str:
         """Digest of the ratings, their change, the target and the predicted items."""
         pair = self.make_pair(self.defense)
-        return digest_of(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
+        return text_digest(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release and score; the exact ε is that of Laplace noise on the predictions' shifts."""
         pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, LikelihoodRatio())
-        found = game.run(trials=trials, seed=seed)
+        scores = game.run(trials=trials, seed=seed)
         scale = self.defense.noise_scale(pair.ratings.scale)
         truth = laplace_vector_epsilon(shifts(game.pair), scale)
-        return GameScores(found.absent, found.present, truth)
+        return GameScores(scores.absent, scores.present, truth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,30 +110,30 @@ class ListGame(PredictionGame):
         pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, ItemPlace(), "list")
-        found = game.run(trials=trials, seed=seed)
+        scores = game.run(trials=trials, seed=seed)
         if self.law is None:
-            return GameScores(found.absent, found.present, None)
+            return GameScores(scores.absent, scores.present, None)
         before, after = game.pair.before.scores, game.pair.after.scores
         shown = np.isfinite(before) & np.isfinite(after)
         scale = self.defense.noise_scale(pair.ratings.scale)
         epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
-        return GameScores(found.absent, found.present, Estimate.exact(epsilon, "law of the list"))
+        return GameScores(scores.absent, scores.present, Estimate.exact(epsilon, "law of the list"))
 
 
 @dataclass(frozen=True, eq=False)
-class EntryGame(_DefenseGame[TopK, EntryPair]):
+class EntryGame(_MadePairGame[TopK, EntryPair]):
     """Observer `list`: lists from a row of the completed matrix in which one entry changes."""
 
     def digest(self) -> str:
         """Digest of the two rows."""
         pair = self.make_pair(self.defense)
-        return digest_of(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
+        return text_digest(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release lists, and score by their likelihood ratio."""
         pair = self.make_pair(self.defense)
-        found = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
-        return GameScores(found.absent, found.present, entry_truth(self.defense, pair))
+        scores = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, entry_truth(self.defense, pair))
 
 
 def described(defense: Any) -> str:
@@ -141,7 +150,7 @@ def described(defense: Any) -> str:
     return f"{defense.name}, {variant}: {words}"
 
 
-def digest_of(*parts: str) -> str:
+def text_digest(*parts: str) -> str:
     """Return a digest of these strings."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 

@@ -64,14 +64,14 @@ def _games(
 ) -> Iterator[tuple[str, Experiment]]:
     """Yield the games of the wanted entries; other entries' pairs are not searched for."""
     if "pa11-thm3.1-threshold" in wanted:
-        own, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
-        pair = _most_moved(own, ratings, seed)
-        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", own, pair)
+        by_scale, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
+        pair = _most_moved(by_scale, ratings, seed)
+        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", by_scale, pair)
         yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as in the paper's run", paper, pair)
     if "pa11-s3.4-joint" in wanted:
         replaced = SlopeOne(epsilon=0.5, adjacency="rating-replace")
         label = f"{name}, {_SHOWN} predictions"
-        yield "pa11-s3.4-joint", _game(label, replaced, own_rating(ratings))
+        yield "pa11-s3.4-joint", _game(label, replaced, moved_rating(ratings))
     if "pa11-thm3.2" in wanted:
         cosine = Cosine(epsilon=1.0)
         yield "pa11-thm3.2", _game(name, cosine, _most_moved(cosine, purchases, seed))
@@ -115,7 +115,7 @@ def _most_moved(defense: ItemItem, ratings: Ratings, seed: int) -> PredictionPai
     return replace(pair, summary=f"real ratings of {len(users)} users; {pair.summary}")
 
 
-def own_rating(ratings: Ratings) -> PredictionPair:
+def moved_rating(ratings: Ratings) -> PredictionPair:
     """Return the pair in which a user's own rating moves from one end of the scale to the other.
 
     The user has the fewest ratings among those with `min_ratings` or more and an extreme one.

@@ -13,31 +13,22 @@ from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
+from dpaudit.claims.games import TRIALS, DefenseGame, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 
 _GRID = 2.0**-8
 
 
-class DataGame:
+@dataclass(frozen=True, eq=False)
+class DataGame(DefenseGame[Any]):
     """Base of the games on a defense and two data sets.
 
     Attributes:
-        defense: the mechanism.
         data: the two data sets.
     """
 
-    defense: Any
     data: DataPair
-
-    def claimed(self) -> tuple[float, float]:
-        """The ε and δ that the defense claims."""
-        return claim_of(self.defense)
-
-    def mechanism(self) -> str:
-        """The defense with its parameters."""
-        return described(self.defense)
 
     def pair(self) -> str:
         """Description of the pair in one sentence."""
@@ -49,8 +40,12 @@ class DataGame:
 
     def mutant(self, factor: float) -> Self:
         """The same game on the same data sets, with noise calibrated to `factor` times ε."""
-        copy: Self = replace(self, defense=mutant_of(self.defense, factor))  # type: ignore[type-var]
-        return copy
+        return replace(self, defense=mutant_of(self.defense, factor))
+
+    def prepared(self) -> tuple[Any, Any]:
+        """Return the defense's prepared training data of D and of D'."""
+        prepare, public = self.defense.prepare, self.data.public
+        return prepare(self.data.before, public), prepare(self.data.after, public)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +53,11 @@ class StepsGame(DataGame):
     """The noised training steps that an observer sees, scored by their likelihood ratio.
 
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism.
-        data: the two data sets.
         truth: the exact ε of this pair, from the mechanism's law, if known.
         trials: number of trials on each data set.
         observer: who sees the steps; empty for the defense's first observer.
     """
 
-    label: str
-    defense: Any
-    data: DataPair
     truth: Estimate | None = None
     trials: int = TRIALS
     observer: str = ""
@@ -77,8 +66,8 @@ class StepsGame(DataGame):
         """Train and score."""
         observer = self.observer or next(iter(self.defense.observers()))
         game = trained_game(self.defense, self.data, LikelihoodRatio(), observer)
-        found = game.run(trials=trials, seed=seed)
-        return GameScores(found.absent, found.present, self.truth)
+        scores = game.run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, self.truth)
 
 
 class PosteriorLaw(Protocol):
@@ -97,37 +86,29 @@ class PosteriorLaw(Protocol):
 class PosteriorGame(DataGame):
     """Observer `public` of a posterior sampler: exact draws, scored by their density ratio.
 
+    The defense's `law(prepared)` is the law that its Markov chain approximates.
+
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism; `law(prepared)` is the law that its Markov chain approximates.
-        data: the two data sets.
         claim: the ε that is tested; None for the one that the defense claims.
         truth: the exact ε of this pair, from the law, if known.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: Any
-    data: DataPair
     claim: float | None = None
     truth: Estimate | None = None
     trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
         """The ε that is tested, with δ = 0, or the ε and δ that the defense claims."""
-        return claim_of(self.defense) if self.claim is None else (self.claim, 0.0)
+        return super().claimed() if self.claim is None else (self.claim, 0.0)
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
-        return f"{described(self.defense)}; exact draws of its law"
+        return f"{super().mechanism()}; exact draws of its law"
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw from both laws, and score by the log-density ratio, on a grid."""
-        before, after = (
-            self.defense.law(self.defense.prepare(ratings, self.data.public))
-            for ratings in (self.data.before, self.data.after)
-        )
-
+        before, after = map(self.defense.law, self.prepared())
         return run_posteriors(before, after, "posterior", trials, seed, self.truth)
 
 
@@ -156,4 +137,4 @@ def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
 def digest_of_pair(pair: DataPair) -> str:
     """Return a digest of the two data sets and of the public data."""
     public = pair.public.digest if pair.public else "each its own"
-    return digest_of(pair.before.digest, pair.after.digest, public)
+    return text_digest(pair.before.digest, pair.after.digest, public)

@@ -20,7 +20,7 @@ from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
@@ -121,8 +121,8 @@ def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Outcome], alpha: float) 
     games = [i for i, slot in enumerate(slots) if not isinstance(slot.experiment, Check)]
     adjusted = [outcome.p_value for outcome in outcomes]
     if games:
-        found = holm([outcomes[i].p_value for i in games], alpha).adjusted
-        for i, p in zip(games, found, strict=True):
+        p_values = holm([outcomes[i].p_value for i in games], alpha).adjusted
+        for i, p in zip(games, p_values, strict=True):
             adjusted[i] = p
     return adjusted
 
@@ -182,18 +182,20 @@ class _Run:
         """Run one experiment, and return its outcome as JSON."""
         experiment = self.slots[part.place].experiment
         if isinstance(experiment, Check):
-            found = _check(experiment, self.seed)
+            outcome = _check(experiment, self.seed)
         else:
             count = self._trials(experiment)
-            found = _run(experiment, count, self.alpha, self.confidence, self.seed)
-        return found.model_dump_json()
+            outcome = _run(experiment, count, self.alpha, self.confidence, self.seed)
+        return outcome.model_dump_json()
 
 
 def _check(check: Check, seed: int) -> Outcome:
     clock = time.perf_counter()
-    found = check.counterexample(seed)
+    counterexample = check.counterexample(seed)
     # A counterexample is certain, hence the p-value 0.
-    return Outcome(p_value=float(found is None), event=found or "", seconds=_since(clock))
+    return Outcome(
+        p_value=float(counterexample is None), event=counterexample or "", seconds=_since(clock)
+    )
 
 
 def _run(game: ClaimGame, trials: int, alpha: float, confidence: float, seed: int) -> Outcome:
@@ -207,6 +209,8 @@ def _run(game: ClaimGame, trials: int, alpha: float, confidence: float, seed: in
         seed=seed,
         claimed=epsilon,
     ).certified()
+    if certificate.failed:
+        raise RunError(f"{game.label}: {certificate.failed[0]}")
     test = certificate.event
     if not isinstance(test, LabelTest):
         raise TypeError(f"{game.label} has no scores of two data sets")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from operator import methodcaller
 from pathlib import Path
@@ -11,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.failing import begin, report_option
-from dpaudit.cli.options import PathType, force_option, run_workers_option, waivers_option
+from dpaudit.cli.options import (
+    PathType,
+    allow_code_option,
+    force_option,
+    import_from,
+    run_workers_option,
+    waivers_option,
+)
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, reads, render
 from dpaudit.core.errors import ConfigError
@@ -67,11 +73,7 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     metavar="I/N",
     help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
-@click.option(
-    "--allow-code",
-    is_flag=True,
-    help="Run the code that the config names in [defense] or [[recommender]].",
-)
+@allow_code_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def run(
@@ -124,7 +126,7 @@ def run(
     else:
         keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
-        sys.path.insert(0, str(config.parent.resolve()))  # as Python does for a script
+        import_from(config.parent)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
     with Reporter(quiet=quiet) as reporter:

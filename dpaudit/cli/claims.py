@@ -82,6 +82,7 @@ def claims(
     if not verify:
         _explain(entries[0]) if len(entries) == 1 else _list(entries)
         return
+    from dpaudit.claims import report as reports
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import seed_of
     from dpaudit.claims.verify import verify as run
@@ -89,7 +90,6 @@ def claims(
     from dpaudit.config import load as config_file
     from dpaudit.data.source import DataSource
     from dpaudit.execution.store import NAME
-    from dpaudit.reports.render import claims as reports
 
     output = output or own_folder("claims")
     targets = {
@@ -134,7 +134,7 @@ def claims(
 def _show(found: Verification) -> None:
     from rich.console import Console
 
-    from dpaudit.reports.render.claims_console import show
+    from dpaudit.claims.console import show
 
     show(found, Console())
 
@@ -144,7 +144,7 @@ def _list(entries: list[PublishedClaim]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dpaudit.claims.record import told
+    from dpaudit.claims.record import verdict_text
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("claim", "verdict", "what is claimed"):
@@ -152,7 +152,7 @@ def _list(entries: list[PublishedClaim]) -> None:
     for entry in entries:
         style = "bold red" if entry.recorded == "falsified" else ""
         reading = f" [{entry.reading}]" if entry.reading else ""
-        verdict = Text(told(entry.recorded, entry.basis), style=style)
+        verdict = Text(verdict_text(entry.recorded, entry.basis), style=style)
         cells = (entry.id, verdict, Text(entry.sentence + reading))
         table.add_row(*cells)
     Console().print(table)
@@ -160,11 +160,11 @@ def _list(entries: list[PublishedClaim]) -> None:
 
 def _explain(entry: PublishedClaim) -> None:
     from dpaudit.claims.entry import Check
-    from dpaudit.claims.record import told
-    from dpaudit.reports import words
+    from dpaudit.claims.record import verdict_text
+    from dpaudit.claims.report import statement
 
-    click.echo(f"{entry.id}: {told(entry.recorded, entry.basis)}\n")
-    for name, text in words.statement(entry):
+    click.echo(f"{entry.id}: {verdict_text(entry.recorded, entry.basis)}\n")
+    for name, text in statement(entry):
         click.echo(f"{name}: {text}")
     click.echo(f"\nWhy: {entry.because}")
     for role, experiments in (("Published", entry.published), ("Corrected", entry.corrected)):

@@ -6,19 +6,13 @@ from pathlib import Path
 
 import click
 
-from dpaudit.cli.options import PathType
+from dpaudit.cli.options import PathType, style_option
 
 
 @click.command()
 @click.argument("baseline", type=PathType())
 @click.argument("folder", type=PathType())
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "md", "json"]),
-    default="text",
-    show_default=True,
-)
+@style_option("md", "json")
 @click.option(
     "--all", "everything", is_flag=True, help="Show also what is the same and cannot be told."
 )

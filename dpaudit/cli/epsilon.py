@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpaudit.cli.options import Number, PathType, WholeRange
+from dpaudit.cli.options import Number, PathType, WholeRange, style_option
 from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
 SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
+
+# A bound, and the event behind it if the method has one.
+_Bound = tuple["Estimate", str | None]
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
@@ -42,6 +45,24 @@ Methods, by their input; the first is the default:
 The scores of two-sample are log-ratios. The two files of one-run are the canaries of a single run,
 each included by its own fair coin: sizes that fair coins do not give are refused.
 """
+
+
+class _Certified(NamedTuple):
+    """What is certified.
+
+    Attributes:
+        forward: the bound of the attack as given.
+        opposite: that of the reverse attack, if it alone shows a leak.
+        delta: δ of the claim.
+        event: the event behind the bound, if the method has one.
+        seed: that of the method's draws; None if it has none.
+    """
+
+    forward: Estimate
+    opposite: Estimate | None
+    delta: float
+    event: str | None
+    seed: int | None
 
 
 @click.command(epilog=_EPILOG)
@@ -71,9 +92,7 @@ each included by its own fair coin: sizes that fair coins do not give are refuse
     type=WholeRange(0),
     help="Seed of the random draws of a method, to repeat an audit.  [default: drawn, and printed]",
 )
-@click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@style_option("json")
 def epsilon(
     scores_in: Path | None,
     scores_out: Path | None,
@@ -103,36 +122,39 @@ def epsilon(
     if not 0 < confidence < 1:
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
     options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
-    # Whoever tries both directions of an attack gives half of the error probability to either.
-    halved = {**options, "alpha": options["alpha"] / 2}
-    witness = None
+    bound: Any
+    outcomes: tuple[Any, ...]
+    reverse: tuple[Any, ...]
     drawn = None
-    reverse: Callable[[], Estimate]
     if counts is not None:
-        tp, fp, fn, tn = _numbers("--counts", counts, "TP,FP,FN,TN")
         method = _pick(method, COUNTS)
-        found = _of_counts([tp, fp, fn, tn], method, options)
-        reverse = partial(_of_counts, [fn, tn, tp, fp], method, halved)
+        tp, fp, fn, tn = _numbers("--counts", counts, "TP,FP,FN,TN")
+        bound, outcomes, reverse = _of_counts, (tp, fp, fn, tn), (fn, tn, tp, fp)
     elif one_run is not None:
-        canaries, guesses, right = _numbers("--one-run", one_run, "M,R,V")
         method = _pick(method, ONE_RUN)
-        found = _of_one_run([canaries, guesses, right], method, options)
-        reverse = partial(_of_one_run, [canaries, guesses, guesses - right], method, halved)
+        canaries, guesses, right = _numbers("--one-run", one_run, "M,R,V")
+        bound, outcomes = _of_one_run, (canaries, guesses, right)
+        reverse = (canaries, guesses, guesses - right)
     else:
         if scores_in is None or scores_out is None:
             raise ConfigError("one of --scores-in and --scores-out is missing: give both")
         absent, present = read_scores(scores_out), read_scores(scores_in)
         from dpaudit.bounds.frequentist.seeds import settled
 
-        method = _pick(method, SCORES)
-        seed = settled(seed)
-        found, witness = _of_scores(absent, present, method, options, seed)
-        reverse = partial(_of_reversed, absent, present, method, halved, seed)
+        method, seed = _pick(method, SCORES), settled(seed)
+        bound, outcomes = partial(_of_scores, seed=seed), (absent, present)
+        reverse = (-absent, -present)  # the reverse attack reads small scores as large ones
         drawn = None if method == "gdp" else seed
-    opposite = reverse() if found.lower <= 0 else None
-    opposite = opposite if opposite and opposite.lower > 0 else None
-    shown = _json if style == "json" else _text
-    click.echo(shown(found, opposite, delta, witness, drawn))
+    forward, event = bound(*outcomes, method=method, options=options)
+    opposite = None
+    if forward.lower <= 0:
+        # Whoever tries both directions of an attack gives half of the error probability to either.
+        halved = {**options, "alpha": options["alpha"] / 2}
+        opposite = bound(*reverse, method=method, options=halved)[0]
+    certified = _Certified(
+        forward, opposite if opposite and opposite.lower > 0 else None, delta, event, drawn
+    )
+    click.echo(_json(certified) if style == "json" else _text(certified))
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
@@ -157,35 +179,27 @@ def _numbers(option: str, text: str, form: str) -> list[int]:
     return found
 
 
-def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estimate:
+def _of_counts(*counts: int, method: str, options: dict[str, Any]) -> _Bound:
     from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
     from dpaudit.bounds.model_based.gdp import gdp_epsilon
     from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
     from dpaudit.bounds.outcomes import Counts
 
-    bounds: list[Callable[..., Estimate]] = [
-        clopper_pearson_epsilon,
-        jeffreys_epsilon,
-        joint_beta_epsilon,
-        gdp_epsilon,
-    ]
-    return bounds[COUNTS.index(method)](Counts(*counts), **options)
+    bounds = (clopper_pearson_epsilon, jeffreys_epsilon, joint_beta_epsilon, gdp_epsilon)
+    return bounds[COUNTS.index(method)](Counts(*counts), **options), None
 
 
-def _of_one_run(numbers: list[int], method: str, options: dict[str, Any]) -> Estimate:
+def _of_one_run(*numbers: int, method: str, options: dict[str, Any]) -> _Bound:
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
     from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 
-    bounds: dict[str, Callable[..., Estimate]] = dict(
-        zip(ONE_RUN, (one_run_epsilon, one_run_gdp_epsilon), strict=True)
-    )
-    return bounds[method](*numbers, **options)
+    bounds: tuple[Callable[..., Estimate], ...] = (one_run_epsilon, one_run_gdp_epsilon)
+    return bounds[ONE_RUN.index(method)](*numbers, **options), None
 
 
 def _of_scores(
     absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
-) -> tuple[Estimate, str | None]:
-    """Return the bound, and the event behind it if the method has one."""
+) -> _Bound:
     if method == "label":
         from dpaudit.bounds.frequentist.labels import label_epsilon
 
@@ -219,66 +233,49 @@ def _of_scores(
     return one_run_scores_epsilon(scores, included, **options, grid=grid, seed=seed), None
 
 
-def _of_reversed(
-    absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
-) -> Estimate:
-    """Return the bound of the attack that reads small scores as large ones."""
-    return _of_scores(-absent, -present, method, options, seed)[0]
-
-
-def _json(
-    found: Estimate,
-    opposite: Estimate | None,
-    delta: float,
-    witness: str | None,
-    seed: int | None,
-) -> str:
+def _json(certified: _Certified) -> str:
+    forward, opposite = certified.forward, certified.opposite
     record = {
-        "epsilon_lower": found.lower,
-        "epsilon_point": found.value if math.isfinite(found.value) else None,
+        "epsilon_lower": forward.lower,
+        "epsilon_point": forward.value if math.isfinite(forward.value) else None,
         "epsilon_lower_of_both_directions": opposite.lower if opposite else None,
-        "delta": delta,
-        "confidence": found.confidence,
-        "method": found.method,
-        "kind": found.kind,
-        "n": found.n,
-        "event": witness,
-        "seed": seed,
+        "delta": certified.delta,
+        "confidence": forward.confidence,
+        "method": forward.method,
+        "kind": forward.kind,
+        "n": forward.n,
+        "event": certified.event,
+        "seed": certified.seed,
     }
     return json.dumps(record, indent=2)
 
 
-def _text(
-    found: Estimate,
-    opposite: Estimate | None,
-    delta: float,
-    witness: str | None,
-    seed: int | None,
-) -> str:
+def _text(certified: _Certified) -> str:
     from dpaudit.reports import words
 
-    stated = "credibility" if found.kind == "credible" else "confidence"
+    forward, opposite = certified.forward, certified.opposite
+    stated = "credibility" if forward.kind == "credible" else "confidence"
     lines = [
-        f"ε >= {rounding.at_least(found.lower)} at δ = {delta:g} with "
-        f"{words.percent(found.confidence)} {stated}",
-        f"method: {found.method}, {found.n} trials",
-        f"kind: {found.kind}: {_KINDS.get(found.kind, '')}",
+        f"ε >= {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
+        f"{words.percent(forward.confidence)} {stated}",
+        f"method: {forward.method}, {forward.n} trials",
+        f"kind: {forward.kind}: {_KINDS.get(forward.kind, '')}",
     ]
-    if witness:
-        lines.append(f"event: {witness}")
+    if certified.event:
+        lines.append(f"event: {certified.event}")
     if opposite:
         lines.append(
             "Read as given, where a positive answer or a large score speaks for the target record, "
             "the attack is wrong more often than right. Reversed it shows a leak: with both "
             f"directions tried, each at α/2, ε >= {rounding.at_least(opposite.lower)}."
         )
-    elif found.lower <= 0:
+    elif forward.lower <= 0:
         lines.append(
             "These outcomes show no leak, nor would the reverse attack. That is no evidence of "
             "privacy."
         )
-    elif found.kind == "frequentist":
+    elif forward.kind == "frequentist":
         lines.append("A claim of a smaller ε is false. A claim of a larger one may be false too.")
-    if seed is not None:
-        lines.append(f"seed: {seed}")
+    if certified.seed is not None:
+        lines.append(f"seed: {certified.seed}")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.cli.failing import report_option
-from dpaudit.cli.options import PathType, waivers_option
+from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, render
 from dpaudit.core.exit_codes import EXIT_CODES
 from dpaudit.core.rounding import at_least
@@ -41,9 +41,7 @@ _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unuse
     "fails.",
 )
 @report_option
-@click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@style_option("json")
 @click.option("-q", "--quiet", is_flag=True, help="Print no text; JSON and reports are printed.")
 @click.pass_context
 def gate(

@@ -19,7 +19,7 @@ from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
-    from dpaudit.data.sniff import Stated
+    from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds
 
 _SYNTHETIC = """\
@@ -78,14 +78,14 @@ def init(
 ) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
     from dpaudit.cli.stated import stated_by
-    from dpaudit.data.sniff import Stated
+    from dpaudit.data.sniff import StatedLayout
 
     if path.exists():
         raise ConfigError(f"{path} already exists: name another file or remove it")
     stated = stated_by(columns, encoding, missing_ids, scale)
     if data is not None:
         text, said = _of_file(data, recommender, stated)
-    elif stated == Stated():
+    elif stated == StatedLayout():
         text, said = _of_synthetic(recommender), ""
     else:
         raise ConfigError(
@@ -108,7 +108,7 @@ def _of_synthetic(library: str | None) -> str:
     return _own(library, _SYNTHETIC, generate(SyntheticParams()), "")
 
 
-def _of_file(path: Path, library: str | None, stated: Stated) -> tuple[str, str]:
+def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str, str]:
     """Return the config for a file, and sentences on what was found and what is audited."""
     from dpaudit.cli.sizing import least_raters, sizes_for
     from dpaudit.cli.stated import sniffed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange, PathType, WholeRange
+from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
 
@@ -64,9 +64,7 @@ _file = PathType(dir_okay=False)
     help="Confidence of each interval.",
 )
 @click.option("--seed", type=WholeRange(0), default=0, show_default=True, help="Random halves.")
-@click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@style_option("json")
 def membership(
     scores_in: Path,
     scores_out: Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,6 +88,21 @@ force_option = click.option(
     help="Replace another run that the folder holds (other config, seed or data); finished tasks "
     "that fit are used.",
 )
+
+allow_code_option = click.option(
+    "--allow-code", is_flag=True, help="Run code that the config names, such as your own model's."
+)
+
+
+def import_from(folder: Path) -> None:
+    """Let modules beside a config be imported, as Python does for a script."""
+    sys.path.insert(0, str(folder.resolve()))
+
+
+def style_option(*styles: str) -> Callable[[F], F]:
+    """Return the option that names the form of what is printed: text, or one of these."""
+    choice = click.Choice(["text", *styles])
+    return click.option("--format", "style", type=choice, default="text", show_default=True)
 
 
 def waivers_option(replaced: str) -> Callable[[F], F]:

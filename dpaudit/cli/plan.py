@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.cli.options import Number, PathType, WholeRange, workers_option
+from dpaudit.cli.options import (
+    Number,
+    PathType,
+    WholeRange,
+    allow_code_option,
+    import_from,
+    workers_option,
+)
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,6 +61,7 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
     "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
 )
 @workers_option
+@allow_code_option
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -66,6 +74,7 @@ def plan(
     factor: float | None,
     minutes: float | None,
     workers: Workers,
+    allow_code: bool,
 ) -> None:
     """Forecast what a run costs, and the smallest violation that its trials detect.
 
@@ -78,8 +87,10 @@ def plan(
         for name in _CLAIM:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
-        _plan_config(config, factor, minutes, workers)
+        _plan_config(config, factor, minutes, workers, allow_code)
         return
+    if allow_code:
+        raise ConfigError("--allow-code belongs to a plan with CONFIG: remove it")
     if minutes is not None:
         raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
     if epsilon is None:
@@ -87,10 +98,12 @@ def plan(
     _plan_methods(epsilon, delta, confidence, trials, game, factor)
 
 
-def _plan_config(path: Path, factor: float | None, minutes: float | None, workers: Workers) -> None:
-    from dpaudit.auditor.cost import cost_of
+def _plan_config(
+    path: Path, factor: float | None, minutes: float | None, workers: Workers, allow_code: bool
+) -> None:
     from dpaudit.auditor.kind import kind_of
     from dpaudit.auditor.plan import check_gates
+    from dpaudit.auditor.run import cost_of
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
 
@@ -100,8 +113,10 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None, worker
         raise ConfigError(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
         )
+    if allow_code:
+        import_from(path.parent)
     with Reporter(quiet=True) as reporter:
-        _show_cost(cost_of(checked, progress=reporter), workers)
+        _show_cost(cost_of(checked, progress=reporter, allow_code=allow_code), workers)
     if rows:
         _show_forecast(rows)
 

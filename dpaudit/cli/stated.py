@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers.cells import number
-from dpaudit.data.sniff import Sniffed, Stated, sniff
+from dpaudit.data.sniff import Sniffed, StatedLayout, sniff
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError
 from dpaudit.data.source import MissingIds
@@ -22,7 +22,7 @@ from dpaudit.data.source_parts import Columns, Encoding
 
 def stated_by(
     columns: str | None, encoding: str | None, missing_ids: MissingIds, scale: str | None
-) -> Stated:
+) -> StatedLayout:
     """Return what options state.
 
     Raises:
@@ -35,7 +35,7 @@ def stated_by(
             raise ConfigError(
                 f"--encoding {show(encoding)} is no encoding of text: give one such as cp1252"
             ) from None
-    return Stated(
+    return StatedLayout(
         None if columns is None else _columns(columns),
         encoding,
         missing_ids,
@@ -43,7 +43,7 @@ def stated_by(
     )
 
 
-def sniffed(path: Path, stated: Stated) -> Sniffed:
+def sniffed(path: Path, stated: StatedLayout) -> Sniffed:
     """Return what is guessed of a file; ask on a terminal for what cannot be guessed.
 
     Raises:

@@ -315,7 +315,7 @@ class Config(Table):
 
 def config_classes() -> list[type[Config]]:
     """Return the configs of all registered kinds of audit."""
-    return [kind.config for kind in registry.load_all("audits").values()]
+    return [kind.config for kind in registry.every("audits").values()]
 
 
 def config_class(values: Mapping[str, Any]) -> type[Config]:

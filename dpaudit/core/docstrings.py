@@ -11,10 +11,10 @@ _ENTRY = re.compile(r"^    (\w+): (.*)$")
 
 def attributes(kind: type) -> dict[str, str]:
     """Return what a class and its bases say of each attribute; the nearest class decides."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        found |= _entries(_parts(base)[1])
-    return found
+        texts |= _entries(_parts(base)[1])
+    return texts
 
 
 def text(kind: type) -> str:
@@ -40,13 +40,13 @@ def _parts(kind: type) -> tuple[list[str], list[str]]:
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     name = None
     for line in lines:
         begun = _ENTRY.match(line)
         if begun:
             name = begun[1]
-            found[name] = begun[2]
+            entries[name] = begun[2]
         elif name is not None and line.strip():
-            found[name] += f" {line.strip()}"
-    return found
+            entries[name] += f" {line.strip()}"
+    return entries

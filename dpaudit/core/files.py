@@ -86,23 +86,23 @@ def write_set(texts: Mapping[Path, str]) -> None:
         ConfigError: a file cannot be written, or is a symbolic link.
     """
     drafts: dict[Path, Path] = {}
-    place = Path()
+    path = Path()
     try:
-        for place, text in texts.items():
-            _refuse_link(place)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if _replaceable(place):
-                drafts[place] = _draft(place, text)
-        for place in [*drafts][1:]:
-            place.unlink(missing_ok=True)
-        for place, text in texts.items():
-            if place in drafts:
-                drafts[place].replace(place)
+        for path, text in texts.items():
+            _refuse_link(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if _replaceable(path):
+                drafts[path] = _draft(path, text)
+        for path in [*drafts][1:]:
+            path.unlink(missing_ok=True)
+        for path, text in texts.items():
+            if path in drafts:
+                drafts[path].replace(path)
             else:  # a pipe or a terminal cannot be replaced
-                place.write_text(text, encoding="utf-8", newline="\n")
+                path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise ConfigError(
-            f"{place} cannot be written ({error.strerror}): name another place"
+            f"{path} cannot be written ({error.strerror}): name another place"
         ) from error
     finally:
         for draft in drafts.values():
@@ -116,9 +116,9 @@ def own_folder(name: str) -> Path:
         ConfigError: one of the two folders is a symbolic link, which a checkout may contain.
     """
     folder = Path("dpaudit-out") / name
-    for place in (folder.parent, folder):
-        if place.is_symlink():
-            raise ConfigError(f"{place} is a symbolic link: remove it, or name a folder with -o")
+    for path in (folder.parent, folder):
+        if path.is_symlink():
+            raise ConfigError(f"{path} is a symbolic link: remove it, or name a folder with -o")
     return folder
 
 
@@ -151,9 +151,9 @@ def _replaceable(path: Path) -> bool:
     return path.is_dir() or path.is_file() or not path.exists()
 
 
-def _draft(place: Path, text: str) -> Path:
+def _draft(path: Path, text: str) -> Path:
     """Write the text beside the path, to a new file with an unpredictable name."""
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}.draft")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
     try:
         with draft.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)

@@ -81,13 +81,13 @@ def _limit() -> tuple[float, str]:
         return _SHARE * _available(), f"{_SHARE:.0%} of the memory that is available"
     if given.lower() == "inf":
         return math.inf, VARIABLE
-    found = _GIVEN.fullmatch(given.lower())
-    if found is None or found[2] not in _UNITS:
+    match = _GIVEN.fullmatch(given.lower())
+    if match is None or match[2] not in _UNITS:
         raise ConfigError(
             f"{VARIABLE} = {given!r} is no amount of memory: write a number of bytes, or a unit "
             "with it, such as 8GiB or 500MB, or inf for no limit"
         )
-    return float(found[1]) * _UNITS[found[2]], VARIABLE
+    return float(match[1]) * _UNITS[match[2]], VARIABLE
 
 
 def _available() -> float:

@@ -21,7 +21,7 @@ def escaped(text: str, escape: Callable[[str], str]) -> str:
     """Replace each invisible character, line ends too, with `escape(character)`."""
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else escape(letter) for letter in text)
-    return _IGNORABLE.sub(lambda found: escape(found[0]), text)
+    return _IGNORABLE.sub(lambda match: escape(match[0]), text)
 
 
 def plain(text: str) -> str:

@@ -47,9 +47,9 @@ def supervise() -> None:
     if not child:
         os.close(reader)
         os.setpgid(0, 0)  # a terminal's Ctrl-C reaches the parent alone, which forwards it
-        own = os.getpid()
+        pid = os.getpid()
         # Run only where Python ends in order.
-        atexit.register(lambda: os.getpid() == own and os.write(writer, b"."))
+        atexit.register(lambda: os.getpid() == pid and os.write(writer, b"."))
         end_with(parent)
         return
     os.close(writer)

@@ -36,14 +36,14 @@ def _blas() -> str:
     """Return the name and version of numpy's BLAS and the processor type of its kernel."""
     from threadpoolctl import threadpool_info
 
-    found = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
     # scipy may have loaded another BLAS, from scipy.libs or scipy/.dylibs.
-    own = [x for x in found if not _SCIPY & set(Path(x["filepath"]).parts[-3:-1])]
-    if not own:
+    of_numpy = [x for x in libraries if not _SCIPY & set(Path(x["filepath"]).parts[-3:-1])]
+    if not of_numpy:
         built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{built['name']} {built['version']}"
     keys = ("internal_api", "version", "architecture")
-    return " ".join(str(own[0][key]) for key in keys if own[0].get(key))
+    return " ".join(str(of_numpy[0][key]) for key in keys if of_numpy[0].get(key))
 
 
 def _instructions() -> str:

@@ -13,7 +13,7 @@ from dpaudit.core.errors import ConfigError, foreign
 from dpaudit.core.messages import plain
 
 
-def named(reference: str, place: str) -> Any:
+def import_object(reference: str, place: str) -> Any:
     """Import the object that `package.module:name` refers to.
 
     Args:
@@ -60,6 +60,6 @@ def _remedy(module: str) -> str:
         return "put the module beside the config, or install its package"
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     imported = dropwhile(lambda file: "importlib" not in file, files)
-    own = next((file for file in imported if "importlib" not in file), None)
+    source = next((file for file in imported if "importlib" not in file), None)
     needed = ", or install what it needs" if missing else ""
-    return f"correct {raised_at(error, own)}{needed}"
+    return f"correct {raised_at(error, source)}{needed}"

@@ -1,14 +1,16 @@
 """The registry of plug-ins, found through entry points.
 
 They register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
-`dpaudit.audits`, `dpaudit.metrics`, `dpaudit.measures` and `dpaudit.reports`. A plug-in that cannot
-be imported raises an error only when it is requested by name.
+`dpaudit.audits`, `dpaudit.metrics`, `dpaudit.measures` and `dpaudit.reports`. A defense,
+recommender, attack or report that cannot be used raises an error only when it is requested by name.
+The others decide what is measured, so one of these that cannot be used ends every run.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import re
 import sys
 import warnings
@@ -31,11 +33,24 @@ _SWEPT = ("epsilon", "variant")
 
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
+# The most characters of the reason why a plug-in cannot be imported.
+_REASON = 300
 # The most known names that are shown.
 _LISTED = 40
 
 T = TypeVar("T")
 Group = Literal["defenses", "recommenders", "attacks", "audits", "metrics", "measures", "reports"]
+# The class that the entry points of a group are subclasses of, or of which they are objects.
+_CLASSES: Mapping[Group, str] = {
+    "defenses": "dpaudit.defenses.base:Defense",
+    "recommenders": "dpaudit.recommenders.base:Recommender",
+    "attacks": "dpaudit.attacks.base:Attack",
+    "measures": "dpaudit.auditor.measure:Measure",
+}
+_OBJECTS: Mapping[Group, str] = {
+    "audits": "dpaudit.auditor.kind:AuditKind",
+    "metrics": "dpaudit.record.metric:Metric",
+}
 
 
 def names(group: Group) -> list[str]:
@@ -47,23 +62,66 @@ def load(group: Group, name: str) -> Any:
     """Return the registered object.
 
     Raises:
-        ConfigError: there is no such name (with a suggestion), or its plug-in cannot be imported.
+        ConfigError: there is no such name (with a suggestion), or its plug-in cannot be imported or
+            is none of the group.
     """
-    found = _found(group)
-    if name not in found:
-        near = suggestion(name, found)
-        if not _close(name, found):  # perhaps a plug-in that is new
+    points = _found(group)
+    if name not in points:
+        near = suggestion(name, points)
+        if not _close(name, points):  # perhaps a plug-in that is new
             near += (
-                f"; a new entry point of dpaudit.{group} counts once its package is installed again"
+                f"; a new entry point of dpaudit.{group} counts once its package is installed "
+                "again, also one installed by 'pip install -e'"
             )
         raise ConfigError(f"there is no {group.removesuffix('s')} {name!r}{near}")
+    what = f"the {group.removesuffix('s')} {name!r} ({points[name].value})"
     try:
-        return found[name].load()
+        plugin = points[name].load()
     except Exception as error:
+        said = quoted(f"{type(error).__name__}: {error}", _REASON)
         raise ConfigError(
-            f"the {group.removesuffix('s')} {name!r} ({found[name].value}) cannot be imported: "
-            f"{error}; repair or uninstall its package"
+            f"{what} cannot be imported: {said}; repair or uninstall its package"
         ) from error
+    wanted = _lacking(group, plugin)
+    if wanted:
+        raise ConfigError(
+            f"{what} is no {wanted}, but {_kind(plugin)}: correct its entry point of "
+            f"dpaudit.{group}, or uninstall its package"
+        )
+    return plugin
+
+
+def _lacking(group: Group, plugin: Any) -> str:
+    """Return what a plug-in of the group should be, and this one is not; else empty."""
+    if group in _CLASSES:
+        base = _base(_CLASSES[group])
+        fits = isinstance(plugin, type) and issubclass(plugin, base)
+        return "" if fits else f"subclass of {base.__module__}.{base.__name__}"
+    if group in _OBJECTS:
+        base = _base(_OBJECTS[group])
+        return "" if isinstance(plugin, base) else f"object of {base.__module__}.{base.__name__}"
+    return "" if callable(plugin) else "function"
+
+
+def _base(path: str) -> type[Any]:
+    module, _, name = path.partition(":")
+    base: type[Any] = getattr(importlib.import_module(module), name)
+    return base
+
+
+def _kind(plugin: Any) -> str:
+    if isinstance(plugin, type):
+        return f"the class {plugin.__name__}"
+    return f"{'an' if type(plugin).__name__[0] in 'aeiou' else 'a'} {type(plugin).__name__}"
+
+
+def every(group: Group) -> dict[str, Any]:
+    """Return every object of a group by name.
+
+    Raises:
+        ConfigError: a plug-in of the group cannot be imported, or is none.
+    """
+    return {name: load(group, name) for name in names(group)}
 
 
 def load_all(group: Group) -> dict[str, Any]:
@@ -94,10 +152,10 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     what = f"{group.removesuffix('s')} {name!r}"
-    return made(plugin, place, parameters, what, _SWEPT if group == "defenses" else ())
+    return create_instance(plugin, place, parameters, what, _SWEPT if group == "defenses" else ())
 
 
-def made(
+def create_instance(
     plugin: type[T],
     place: str,
     parameters: Mapping[str, Any],
@@ -136,8 +194,8 @@ def _unknown(unknown: Sequence[str], known: Collection[str], what: str) -> str:
     them = "them" if most else "it"
     if not known:
         return f"{said} not known to {what}, which has no parameters: remove {them}"
-    close = {name: found for name in unknown if (found := _close(name, known))}
-    meant = ", ".join(f"{found!r} for {quoted(name, _SHOWN)}" for name, found in close.items())
+    close = {name: match for name in unknown if (match := _close(name, known))}
+    meant = ", ".join(f"{match!r} for {quoted(name, _SHOWN)}" for name, match in close.items())
     remedy = f"; did you mean {meant}?" if close else f": remove {them}"
     return f"{said} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
 
@@ -158,7 +216,7 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     if problem["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not known{suggestion(field.rpartition('.')[2], known)}"
     # A union reports one error for each of its members.
-    reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
+    reasons = [detail["msg"] for detail in error.errors() if keys_of(detail["loc"], given) == keys]
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
     shown = (
@@ -176,7 +234,7 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
         loc: the place as pydantic reports it.
         given: the refused input.
     """
-    found = []
+    keys = []
     here = given
     for key in loc:
         if isinstance(key, int):  # index of a list, or of one value given instead of a list
@@ -186,8 +244,8 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
             here = here[key]
         elif not _may_be_missing(key, here):
             continue
-        found.append(key)
-    return tuple(found)
+        keys.append(key)
+    return tuple(keys)
 
 
 def _may_be_missing(key: str, here: Any) -> bool:

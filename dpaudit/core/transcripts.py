@@ -17,7 +17,7 @@ Indices = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class UserItemPairs:
     """The observed pairs of a user and an item, and what the server knows of them.
 
     Attributes:

@@ -11,12 +11,9 @@ from dpaudit.data.neighbors import (
     RatingAdded,
     RatingRemoved,
     RatingReplaced,
-    UserAdded,
     UserRemoved,
     UserReplaced,
-    adjacency_of,
     apply,
-    invert,
 )
 from dpaudit.data.ratings import Csr, Friends, Ratings, Repair, Scale
 from dpaudit.data.readers.load import load
@@ -49,13 +46,10 @@ __all__ = [
     "Terms",
     "TrustColumns",
     "TrustSource",
-    "UserAdded",
     "UserRemoved",
     "UserReplaced",
-    "adjacency_of",
     "apply",
     "fetch",
     "generate",
-    "invert",
     "load",
 ]

@@ -15,7 +15,7 @@ from dpaudit.core.messages import place
 from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, RatingScale
 
@@ -102,8 +102,8 @@ def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
     kept = np.ones(len(ratings), bool)
     for user in np.flatnonzero(np.diff(start) > cap):
         rows = slice(int(start[user]), int(start[user + 1]))
-        own = generator(seed, "cap", child=int(user))
-        draws = own.random(ratings.n_items)[ratings.item[rows]]
+        stream = generator(seed, "cap", child=int(user))
+        draws = stream.random(ratings.n_items)[ratings.item[rows]]
         kept[rows] = np.argsort(np.argsort(draws, kind="stable"), kind="stable") < cap
     return ratings.only(kept)
 
@@ -134,7 +134,7 @@ def _held(ratings: Ratings, path: Path) -> Mask:
     )
     source = DataSource(format="movielens-100k", path=str(path), scale=scale)
     load(source)  # refuses malformed and repeated lines
-    table = read_text(source.file(), source.layout)
+    table = read_delimited(source.file(), source.layout)
     users = _known(path, ratings.user_ids, table.cells["user"])
     items = _known(path, ratings.item_ids, table.cells["item"])
     row = _rows(ratings, users, items)

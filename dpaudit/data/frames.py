@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError, foreign
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import Coded, Codes, Fault, Table, factorize, ids, missing, number
+from dpaudit.data.readers.cells import (
+    Coded,
+    Codes,
+    Fault,
+    RawTable,
+    factorize,
+    ids,
+    missing,
+    number,
+)
 from dpaudit.data.readers.rows import LARGEST, Values
 from dpaudit.data.readers.scales import occurring
 from dpaudit.data.sniff import columns_of
@@ -25,7 +34,7 @@ UNMARKED = (
 _NAME = "the data frame"
 
 
-def frame_table(given: object) -> tuple[Table, str] | None:
+def frame_table(given: object) -> tuple[RawTable, str] | None:
     """Return the columns of users, items and ratings of a data frame; None if it is none.
 
     The second value is what the ratings are by their name: `rating`, `value` or `count`.
@@ -55,12 +64,12 @@ def frame_table(given: object) -> tuple[Table, str] | None:
             raise DataError(f"{error.fault}: {RENAMED}") from error
         chosen = frame.select(*columns.values()).lazy().collect()
         cells = {what: _coded(chosen[name]) for what, name in columns.items()}
-    table = Table(_NAME, columns, "row", lambda row: row + 1, cells)
+    table = RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
     return table, kind
 
 
 def numbered(
-    table: Table, kind: str
+    table: RawTable, kind: str
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], tuple[int, int]]:
     """Return the user, the item and the rating of each row `(n,)`, and how many of both there are.
 

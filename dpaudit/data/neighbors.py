@@ -1,14 +1,15 @@
-"""Neighbouring data sets: apply and invert a single change to ratings.
+"""Neighbouring data sets: apply a single change to ratings.
 
 Items are public and fixed, so a change adds or removes ratings and users, never items. A removed
-user keeps their index, without ratings, so that the other indices do not change.
+user keeps their index, without ratings, so that the other indices do not change. `adjacency` says
+under which relation a change is a single step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import FloatArray, IntArray, Profile
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale
 
 
 @dataclass(frozen=True)
 class RatingReplaced:
     """The user's rating of the item becomes `value`."""
+
+    adjacency: ClassVar[Adjacency] = "rating-replace"
 
     user: int
     item: int
@@ -32,6 +35,8 @@ class RatingReplaced:
 class RatingAdded:
     """The user rates an item that they had not rated."""
 
+    adjacency: ClassVar[Adjacency] = "rating-add-remove"
+
     user: int
     item: int
     value: float
@@ -41,24 +46,17 @@ class RatingAdded:
 class RatingRemoved:
     """The user's rating of the item disappears."""
 
+    adjacency: ClassVar[Adjacency] = "rating-add-remove"
+
     user: int
     item: int
-
-
-@dataclass(frozen=True, eq=False)
-class UserAdded:
-    """A new user with these ratings gets the index `n_users`."""
-
-    items: IntArray
-    values: FloatArray
-
-    def __post_init__(self) -> None:
-        _freeze(self, self.items, self.values)
 
 
 @dataclass(frozen=True)
 class UserRemoved:
     """All ratings of the user disappear; the index stays."""
+
+    adjacency: ClassVar[Adjacency] = "user-add-remove"
 
     user: int
 
@@ -67,30 +65,22 @@ class UserRemoved:
 class UserReplaced:
     """All ratings of the user, if any, are replaced by these."""
 
+    adjacency: ClassVar[Adjacency] = "user-replace"
+
     user: int
     items: IntArray
     values: FloatArray
 
     def __post_init__(self) -> None:
-        _freeze(self, self.items, self.values)
+        # Read-only copies.
+        for name, dtype in (("items", np.int32), ("values", np.float32)):
+            array = np.array(getattr(self, name), dtype)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
 
 RatingChange = RatingReplaced | RatingAdded | RatingRemoved
-Change = RatingChange | UserAdded | UserRemoved | UserReplaced
-
-_ADJACENCY: dict[type[Any], Adjacency] = {
-    RatingReplaced: "rating-replace",
-    RatingAdded: "rating-add-remove",
-    RatingRemoved: "rating-add-remove",
-    UserAdded: "user-add-remove",
-    UserRemoved: "user-add-remove",
-    UserReplaced: "user-replace",
-}
-
-
-def adjacency_of(change: Change) -> Adjacency:
-    """Return the adjacency under which `change` is a single step."""
-    return _ADJACENCY[type(change)]
+Change = RatingChange | UserRemoved | UserReplaced
 
 
 def apply(ratings: Ratings, change: Change) -> Ratings:
@@ -109,8 +99,6 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
         case RatingRemoved(user, item):
             row = _existing_row(ratings, user, item)
             return ratings.only(np.arange(len(ratings)) != row)
-        case UserAdded(items, values):
-            return _insert(ratings, ratings.n_users, _checked(ratings, items, values))
         case UserRemoved(user):
             if not len(_profile(ratings, user)):
                 raise DataError(f"user {user} has no ratings to remove: choose another user")
@@ -155,45 +143,6 @@ def without(profile: Profile, item: int) -> Profile:
     """Return the profile without its rating of `item`, if it has one."""
     kept = profile.items != item
     return Profile(profile.items[kept], profile.values[kept])
-
-
-def invert(ratings: Ratings, change: Change) -> Change:
-    """Return the change that leads from `apply(ratings, change)` back to `ratings`.
-
-    It restores the digest, with three exceptions. The inverse of a `UserAdded` is a `UserRemoved`,
-    which restores every rating but leaves the new index as a user without ratings. A rating that is
-    not a step of the scale, such as an average of duplicates, cannot be restored. A sensitive
-    rating that was removed is restored as a non-sensitive one.
-
-    The inverse of a `UserRemoved` is a `UserReplaced` of the user without ratings.
-
-    Raises:
-        DataError: the user or the rating named by the change does not exist.
-    """
-    match change:
-        case RatingReplaced(user, item) | RatingRemoved(user, item):
-            old = float(ratings.value[_existing_row(ratings, user, item)])
-            replaced = isinstance(change, RatingReplaced)
-            return RatingReplaced(user, item, old) if replaced else RatingAdded(user, item, old)
-        case RatingAdded(user, item):
-            return RatingRemoved(user, item)
-        case UserAdded():
-            return UserRemoved(ratings.n_users)
-        case UserRemoved(user) | UserReplaced(user):
-            profile = _profile(ratings, user)
-            if not len(profile):
-                return UserRemoved(user)
-            return UserReplaced(user, profile.items, profile.values)
-
-
-def _freeze(change: object, items: Sequence[int] | IntArray, values: object) -> None:
-    """Store read-only copies of the arrays in the change."""
-    for name, array in (
-        ("items", np.array(items, dtype=np.int32)),
-        ("values", np.array(values, dtype=np.float32)),
-    ):
-        array.setflags(write=False)
-        object.__setattr__(change, name, array)
 
 
 def _profile(ratings: Ratings, user: int) -> Profile:
@@ -275,51 +224,31 @@ def _insert(
         np.concatenate((ratings.user[kept], np.full(len(new), user, dtype=np.int32))),
         np.concatenate((ratings.item[kept], new.items)),
         np.concatenate((ratings.value[kept], new.values)),
-        n_users=max(ratings.n_users, user + 1),
     )
 
 
-def _rebuild(
-    ratings: Ratings,
-    user: IntArray,
-    item: IntArray,
-    value: FloatArray,
-    n_users: int | None = None,
-) -> Ratings:
-    n_users = ratings.n_users if n_users is None else n_users
-    user_ids, sensitive, budgets = ratings.user_ids, None, ratings.budgets
-    if budgets is not None:  # a new user accepts the whole ε
-        budgets = np.pad(budgets, (0, n_users - len(budgets)), constant_values=1.0)
+def _rebuild(ratings: Ratings, user: IntArray, item: IntArray, value: FloatArray) -> Ratings:
+    sensitive = None
     if ratings.sensitive is not None:
         # A changed rating stays sensitive or not; a new rating is not sensitive.
         held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
         sensitive = np.isin(rows, held[ratings.sensitive])
-    if user_ids is not None and n_users > ratings.n_users:
-        user_ids = np.array([*user_ids, None])  # a new user has no id in the source
     return Ratings.build(
         user,
         item,
         value,
-        n_users,
+        ratings.n_users,
         ratings.n_items,
         ratings.scale,
-        user_ids,
+        ratings.user_ids,
         ratings.item_ids,
         sensitive,
-        _widened(ratings.friends, n_users),
+        ratings.friends,
         ratings.repairs,
-        budgets=budgets,
+        budgets=ratings.budgets,
     )
 
 
 def _pairs(user: IntArray, item: IntArray, ratings: Ratings) -> NDArray[np.int64]:
     """Encode each pair of a user and an item as one number."""
     return user.astype(np.int64) * ratings.n_items + item
-
-
-def _widened(friends: Friends | None, n_users: int) -> Friends | None:
-    """Extend the links to `n_users` users; the new users have none."""
-    if friends is None or len(friends.start) == n_users + 1:
-        return friends
-    more = np.full(n_users + 1 - len(friends.start), len(friends))
-    return Friends(np.concatenate((friends.start, more)), friends.friend)

@@ -20,7 +20,7 @@ def friends_similarity(ratings: Ratings, friends: Friends) -> NDArray[np.float64
         ratings: the ratings to use, such as the non-sensitive ones.
         friends: the links.
     """
-    found = np.empty(len(friends))
+    similarities = np.empty(len(friends))
     start, items, values = ratings.by_user
-    cosines(start, items, values, friends.users, friends.friend, found)
-    return found
+    cosines(start, items, values, friends.users, friends.friend, similarities)
+    return similarities

@@ -52,7 +52,7 @@ _OTHER = {
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedLayout:
     """What is known of a file, and is not guessed.
 
     Attributes:
@@ -89,7 +89,7 @@ class Sniffed:
     ratings: str
 
 
-def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
+def sniff(path: Path, stated: StatedLayout | None = None) -> Sniffed:
     """Guess the layout of a file from its first lines, and its scale from all its ratings.
 
     Args:
@@ -102,7 +102,7 @@ def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
         UnknownScaleError: some values may be no ratings.
         DataError: the file cannot be read, or a rating is missing.
     """
-    stated = stated or Stated()
+    stated = stated or StatedLayout()
     try:
         if path.is_dir():
             check_files(path, "the path")
@@ -144,10 +144,10 @@ def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str
     Raises:
         UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
-    found = meanings_of(where, names)
-    columns = {"user": found["user"], "item": found["item"]}
-    kind = _kind(found)
-    return (columns | {"rating": found[kind]}, kind) if kind else (columns, "")
+    meanings = meanings_of(where, names)
+    columns = {"user": meanings["user"], "item": meanings["item"]}
+    kind = _kind(meanings)
+    return (columns | {"rating": meanings[kind]}, kind) if kind else (columns, "")
 
 
 def _kind(columns: Mapping[str, Column]) -> str:
@@ -155,24 +155,24 @@ def _kind(columns: Mapping[str, Column]) -> str:
     return next((what for what in ("rating", "value", "count") if what in columns), "")
 
 
-def _parquet(path: Path, stated: Stated) -> Sniffed:
+def _parquet(path: Path, stated: StatedLayout) -> Sniffed:
     words = "Parquet"
     if path.is_dir():
         count = len(parquet_files(path))
         words = f"{count} Parquet file{'s' * (count > 1)}"
-    return _found(path, {"format": "parquet"}, words, parquet_names(path), stated)
+    return _with_columns(path, {"format": "parquet"}, words, parquet_names(path), stated)
 
 
-def _records(path: Path, head: bytes, stated: Stated) -> Sniffed:
+def _records(path: Path, head: bytes, stated: StatedLayout) -> Sniffed:
     keys: dict[str, None] = {}
     whole = head[: head.rfind(b"\n") + 1] or head
     for count, line in enumerate(islice(lines(iter([whole])), _RECORDS), 1):
         if line.strip():
             keys.update(dict.fromkeys(parsed(path, count, line)))
-    return _found(path, {"format": "jsonl"}, "JSON lines", list(keys), stated)
+    return _with_columns(path, {"format": "jsonl"}, "JSON lines", list(keys), stated)
 
 
-def _text(path: Path, head: bytes, stated: Stated) -> Sniffed:
+def _text(path: Path, head: bytes, stated: StatedLayout) -> Sniffed:
     text = head.decode("utf-8-sig", errors="replace")
     if len(text) > 2**16:
         text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
@@ -189,22 +189,22 @@ def _text(path: Path, head: bytes, stated: Stated) -> Sniffed:
     if split.skip:
         words += f" below {split.skip} line{'s' if split.skip > 1 else ''} of comment"
     if split.header:
-        return _found(path, layout, words, split.names, stated)
+        return _with_columns(path, layout, words, split.names, stated)
     width = len(split.rows[0])
     if stated.columns is None and width > _MOST:
         raise DataError(
             f"{place(path)} has {width} columns and no header: give a row for each interaction, "
             "and a header such as user_id,item_id,rating"
         )
-    return _found(path, layout, words, range(width), stated, split.rows)
+    return _with_columns(path, layout, words, range(width), stated, split.rows)
 
 
-def _found(
+def _with_columns(
     path: Path,
     layout: dict[str, Any],
     words: str,
     names: Sequence[Column],
-    stated: Stated,
+    stated: StatedLayout,
     rows: Sequence[Sequence[str]] = (),
 ) -> Sniffed:
     """Add the columns, with the scale if one holds ratings.

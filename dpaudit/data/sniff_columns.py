@@ -51,8 +51,8 @@ class _Cells:
 
     @cached_property
     def numbers(self) -> list[float]:
-        found = (number(cell) for cell in self.distinct)
-        return [value for value in found if not math.isnan(value)]
+        numbers = (number(cell) for cell in self.distinct)
+        return [value for value in numbers if not math.isnan(value)]
 
     @property
     def numeric(self) -> bool:
@@ -163,9 +163,9 @@ def _unknown(where: str, others: Sequence[_Cells], times: Sequence[int]) -> Unkn
     ids = [column for column in others if column.index not in scales and not column.broken]
     # What numbers the rows comes last.
     ids.sort(key=lambda column: column.single)
-    found = sorted(column.index for column in ids[:2])
+    likeliest = sorted(column.index for column in ids[:2])
     guess: dict[str, Column] = dict(
-        zip(("user", "item"), [*found, "NUMBER", "NUMBER"], strict=False)
+        zip(("user", "item"), [*likeliest, "NUMBER", "NUMBER"], strict=False)
     )
     if len(scales) == 1:
         guess["rating"] = scales[0]

@@ -109,7 +109,7 @@ def known(names: Sequence[str]) -> dict[str, list[str]]:
 
     columns = {"user": ids(_USERS) or first(_SESSIONS), "item": ids(_ITEMS)}
     columns |= {what: first(of) for what, of in _OTHER.items()}
-    return {what: found for what, found in columns.items() if found}
+    return {what: matches for what, matches in columns.items() if matches}
 
 
 def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:
@@ -143,4 +143,4 @@ def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:
                 "name the right ones, ",
                 guess,
             )
-    return {what: found[0] for what, found in columns.items()}
+    return {what: matches[0] for what, matches in columns.items()}

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import Table, factorize, identifier, number
-from dpaudit.data.readers.load import read_table
+from dpaudit.data.readers.cells import RawTable, factorize, identifier, number
+from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
@@ -67,7 +67,7 @@ def meaning_of(
         UnknownScaleError: some values may mark "not rated".
         DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
-    table = read_table(path, source)
+    table = read_columns(path, source)
     column = table.columns["rating"]
     codes, distinct = factorize(table, "rating")
     numbers = np.array([*map(number, distinct), np.nan])
@@ -179,7 +179,7 @@ def _scale(values: NDArray[np.float64], kind: str) -> RatingScale | None:
 
 
 def _refuse(
-    table: Table, distinct: list[Any], wrong: NDArray[np.bool_], codes: NDArray[np.int32]
+    table: RawTable, distinct: list[Any], wrong: NDArray[np.bool_], codes: NDArray[np.int32]
 ) -> NoReturn:
     """Report the first rating that is missing or no number.
 

@@ -28,7 +28,7 @@ _SEPARATOR = re.compile(r'\s*"?sep=[^\n]{1,2}?"?\s*', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Lines:
+class DividedText:
     """How a text is divided.
 
     Attributes:
@@ -46,7 +46,7 @@ class Lines:
     rows: Sequence[Sequence[str]]
 
 
-def divided(where: str, text: str, *, header: bool | None = None) -> Lines:
+def divided(where: str, text: str, *, header: bool | None = None) -> DividedText:
     """Guess the separator, the lines of comment above the rows, and whether there is a header.
 
     Args:
@@ -74,7 +74,7 @@ def divided(where: str, text: str, *, header: bool | None = None) -> Lines:
     names, body = (rows[0], rows[1:]) if header else ([], rows)
     if not body:
         raise DataError(f"{where} has a header and no rows: give a file with interactions")
-    return Lines(delimiter, header, skip, names, [row for row in body if len(row) == width])
+    return DividedText(delimiter, header, skip, names, [row for row in body if len(row) == width])
 
 
 def _comments(text: str) -> int:

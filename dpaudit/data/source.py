@@ -209,9 +209,13 @@ class DataSource(BaseModel):
                 delimiter=named.delimiter,
                 mutual=trust is not None and trust.mutual,
             )
-        own = {"format": named.format, "columns": named.columns, "scale": self.scale or named.scale}
+        content = {
+            "format": named.format,
+            "columns": named.columns,
+            "scale": self.scale or named.scale,
+        }
         how = {"delimiter": named.delimiter, "header": named.header}
-        return self.model_copy(update={**own, **how, "path": path, "trust": trust})
+        return self.model_copy(update={**content, **how, "path": path, "trust": trust})
 
     @property
     def layout(self) -> Layout:

@@ -24,7 +24,7 @@ Format = Literal[
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedDataSet:
     """The layout of a published data set, and the files of its folder if it has one.
 
     Attributes:
@@ -50,16 +50,16 @@ class Named:
 
 _TRIPLE = Columns(user=0, item=1, rating=2)
 _LAST = {"on_duplicate": "last"}
-NAMED: dict[Format, Named] = {
-    "movielens-100k": Named("delimited", _TRIPLE, delimiter="\t"),
-    "movielens-1m": Named("delimited", _TRIPLE, delimiter="::"),
-    "movielens-csv": Named(
+NAMED: dict[Format, NamedDataSet] = {
+    "movielens-100k": NamedDataSet("delimited", _TRIPLE, delimiter="\t"),
+    "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::"),
+    "movielens-csv": NamedDataSet(
         "delimited",
         Columns(user="userId", item="movieId", rating="rating"),
         RatingScale(minimum=0.5, maximum=5.0, step=0.5),
         header=True,
     ),
-    "filmtrust": Named(
+    "filmtrust": NamedDataSet(
         "delimited",
         _TRIPLE,
         RatingScale(minimum=0.5, maximum=4.0, step=0.5),
@@ -68,21 +68,21 @@ NAMED: dict[Format, Named] = {
         trust="trust.txt",
         defaults=_LAST,
     ),
-    "ciao": Named(
+    "ciao": NamedDataSet(
         "matlab",
         Columns(user=0, item=1, category=2, rating=3),
         ratings="rating.mat",
         trust="trustnetwork.mat",
         defaults=_LAST | {"outside_scale": "drop"},
     ),
-    "ciaodvd": Named(
+    "ciaodvd": NamedDataSet(
         "delimited",
         Columns(user=0, item=1, category=2, rating=4),
         ratings="movie-ratings.txt",
         trust="trusts.txt",
         defaults=_LAST,
     ),
-    "epinions": Named(
+    "epinions": NamedDataSet(
         "matlab",
         Columns(user=0, item=1, category=2, rating=3),
         ratings="rating.mat",

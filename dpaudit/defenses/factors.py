@@ -152,8 +152,8 @@ class FactorModels:
         """Build one model without biases from the first `dimensions` columns of both sides."""
 
         def side(factors: Floats) -> Floats:
-            own = factors[:, :dimensions]
-            return np.column_stack([own, np.zeros(len(own), np.float32)])[:, :, None]
+            kept = factors[:, :dimensions]
+            return np.column_stack([kept, np.zeros(len(kept), np.float32)])[:, :, None]
 
         return cls([side(users)], [side(items)], 1, mean, scale)
 
@@ -178,8 +178,8 @@ class FactorModels:
                 if self.shares is not None:
                     biases = biases * self.shares[block][users[pairs]]
                 part[:, pairs] = mean + (u[:, -1] + biases).T + dot
-        found = shown[: self.trials]
-        return np.clip(found, self.scale.minimum, self.scale.maximum, out=found)
+        predictions = shown[: self.trials]
+        return np.clip(predictions, self.scale.minimum, self.scale.maximum, out=predictions)
 
     def public(self, items: Indices) -> ItemFactors:
         """Return the published part: the factors and bias of every item; `items` is ignored."""
@@ -187,12 +187,12 @@ class FactorModels:
         return ItemFactors(whole[: self.trials], self.mean)
 
 
-def joined(models: Sequence[FactorModels]) -> FactorModels:
+def joined_models(models: Sequence[FactorModels]) -> FactorModels:
     """Concatenate models, each of one trial, in their order."""
-    shares = [share for each in models for share in each.shares or ()]
+    shares = [share for model in models for share in model.shares or ()]
     return FactorModels(
-        users=[users for each in models for users in each.users],
-        items=[items for each in models for items in each.items],
+        users=[users for model in models for users in model.users],
+        items=[items for model in models for items in model.items],
         trials=len(models),
         mean=models[0].mean,
         scale=models[0].scale,
@@ -200,14 +200,14 @@ def joined(models: Sequence[FactorModels]) -> FactorModels:
     )
 
 
-def check_factors(users: int, items: int, dimensions: int, each: int, trained: str) -> None:
+def check_factors(users: int, items: int, dimensions: int, bytes_each: int, trained: str) -> None:
     """Check that the factors and biases of all users and items fit the memory.
 
     Args:
         users: N.
         items: M.
         dimensions: d.
-        each: the bytes of one coordinate of a user or item, in all models and copies.
+        bytes_each: the bytes of one coordinate of a user or item, in all models and copies.
         trained: how models are trained, for the message, such as `one trial at a time`.
 
     Raises:
@@ -217,7 +217,7 @@ def check_factors(users: int, items: int, dimensions: int, each: int, trained: s
         f"the factors of models that train {trained}",
         f"the number of users and items ({users + items:,}) times params.dimensions "
         f"({dimensions}) + 1",
-        each * (users + items) * (dimensions + 1),
+        bytes_each * (users + items) * (dimensions + 1),
         "lower params.dimensions, raise data.least_raters",
     )
 

@@ -55,9 +55,9 @@ def grids(scales: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def on_grid(values: NDArray[np.float64], steps: ArrayLike) -> NDArray[np.float64]:
     """Round values to multiples of `steps`, which broadcasts; a step of 0 rounds nothing."""
-    found = np.asarray(steps, np.float64)
-    safe = np.where(found > 0, found, 1.0)
-    return np.where(found > 0, np.rint(values / safe) * safe, values)
+    sizes = np.asarray(steps, np.float64)
+    safe = np.where(sizes > 0, sizes, 1.0)
+    return np.where(sizes > 0, np.rint(values / safe) * safe, values)
 
 
 def rounded(values: NDArray[np.float64], steps: ArrayLike) -> NDArray[np.float32]:

@@ -35,13 +35,13 @@ def release_observers(defense: TrainedDefense[P], published: type | None) -> dic
 
         return Observer((kind, TargetUser), views, words, purpose="release", block=LANES)
 
-    found = {
+    observers = {
         "values": observer(Predictions, "predictions shown to another user", _values),
         "list": observer(ItemList, "the list shown to another user", _ranked),
     }
     if published is None:
-        return found
-    return {"public": observer(published, "the published model", _public), **found}
+        return observers
+    return {"public": observer(published, "the published model", _public), **observers}
 
 
 def _public(models: Any, pair: PreparedPair[Any]) -> Any:

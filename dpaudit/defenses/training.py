@@ -44,7 +44,7 @@ def check_rated(name: str, ratings: Ratings) -> None:
         )
 
 
-def check_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:
+def check_private_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:
     """Check that a private variant's ε is at most 1e6.
 
     Args:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from dpaudit.execution.tasks import Task
 
-# A task is run this often: the first time compiles kernels and prepares data that others share.
-_RUNS = 2
+# A task is run twice, as the first time compiles kernels and prepares data that others share, which
+# takes less than so many seconds; one that takes longer is run once.
+_SHARED = 20.0
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,9 @@ class Sampler:
         first = next(rest, None)
         if first is None:
             return False
-        for _ in range(_RUNS):
-            clock = time.perf_counter()
-            first.work(first.part)
-            seconds = time.perf_counter() - clock
+        seconds = _timed(first)
+        if seconds < _SHARED:
+            seconds = _timed(first)
         count, trials = 0, 0
         for task in itertools.chain([first], rest):
             count, trials = count + 1, trials + task.size
@@ -58,6 +58,12 @@ class Sampler:
         share = trials / first.size if first.size else count
         self.samples.append(Sample(stage, count, trials, seconds * share))
         return True
+
+
+def _timed(task: Task) -> float:
+    clock = time.perf_counter()
+    task.work(task.part)
+    return time.perf_counter() - clock
 
 
 def peak_memory() -> int:

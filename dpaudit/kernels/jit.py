@@ -41,24 +41,24 @@ def cache_folder() -> Path | None:
     home = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(home):  # the standard ignores relative ones
         home = os.path.expanduser("~/.cache")
-    problems, found = list[str](), None
+    problems, safe = list[str](), None
     # For a user without a home, `~` is not expanded and would name a folder in the current one.
     for base in filter(None, (chosen, home if os.path.isabs(home) else None)):
         folder = Path(base) / "dpaudit" / f"kernels-{state.hexdigest()[:16]}"
         problem = _made(folder) or unsafe(folder.resolve())
         if problem is None:
-            found = folder.resolve()
+            safe = folder.resolve()
             break
         problems.append(problem)
-    if found is None or (chosen and problems):
+    if safe is None or (chosen and problems):
         why = "; ".join(problems) or "there is no home folder"
-        kept = f"are kept in {found}" if found else "are kept nowhere: every run compiles them anew"
+        kept = f"are kept in {safe}" if safe else "are kept nowhere: every run compiles them anew"
         warnings.warn(
             f"compiled kernels {kept} ({why}): set NUMBA_CACHE_DIR to a folder of your own",
             RuntimeWarning,
             stacklevel=2,
         )
-    return found
+    return safe
 
 
 def unsafe(folder: Path) -> str | None:
@@ -73,26 +73,26 @@ def unsafe(folder: Path) -> str | None:
     if sys.platform == "win32":  # a user's profile is private
         return None
     closed = False
-    for place in reversed((folder, *folder.parents)):
-        found = place.lstat()
-        if found.st_uid not in (os.geteuid(), 0):
-            return f"{place} belongs to another user"
-        sticky = found.st_mode & stat.S_ISVTX and place != folder
-        if _writable(found) and not (sticky or closed):
-            return f"others may write to {place}"
-        closed = closed or not found.st_mode & (stat.S_IXGRP | stat.S_IXOTH)
+    for path in reversed((folder, *folder.parents)):
+        status = path.lstat()
+        if status.st_uid not in (os.geteuid(), 0):
+            return f"{path} belongs to another user"
+        sticky = status.st_mode & stat.S_ISVTX and path != folder
+        if _writable(status) and not (sticky or closed):
+            return f"others may write to {path}"
+        closed = closed or not status.st_mode & (stat.S_IXGRP | stat.S_IXOTH)
     return None
 
 
-def _writable(found: os.stat_result) -> bool:
+def _writable(status: os.stat_result) -> bool:
     """Whether others may write; a private group with the user's own name does not count."""
     import grp
     import pwd
 
-    if found.st_mode & stat.S_IWOTH or not found.st_mode & stat.S_IWGRP:
-        return bool(found.st_mode & stat.S_IWOTH)
+    if status.st_mode & stat.S_IWOTH or not status.st_mode & stat.S_IWGRP:
+        return bool(status.st_mode & stat.S_IWOTH)
     try:
-        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.geteuid()).pw_name
+        group, user = grp.getgrgid(status.st_gid), pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return True
     return group.gr_name != user or not {user}.issuperset(group.gr_mem)

@@ -49,8 +49,8 @@ def load(typing_context: Any, array: Any, first: Any) -> Any:
     """Load entries `first … first + 15` of a flat float32 array; bounds are not checked."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature.args[0], *arguments)
-        return builder.load(place, align=4)
+        address = _address(context, builder, signature.args[0], *arguments)
+        return builder.load(address, align=4)
 
     return _lanes(array, types.intp), generate
 
@@ -61,8 +61,8 @@ def store(typing_context: Any, array: Any, first: Any, value: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, first, value = arguments
-        place = _address(context, builder, signature.args[0], array, first)
-        builder.store(value, place, align=4)
+        address = _address(context, builder, signature.args[0], array, first)
+        builder.store(value, address, align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _lanes), generate
@@ -80,16 +80,16 @@ def add_product(typing_context: Any, array: Any, first: Any, a: Any, b: Any) -> 
         array, first, a, b = arguments
         kind = signature.args[0]
         if kind.dtype == types.float32:
-            place = _address(context, builder, kind, array, first)
-            old = builder.load(place, align=4)
+            address = _address(context, builder, kind, array, first)
+            old = builder.load(address, align=4)
             new = _call("fma", 3)(context, builder, signature, [a, b, old])
-            builder.store(new, place, align=4)
+            builder.store(new, address, align=4)
         else:
             wide = ir.VectorType(ir.DoubleType(), LANES)
             data = context.make_array(kind)(context, builder, array).data
-            place = builder.bitcast(builder.gep(data, [first], inbounds=True), wide.as_pointer())
+            address = builder.bitcast(builder.gep(data, [first], inbounds=True), wide.as_pointer())
             added = builder.fpext(builder.fmul(a, b), wide)
-            builder.store(builder.fadd(builder.load(place, align=8), added), place, align=8)
+            builder.store(builder.fadd(builder.load(address, align=8), added), address, align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _lanes, _lanes), generate
@@ -232,7 +232,7 @@ def dot(typing_context: Any, a: Any, p: Any, b: Any, q: Any, count: Any) -> Any:
             add(builder.add(even, one), sums[1])
         with builder.if_then(builder.trunc(count, ir.IntType(1))):
             add(builder.sub(count, one), sums[0])
-        return builder.fadd(*(builder.load(each) for each in sums))
+        return builder.fadd(*(builder.load(partial_sum) for partial_sum in sums))
 
     return _lanes(a, types.intp, b, types.intp, types.intp), generate
 

@@ -25,10 +25,10 @@ def add_squares(rows: Numbers, weights: Numbers, squares: Numbers) -> None:
     _, count, d = rows.shape
     whole = count - count % 4
     for n in range(len(rows)):
-        own, w, into = rows[n], weights[n], squares[n]
+        vectors, w, into = rows[n], weights[n], squares[n]
         # Four rows at a time, so that the triangle is read and written once for all four.
         for m in range(0, whole, 4):
-            x, y, z, t = own[m], own[m + 1], own[m + 2], own[m + 3]
+            x, y, z, t = vectors[m], vectors[m + 1], vectors[m + 2], vectors[m + 3]
             for i in range(d):
                 a, b = w[m] * x[i], w[m + 1] * y[i]
                 c, e = w[m + 2] * z[i], w[m + 3] * t[i]
@@ -36,9 +36,9 @@ def add_squares(rows: Numbers, weights: Numbers, squares: Numbers) -> None:
                     into[i, j] += (a * x[j] + b * y[j]) + (c * z[j] + e * t[j])
         for m in range(whole, count):
             for i in range(d):
-                a = w[m] * own[m, i]
+                a = w[m] * vectors[m, i]
                 for j in range(i, d):
-                    into[i, j] += a * own[m, j]
+                    into[i, j] += a * vectors[m, j]
 
 
 @exact_kernel
@@ -58,19 +58,19 @@ def eliminate(matrices: Numbers, right: Numbers) -> None:
         for j in range(d):
             row, known = a[j], b[j]
             for i in range(j + 1, d):
-                share, own, found = row[i] / row[j], a[i], b[i]
+                share, lower, solution = row[i] / row[j], a[i], b[i]
                 for c in range(i, d):
-                    own[c] -= share * row[c]
+                    lower[c] -= share * row[c]
                 for c in range(k):
-                    found[c] -= share * known[c]
+                    solution[c] -= share * known[c]
         for j in range(d - 1, -1, -1):
-            row, found = a[j], b[j]
+            row, solution = a[j], b[j]
             for i in range(j + 1, d):
                 share, known = row[i], b[i]
                 for c in range(k):
-                    found[c] -= share * known[c]
+                    solution[c] -= share * known[c]
             for c in range(k):
-                found[c] /= row[j]
+                solution[c] /= row[j]
 
 
 def ridged(rows: Numbers, ridge: float = 1.0) -> Numbers:
@@ -90,14 +90,16 @@ def solved(matrices: ArrayLike, right: ArrayLike) -> Numbers:
     """
     eliminated = np.array(matrices, np.float64, order="C")
     given = np.asarray(right, np.float64)
-    found = np.array(np.broadcast_to(given, (*eliminated.shape[:2], given.shape[-1])), order="C")
-    eliminate(eliminated, found)
-    return found
+    solutions = np.array(
+        np.broadcast_to(given, (*eliminated.shape[:2], given.shape[-1])), order="C"
+    )
+    eliminate(eliminated, solutions)
+    return solutions
 
 
 def inverses(matrices: ArrayLike) -> tuple[Numbers, Numbers]:
     """Return the inverses of n positive definite matrices `(n, d, d)` and their `ln det` `(n,)`."""
     eliminated = np.array(matrices, np.float64, order="C")
-    found = np.array(np.broadcast_to(np.eye(eliminated.shape[1]), eliminated.shape), order="C")
-    eliminate(eliminated, found)
-    return found, np.log(np.diagonal(eliminated, axis1=1, axis2=2)).sum(1)
+    inverse = np.array(np.broadcast_to(np.eye(eliminated.shape[1]), eliminated.shape), order="C")
+    eliminate(eliminated, inverse)
+    return inverse, np.log(np.diagonal(eliminated, axis1=1, axis2=2)).sum(1)

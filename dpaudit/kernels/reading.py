@@ -98,23 +98,23 @@ def number_values(
         start, end = at[k, 0], at[k, 1]
         if count == len(hashes) or ends[count] + end - start > len(pool):
             return count, k
-        found = np.int64(seed)
+        digest = np.int64(seed)
         for j in range(start, end):
-            found = (found ^ np.int64(text[j])) * 0x100000001B3
-        found ^= (found >> 29) & 0x7FFFFFFFF
-        found *= -0x40A7B892E31B1A47
-        found ^= (found >> 32) & 0xFFFFFFFF
-        place, code = found & mask, -1
+            digest = (digest ^ np.int64(text[j])) * 0x100000001B3
+        digest ^= (digest >> 29) & 0x7FFFFFFFF
+        digest *= -0x40A7B892E31B1A47
+        digest ^= (digest >> 32) & 0xFFFFFFFF
+        place, code = digest & mask, -1
         for _ in range(_LONGEST_RUN):
             known = slots[place]
             if known < 0:
                 pool[ends[count] : ends[count] + end - start] = text[start:end]
                 ends[count + 1] = ends[count] + end - start
-                hashes[count] = found
+                hashes[count] = digest
                 slots[place] = code = count
                 count += 1
                 break
-            if hashes[known] == found and ends[known + 1] - ends[known] == end - start:
+            if hashes[known] == digest and ends[known + 1] - ends[known] == end - start:
                 j, begin = 0, ends[known]
                 while j < end - start and pool[begin + j] == text[start + j]:
                     j += 1
@@ -140,10 +140,10 @@ def place_values(hashes: Integers, slots: Codes) -> None:
 
 
 @exact_kernel
-def look_up(table: Codes, index: Codes, found: Codes) -> None:
-    """Write `table[index]` to `found`; the index −1 is the last entry."""
+def look_up(table: Codes, index: Codes, result: Codes) -> None:
+    """Write `table[index]` to `result`; the index −1 is the last entry."""
     for k in range(len(index)):
-        found[k] = table[index[k]]
+        result[k] = table[index[k]]
 
 
 @exact_kernel

@@ -205,21 +205,21 @@ class RowModel(ABC):
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         """Score (user, item) pairs `(n,)`."""
-        distinct, place = np.unique(users, return_inverse=True)
-        found = np.empty(len(users), np.float32)
+        distinct, inverse = np.unique(users, return_inverse=True)
+        scores = np.empty(len(users), np.float32)
         for start, rows in self._blocks(distinct.astype(np.int32)):
-            here = np.flatnonzero((place >= start) & (place < start + len(rows)))
-            found[here] = rows[place[here] - start, items[here]]
-        return found
+            here = np.flatnonzero((inverse >= start) & (inverse < start + len(rows)))
+            scores[here] = rows[inverse[here] - start, items[here]]
+        return scores
 
     def recommend(self, users: Indices, k: int) -> Indices:
         """Return each user's `k` best items that they have not seen `(n, k)`; -1 pads."""
-        found = np.full((len(users), k), -1, np.int32)
+        lists = np.full((len(users), k), -1, np.int32)
         for start, rows in self._blocks(users):
-            found[start : start + len(rows)] = top_lists(
+            lists[start : start + len(rows)] = top_lists(
                 rows, self.seen[users[start : start + len(rows)]], k
             )
-        return found
+        return lists
 
     def _blocks(self, users: Indices) -> Iterator[tuple[int, Scores]]:
         size = max(1, _TOGETHER // max(1, self.seen.shape[1]))
@@ -243,13 +243,13 @@ class FactorModel(RowModel):
 
     def rows(self, users: Indices) -> Scores:
         """Score every item for each user `(n, M)`."""
-        found: Scores = self.users[users] @ self.items.T
-        return found if self.constants is None else found + self.constants[users, None]
+        scores: Scores = self.users[users] @ self.items.T
+        return scores if self.constants is None else scores + self.constants[users, None]
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         """Score (user, item) pairs `(n,)`."""
-        found: Scores = np.einsum("nd,nd->n", self.users[users], self.items[items])
-        return found if self.constants is None else found + self.constants[users]
+        scores: Scores = np.einsum("nd,nd->n", self.users[users], self.items[items])
+        return scores if self.constants is None else scores + self.constants[users]
 
 
 def with_biases(
@@ -292,12 +292,12 @@ def top_lists(rows: Scores, seen: csr_array, k: int) -> Indices:
     width = min(k, rows.shape[1])
     # The k-th largest score; ties at it are resolved by index, which a partition does not do.
     least = np.partition(left, rows.shape[1] - width, axis=1)[:, rows.shape[1] - width]
-    found = np.full((len(rows), k), -1, np.int32)
+    lists = np.full((len(rows), k), -1, np.int32)
     for row, (scored, bar) in enumerate(zip(left, least, strict=True)):
         able = np.flatnonzero((scored >= bar) & (scored > -np.inf))
         best = able[np.argsort(-scored[able], kind="stable")][:k]
-        found[row, : len(best)] = best
-    return found
+        lists[row, : len(best)] = best
+    return lists
 
 
 def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:

@@ -11,7 +11,7 @@ from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
 
 
-def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
+def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
     """Return the answer with its final types.
 
     Args:
@@ -39,7 +39,7 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
     return Answer(scores, lists.astype(np.int32), published)
 
 
-def checked_scores(found: object, count: int) -> NDArray[np.float32]:
+def checked_scores(returned: object, count: int) -> NDArray[np.float32]:
     """Return the scores of `count` pairs as float32 `(count,)`; NaN for what a model does not know.
 
     What is masked has no score, and -inf, by which many models leave out what a user has seen, is
@@ -49,9 +49,9 @@ def checked_scores(found: object, count: int) -> NDArray[np.float32]:
         NoModelError: scores are infinite and none is finite.
         RunError: the shape or type is wrong, or a score is infinite.
     """
-    if isinstance(found, np.ma.MaskedArray):
-        found = np.ma.filled(found.astype(np.float64), np.nan)
-    given = _array(found, "scores", (count,), "biuf")
+    if isinstance(returned, np.ma.MaskedArray):
+        returned = np.ma.filled(returned.astype(np.float64), np.nan)
+    given = _array(returned, "scores", (count,), "biuf")
     with np.errstate(over="ignore"):
         scores = given.astype(np.float32)
     scores[given == -np.inf] = np.nan
@@ -76,13 +76,13 @@ def _check_lists(lists: NDArray[Any], items: int) -> None:
         raise RunError("a list holds an item twice: list every item once")
 
 
-def _factors(found: Factors, shape: tuple[int, int]) -> Factors:
-    users = None if found.users is None else _rows(found.users, "users", shape[0])
-    return Factors(_rows(found.items, "items", shape[1]), users)
+def _factors(factors: Factors, shape: tuple[int, int]) -> Factors:
+    users = None if factors.users is None else _rows(factors.users, "users", shape[0])
+    return Factors(_rows(factors.items, "items", shape[1]), users)
 
 
-def _rows(found: object, name: str, count: int) -> NDArray[np.float32]:
-    rows = np.asarray(found)
+def _rows(returned: object, name: str, count: int) -> NDArray[np.float32]:
+    rows = np.asarray(returned)
     if rows.ndim != 2 or len(rows) != count or rows.dtype.kind not in "iuf":
         raise RunError(
             f"factors of {name} have shape {rows.shape} and type {rows.dtype}: return numbers with "
@@ -95,9 +95,9 @@ def _rows(found: object, name: str, count: int) -> NDArray[np.float32]:
     return single
 
 
-def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
+def _array(returned: object, name: str, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
     try:
-        array = np.asarray(found)
+        array = np.asarray(returned)
     except ValueError as error:
         raise RunError(
             f"{name} have rows of different lengths, and shape {shape} was asked: "
@@ -105,7 +105,7 @@ def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDAr
         ) from error
     if array.dtype == object and array.shape != shape:  # such as None or a sparse matrix
         raise RunError(
-            f"{name} are of type {type(found).__name__}: return an array of shape {shape}"
+            f"{name} are of type {type(returned).__name__}: return an array of shape {shape}"
         )
     if array.shape != shape:
         raise RunError(
@@ -117,17 +117,17 @@ def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDAr
     return array
 
 
-def _remedy(found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+def _remedy(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """Say what to return instead of scores `(n,)` or lists `(n, k)` of another shape."""
     if len(wanted) == 1:
-        if found in {(*wanted, 1), (1, *wanted)}:
+        if shape in {(*wanted, 1), (1, *wanted)}:
             return "return one dimension, as .ravel() does"
         return f"return one score for each of the {wanted[0]} pairs of users[i] and items[i]"
     rows, k = wanted
-    if len(found) == 3:
+    if len(shape) == 3:
         return "return the ids alone, without their scores"
-    if len(found) != 2 or found[0] != rows:
+    if len(shape) != 2 or shape[0] != rows:
         return f"return one list of k = {k} items for each of the {rows} users that are asked"
-    if found[1] < k:
+    if shape[1] < k:
         return f"fill up shorter lists with -1 to k = {k}"
     return f"cut the lists to k = {k}"

@@ -122,8 +122,8 @@ class Command(Trainable):
     def _run(self, files: Exchange, seed: int, scratch: Scratch) -> Ended:
         values = dict(zip(_PLACEHOLDERS, (files.task, seed, files.folder), strict=True))
         words = _words(self.command, {name: str(value) for name, value in values.items()})
-        own = {"DPAUDIT_TASK": str(files.task), "DPAUDIT_SEED": str(seed)}
-        environment = {**os.environ, **self.env, **own}
+        parameters = {"DPAUDIT_TASK": str(files.task), "DPAUDIT_SEED": str(seed)}
+        environment = {**os.environ, **self.env, **parameters}
         try:
             return run(words, self.cwd, environment, self.timeout, scratch)
         except OSError as error:
@@ -175,15 +175,15 @@ def _words(command: str, values: Mapping[str, str]) -> list[str]:
         ValueError: it is empty, a quotation does not end, or a placeholder is unknown.
     """
 
-    def replaced(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"{{{found[1]}}}"
-        if found[2] not in values:
+    def replaced(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"{{{match[1]}}}"
+        if match[2] not in values:
             known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
             raise ValueError(
-                f"{found[0]} is no placeholder: use {known}, or write {{{found[0]}}} for this text"
+                f"{match[0]} is no placeholder: use {known}, or write {{{match[0]}}} for this text"
             )
-        return values[found[2]]
+        return values[match[2]]
 
     try:
         words = shlex.split(command)

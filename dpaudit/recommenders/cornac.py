@@ -41,12 +41,12 @@ class _Scored(RowModel):
     model: Any
 
     def rows(self, users: Indices) -> Scores:
-        found = np.array([np.reshape(self.model.score(user), -1) for user in users.tolist()])
+        scores = np.array([np.reshape(self.model.score(user), -1) for user in users.tolist()])
         if type(self.model).__name__ == "PMF" and self.model.variant == "non_linear":
             # PMF leaves this last step of its prediction out when it scores all items at once.
             low, high = self.model.min_rating, self.model.max_rating
-            found = low + (high - low) * expit(found)
-        return found.astype(np.float32)
+            scores = low + (high - low) * expit(scores)
+        return scores.astype(np.float32)
 
 
 @parameters(frozen=True, config=STRICT)
@@ -120,13 +120,13 @@ def _dataset(interactions: csr_array, seed: int) -> Any:
     """Return Cornac's data set, in which the id of a user or item is its own index."""
     from cornac.data import Dataset
 
-    found, (users, items) = interactions.tocoo(), interactions.shape
+    entries, (users, items) = interactions.tocoo(), interactions.shape
     return Dataset(
         users,
         items,
         {user: user for user in range(users)},
         {item: item for item in range(items)},
         # Compiled code of models takes these types only.
-        (*(index.astype(np.int64) for index in found.coords), found.data.astype(np.float64)),
+        (*(index.astype(np.int64) for index in entries.coords), entries.data.astype(np.float64)),
         seed=seed,
     )

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
-from dpaudit.recommenders.checks import checked
-from dpaudit.recommenders.tables import Table, read_rows, read_table, write_table
+from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.tables import NumberTable, read_rows, read_table, write_table
 
 Format = Literal["csv", "parquet"]
 _LARGEST = float(np.finfo(np.float32).max)
@@ -90,7 +90,7 @@ class Exchange:
         query = self.query
         scores = self._scores() if len(query.users) else np.empty(0, np.float32)
         lists = self._lists() if len(query.listed) else np.empty((0, query.k), np.int32)
-        return checked(
+        return checked_answer(
             Answer(scores, lists, self._factors() if query.factors else None), query, self.shape
         )
 
@@ -140,9 +140,9 @@ class Exchange:
                 "each pair once"
             ),
         )
-        found = np.full(len(pairs), np.nan, np.float32)
-        found[place] = score
-        return found[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
+        scores = np.full(len(pairs), np.nan, np.float32)
+        scores[place] = score
+        return scores[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
 
     def _lists(self) -> Indices:
         listed, k = self.query.listed, self.query.k
@@ -182,10 +182,10 @@ class Exchange:
                 "list every item once"
             ),
         )
-        found = np.full((len(listed), k), -1, np.int32)
-        found[place, rank - 1] = item
-        self._check_gaps(found)
-        return found
+        lists = np.full((len(listed), k), -1, np.int32)
+        lists[place, rank - 1] = item
+        self._check_gaps(lists)
+        return lists
 
     def _check_gaps(self, lists: Indices) -> None:
         gaps = (lists[:, :-1] == -1) & (lists[:, 1:] != -1)
@@ -202,7 +202,7 @@ class Exchange:
         users = read_rows(path, self.shape[0]) if path.exists() else None
         return Factors(items, users)
 
-    def _check_indices(self, table: Table, name: str, axis: int) -> None:
+    def _check_indices(self, table: NumberTable, name: str, axis: int) -> None:
         index, count = table.columns[name], self.shape[axis]
         table.check(
             (index < 0) | (index >= count),
@@ -215,6 +215,6 @@ class Exchange:
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark each key that has occurred before `(n,)`."""
-    found = np.ones(len(keys), np.bool_)
-    found[np.unique(keys, return_index=True)[1]] = False
-    return found
+    marks = np.ones(len(keys), np.bool_)
+    marks[np.unique(keys, return_index=True)[1]] = False
+    return marks

@@ -36,8 +36,8 @@ class _Neighbours(RowModel):
     similarity: csr_array
 
     def rows(self, users: Indices) -> Scores:
-        found: Scores = (self.seen[users] @ self.similarity).toarray().astype(np.float32)
-        return found
+        scores: Scores = (self.seen[users] @ self.similarity).toarray().astype(np.float32)
+        return scores
 
 
 @parameters(frozen=True, config=STRICT)
@@ -62,8 +62,8 @@ class Implicit(Recommender):
 
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
-        place, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
-        factory = getattr(required(self.name, place, "implicit"), kind)
+        module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
+        factory = getattr(required(self.name, module, "implicit"), kind)
         fixed = {} if self.model == "item-item" else {"random_state": seed}
         model = built(
             f"implicit ({self.model})", factory, **{"num_threads": 1, **self.settings, **fixed}
@@ -71,7 +71,7 @@ class Implicit(Recommender):
         with trained(f"implicit ({self.model})"):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
-                unit = required(self.name, place, "implicit").normalize(csr_matrix(interactions).T)
+                unit = required(self.name, module, "implicit").normalize(csr_matrix(interactions).T)
                 model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
             model.fit(csr_matrix(interactions), show_progress=False)

@@ -77,11 +77,11 @@ class _Scored(RowModel):
         )
 
     def scores(self, users: Indices, items: Indices) -> Scores:
-        found = super().scores(users, items)
-        absent = np.isnan(found)
+        scores = super().scores(users, items)
+        absent = np.isnan(scores)
         if self.fallback is not None and absent.any():
-            found[absent] = self.fallback.scores(users[absent], items[absent])
-        return found
+            scores[absent] = self.fallback.scores(users[absent], items[absent])
+        return scores
 
 
 @parameters(frozen=True, config=STRICT)
@@ -127,9 +127,9 @@ class LensKit(Recommender):
 
             data, options = _dataset(interactions), TrainingOptions(rng=seed, device="cpu")
             fallback = BiasScorer() if self.model in _NEIGHBOURS and self.predicts_ratings else None
-            for each in (model, fallback):
-                if each is not None:
-                    each.train(data, options)
+            for scorer in (model, fallback):
+                if scorer is not None:
+                    scorer.train(data, options)
             return _Scored(
                 interactions,
                 data,
@@ -164,10 +164,10 @@ def _dataset(interactions: csr_array) -> Any:
     from lenskit.data import DatasetBuilder
     from pyarrow import table
 
-    found, made = interactions.tocoo(), DatasetBuilder()
+    entries, builder = interactions.tocoo(), DatasetBuilder()
     for kind, count in zip(("user", "item"), interactions.shape, strict=True):
-        made.add_entities(kind, np.arange(count))
-    users, items = (index.astype(np.int64) for index in found.coords)
-    columns = table({"user_id": users, "item_id": items, "rating": found.data})
-    made.add_interactions("rating", columns, entities=["user", "item"], default=True)
-    return made.build()
+        builder.add_entities(kind, np.arange(count))
+    users, items = (index.astype(np.int64) for index in entries.coords)
+    columns = table({"user_id": users, "item_id": items, "rating": entries.data})
+    builder.add_interactions("rating", columns, entities=["user", "item"], default=True)
+    return builder.build()

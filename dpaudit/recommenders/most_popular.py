@@ -14,7 +14,7 @@ from dpaudit.recommenders.base import Indices, Recommender, RowModel, Scores
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts(RowModel):
+class _Popularity(RowModel):
     counts: Scores
 
     def rows(self, users: Indices) -> Scores:
@@ -35,7 +35,7 @@ class MostPopular(Recommender):
         "Tasks, 2010, doi:10.1145/1864708.1864721, section 3.1"
     )
 
-    def fit(self, interactions: csr_array, seed: int) -> _Counts:
+    def fit(self, interactions: csr_array, seed: int) -> _Popularity:
         """Count the interactions of each item; the seed changes nothing."""
         counts = np.bincount(interactions.indices, minlength=interactions.shape[1])
-        return _Counts(interactions, counts.astype(np.float32))
+        return _Popularity(interactions, counts.astype(np.float32))

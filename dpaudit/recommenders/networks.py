@@ -115,7 +115,7 @@ def private_step(
 
 
 @contextmanager
-def alone(torch: Any, seed: int) -> Iterator[None]:
+def single_threaded(torch: Any, seed: int) -> Iterator[None]:
     """Seed PyTorch and use one thread for the calls inside, and restore both afterwards.
 
     Both belong to the whole process, so other threads wait.

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import ConfigError, RunError, foreign
 from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.reference import named, raised_at
+from dpaudit.core.reference import import_object, raised_at
 from dpaudit.recommenders.base import (
     Answer,
     Factors,
@@ -30,10 +30,10 @@ from dpaudit.recommenders.base import (
     Trainable,
     built,
 )
-from dpaudit.recommenders.checks import checked, checked_scores
+from dpaudit.recommenders.checks import checked_answer, checked_scores
 
 
-class _Own(Trainable):
+class _UserModel(Trainable):
     """Train objects of the user's; `PythonClass` says what they have to have."""
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
@@ -52,8 +52,8 @@ class _Own(Trainable):
             )
         with self._running(seed):
             fitted = model.fit(interactions.copy(), seed)
-            found = self._shown(fitted, interactions, query)
-            return checked(found, query, interactions.shape)
+            answer = self._shown(fitted, interactions, query)
+            return checked_answer(answer, query, interactions.shape)
 
     @property
     @abstractmethod
@@ -91,13 +91,13 @@ class _Own(Trainable):
                 f"{self._name} publishes no factors: remove the observer 'factors', or give the "
                 "trained model a method factors()"
             )
-        found = fitted.factors()
-        if not isinstance(found, tuple) or len(found) != 2:
+        factors = fitted.factors()
+        if not isinstance(factors, tuple) or len(factors) != 2:
             raise RunError(
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return Factors(*found)
+        return Factors(*factors)
 
     @contextmanager
     def _running(self, seed: int) -> Iterator[None]:
@@ -115,7 +115,7 @@ class _Own(Trainable):
 
 
 @parameters(frozen=True, config=STRICT)
-class PythonClass(_Own):
+class PythonClass(_UserModel):
     """Train the user's own class, which runs in this process with this environment.
 
     Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
@@ -146,7 +146,7 @@ class PythonClass(_Own):
         return self.target.partition(":")[0]
 
     def _made(self) -> Any:
-        factory = named(self.target, "recommender.target")
+        factory = import_object(self.target, "recommender.target")
         if not callable(factory):
             raise ConfigError(
                 f"recommender.target = {self.target!r} cannot be called: name a class"
@@ -155,7 +155,7 @@ class PythonClass(_Own):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenModel(_Own):
+class GivenModel(_UserModel):
     """Train a class, or copies of an object, that a Python program passes.
 
     Attributes:
@@ -206,8 +206,8 @@ class _ByScores(RowModel):
     def rows(self, users: Indices) -> Scores:
         n_items = self.seen.shape[1]
         items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
-        found = self.fitted.scores(np.repeat(users, n_items), items)
-        return checked_scores(found, len(items)).reshape(len(users), n_items)
+        scores = self.fitted.scores(np.repeat(users, n_items), items)
+        return checked_scores(scores, len(items)).reshape(len(users), n_items)
 
 
 def _place(module: str) -> str:

@@ -38,10 +38,10 @@ class Scratch:
 def scratch_folder() -> Iterator[Scratch]:
     """Make a temporary folder, and remove it in the end, even if this process is killed."""
     _watcher(os.getpid())
-    made = tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True)
-    scratch = Scratch(Path(made.name).resolve())
+    folder = tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True)
+    scratch = Scratch(Path(folder.name).resolve())
     try:
-        with made:
+        with folder:
             scratch._tell(b"")
             yield scratch
     finally:

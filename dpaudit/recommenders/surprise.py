@@ -59,8 +59,8 @@ class _Estimates(RowModel):
 
     def rows(self, users: Indices) -> Scores:
         items = self.seen.shape[1]
-        found = [self._estimate(*pair) for pair in product(users.tolist(), range(items))]
-        return np.array(found, np.float32).reshape(len(users), items)
+        estimates = [self._estimate(*pair) for pair in product(users.tolist(), range(items))]
+        return np.array(estimates, np.float32).reshape(len(users), items)
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         pairs = zip(users.tolist(), items.tolist(), strict=True)
@@ -68,10 +68,10 @@ class _Estimates(RowModel):
 
     def _estimate(self, user: int, item: int) -> float:
         try:
-            found = self.model.estimate(user, item)
+            estimate = self.model.estimate(user, item)
         except self.impossible:
             return float(self.model.default_prediction())
-        return float(found[0] if isinstance(found, tuple) else found)
+        return float(estimate[0] if isinstance(estimate, tuple) else estimate)
 
 
 @parameters(frozen=True, config=STRICT)
@@ -148,7 +148,7 @@ def _made(factory: Callable[..., Any], /, **chosen: Any) -> Any:
 def _trainset(library: Any, interactions: csr_array, model: Model) -> Any:
     """Return Surprise's training set, in which the id of a user or item is its own index."""
     by_user, by_item = _lists(interactions), _lists(interactions.tocsc())
-    found = library.Trainset(
+    trainset = library.Trainset(
         by_user,
         by_item,
         *interactions.shape,
@@ -158,8 +158,8 @@ def _trainset(library: Any, interactions: csr_array, model: Model) -> Any:
     )
     if model == "NMF":
         # It divides by zero for a user or item without ratings.
-        found.all_users, found.all_items = (lambda: iter(by_user)), (lambda: iter(by_item))
-    return found
+        trainset.all_users, trainset.all_items = (lambda: iter(by_user)), (lambda: iter(by_item))
+    return trainset
 
 
 def _lists(matrix: Any) -> _Rated:

@@ -34,7 +34,7 @@ _WIDEST = 2**14
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NumberTable:
     """A table that was read.
 
     Attributes:
@@ -78,7 +78,7 @@ def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     pd.DataFrame(columns).to_csv(path, index=False)
 
 
-def read_table(path: Path, kinds: Mapping[str, Kind], most: int) -> Table:
+def read_table(path: Path, kinds: Mapping[str, Kind], most: int) -> NumberTable:
     """Read the columns that `kinds` names; others are skipped.
 
     Args:
@@ -123,17 +123,17 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
             )
         return dict.fromkeys(names, "number")
 
-    found = _read(path, choose, count, _WIDEST)
-    if len(found.places) != count:
+    table = _read(path, choose, count, _WIDEST)
+    if len(table.places) != count:
         raise RunError(
-            f"{path.name} has {len(found.places)} rows below its header: write one for each of the "
+            f"{path.name} has {len(table.places)} rows below its header: write one for each of the "
             f"indices 0 to {count - 1}, in order"
         )
     with np.errstate(over="ignore"):
-        return np.column_stack(list(found.columns.values())).astype(np.float32)
+        return np.column_stack(list(table.columns.values())).astype(np.float32)
 
 
-def _read(path: Path, choose: _Choice, most: int, width: int) -> Table:
+def _read(path: Path, choose: _Choice, most: int, width: int) -> NumberTable:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -148,7 +148,7 @@ def _read(path: Path, choose: _Choice, most: int, width: int) -> Table:
         raise _unreadable(path, error) from error
 
 
-def _read_csv(path: Path, choose: _Choice) -> Table:
+def _read_csv(path: Path, choose: _Choice) -> NumberTable:
     rows = _csv_rows(path)
     names = [name.strip() for name in next(rows, (0, [""]))[1]]
     kinds = choose(names)
@@ -170,7 +170,9 @@ def _read_csv(path: Path, choose: _Choice) -> Table:
                 wanted = "index (0, 1, 2, …)" if kinds[name] == "index" else "number"
                 problem = f"{name} = '{quoted(cells[place])}' is no {wanted}: write one"
                 raise _wrong(path, line, problem) from error
-    return Table(path, np.array(places), {name: np.array(each) for name, each in columns.items()})
+    return NumberTable(
+        path, np.array(places), {name: np.array(values) for name, values in columns.items()}
+    )
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -191,7 +193,7 @@ def _index(text: str) -> int:
     return int(text)
 
 
-def _read_parquet(path: Path, choose: _Choice, most: int) -> Table:
+def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
     arrow = required("command", "pyarrow", "parquet")
     parquet = required("command", "pyarrow.parquet", "parquet")
     try:
@@ -203,7 +205,7 @@ def _read_parquet(path: Path, choose: _Choice, most: int) -> Table:
     except arrow.ArrowException as error:
         raise _unreadable(path, error) from error
     columns = {name: _column(path, name, kind, read.column(name)) for name, kind in kinds.items()}
-    return Table(path, np.arange(1, read.num_rows + 1), columns)
+    return NumberTable(path, np.arange(1, read.num_rows + 1), columns)
 
 
 def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
@@ -216,8 +218,8 @@ def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
     elif kind == "index" or not types.is_floating(column.type):
         wanted = "indices (0, 1, 2, …)" if kind == "index" else "numbers"
         raise RunError(f"{path.name}, column {name} has type {column.type}: write {wanted}")
-    found: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
-    return found
+    values: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
+    return values
 
 
 def _packed(path: Path) -> bool:

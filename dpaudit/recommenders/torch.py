@@ -22,7 +22,13 @@ from dpaudit.recommenders.base import (
     trained,
     with_biases,
 )
-from dpaudit.recommenders.networks import alone, factorisation, neural, plain_step, private_step
+from dpaudit.recommenders.networks import (
+    factorisation,
+    neural,
+    plain_step,
+    private_step,
+    single_threaded,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +38,7 @@ class _Scored(RowModel):
 
     def rows(self, users: Indices) -> Scores:
         items = self.torch.arange(self.seen.shape[1])[None]
-        with alone(self.torch, 0), self.torch.no_grad():
+        with single_threaded(self.torch, 0), self.torch.no_grad():
             rows = [self.network(self.torch.tensor([user]), items) for user in users.tolist()]
             return self.torch.cat(rows).numpy()
 
@@ -109,7 +115,7 @@ class Torch(Recommender):
         torch = required(self.name, "torch", "torch")
         if self.noise_multiplier:
             _check_opacus(required(self.name, "opacus", "torch").__version__)
-        with trained(f"torch ({self.model})"), alone(torch, seed):
+        with trained(f"torch ({self.model})"), single_threaded(torch, seed):
             users, items = interactions.shape
             make = factorisation if self.model == "mf" else neural
             network = make(torch, users, items, self.dimensions)
@@ -123,9 +129,9 @@ class Torch(Recommender):
             return with_biases(interactions, p, q, biases[:, 0], np.zeros(users))
 
     def _train(self, torch: Any, network: Any, interactions: csr_array) -> None:
-        found = interactions.tocoo()
-        users, items = (torch.from_numpy(index.astype(np.int64)) for index in found.coords)
-        positive = torch.from_numpy((found.data != 0).astype(np.float32))
+        entries = interactions.tocoo()
+        users, items = (torch.from_numpy(index.astype(np.int64)) for index in entries.coords)
+        positive = torch.from_numpy((entries.data != 0).astype(np.float32))
         optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
         step = (
             private_step(torch, network, optimizer, self.noise_multiplier, self.max_grad_norm)

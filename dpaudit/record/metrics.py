@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from pydantic import StringConstraints
 
 from dpaudit.core import registry
 from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import quoted
 from dpaudit.record.bases import OF_MODELS, OF_SUBMISSIONS
 from dpaudit.record.metric import ATTACKS, FIELDS, NAME, Column, Metric
@@ -221,8 +221,6 @@ _TABLE = (
            section="curves", quantity="curve of attack"),
 )  # fmt: skip
 _OWN: Mapping[str, Metric] = {metric.name: metric for metric in _TABLE}
-# The sections of dpaudit's own metrics.
-SECTIONS = frozenset(metric.section for metric in _TABLE)
 
 
 def table() -> Mapping[str, Metric]:
@@ -265,15 +263,17 @@ def gateable(name: str) -> str:
 
 @functools.cache
 def _with_plugins(path: tuple[str, ...]) -> Mapping[str, Metric]:
-    """Return the table on this import path."""
-    found = dict(_OWN)
-    for name, metric in registry.load_all("metrics").items():
-        if name in _OWN or not isinstance(metric, Metric) or metric.name != name:
-            warnings.warn(
-                f"the entry point {name!r} of dpaudit.metrics is left out: it needs a Metric of "
-                "that name, which is none of dpaudit's own",
-                stacklevel=2,
+    """Return the table on this import path.
+
+    Raises:
+        ConfigError: an entry point names no metric, or one of another name or of dpaudit's.
+    """
+    metrics = dict(_OWN)
+    for name, metric in registry.every("metrics").items():
+        if name in _OWN or metric.name != name:
+            raise ConfigError(
+                f"the entry point {name!r} of dpaudit.metrics names the metric {metric.name!r}: "
+                "give both one name, which no metric of dpaudit's own has"
             )
-        else:
-            found[name] = metric
-    return found
+        metrics[name] = metric
+    return metrics

@@ -432,7 +432,8 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `diverged`, `noiseless`, `repetition` or `exceptions`.
+            `rate`, `repeated`, `missing`, `diverged`, `control`, `noiseless`, `repetition` or
+            `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
@@ -511,6 +512,7 @@ class AuditResult(_Record):
     Attributes:
         schema_version: version of the record layout.
         tool: dpaudit's version.
+        kind: the kind of audit, by its name in the registry.
         environment: versions of Python and the numeric libraries, and the machine type.
         config: the validated config, defaults included; environment variables unexpanded.
         data: the audited data in numbers; None if only the outputs of a mechanism were audited.
@@ -535,6 +537,7 @@ class AuditResult(_Record):
 
     schema_version: int = SCHEMA
     tool: str
+    kind: str
     environment: dict[str, str]
     config: dict[str, Any]
     data: DataRecord | None

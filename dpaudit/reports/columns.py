@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dpaudit.core.estimate import Estimate
@@ -72,7 +72,7 @@ def _filled(
         for each in row:
             if column.of in (None, each.detail):
                 label = column.label.format_map({"top_k": top_k, **_said(each)})
-                own = ", ".join(_worded(each, name) for name in apart if _given(each, name))
+                own = details(each, apart)
                 labels.setdefault(label, {})[own] = None
                 at[index, label, own] = _SHOWN[column.show](each.estimate, digits)
     for label, owns in labels.items():
@@ -108,6 +108,11 @@ def of_section(
     ]
     header = ["model", "ε", *(each.name for each in found)]
     return Table(caption or section, header, cells) if cells else None
+
+
+def details(measurement: Measurement, fields: Iterable[str]) -> str:
+    """Return what fields tell a measurement from others of its metric, in words."""
+    return ", ".join(_worded(measurement, name) for name in fields if _given(measurement, name))
 
 
 def longest(result: AuditResult) -> int:

@@ -8,8 +8,11 @@ from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement, PointRecord
+from dpaudit.reports import words
 
 MORE = "more than claimed"
+# The end of a bound that breaks its claim, where there is little room.
+BROKEN = " > claim"
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,10 @@ class Row:
 
     def power(self, pair: str) -> str:
         """Return which mutants the game on this pair found; empty if no claim is left to test."""
-        control = self.games[pair].control
-        claim = self.point.claim
-        if claim is None or not self.games[pair].tests(claim) or self.exceeds(pair):
+        game, claim = self.games[pair], self.point.claim
+        if claim is None or not game.tests(claim) or self.exceeds(pair):
             return ""
-        if control is None:
-            return "none"
-        return f"{'finds' if control.found else 'none up to'} {control.factor:.3g}×"
+        return words.power(game.control)
 
     @property
     def exceeding(self) -> list[str]:
@@ -79,6 +79,11 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
         ]
         by_model[point.model].append(Row(point, here))
     return by_model
+
+
+def swept(result: AuditResult, model: str) -> bool:
+    """Return whether a model is audited at several ε."""
+    return sum(point.model == model for point in result.points) > 1
 
 
 def of(result: AuditResult, metric: str) -> list[Measurement]:

@@ -149,31 +149,6 @@ def rmse(by_model: ByModel) -> list[Datum]:
     ]
 
 
-def convergence(by_model: ByModel) -> list[Datum]:
-    """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
-    found: list[Datum] = []
-    for model, row in _each(by_model):
-        at = f"ε = {words.epsilon(row.point.epsilon)}"
-        for each in row.of("chain.divergence"):
-            series = plain(f"{model}, {at}, {each.states}")
-            found.append(
-                {
-                    "series": series,
-                    "name": f"{series}, {each.step} steps",
-                    "states": each.states,
-                    "step": each.step,
-                    "value": each.estimate.value,
-                    "words": rounding.measured(each.estimate.value),
-                }
-            )
-    start = edge([datum["step"] for datum in found])
-    floor = edge([datum["value"] for datum in found])
-    return [
-        {**datum, "x": max(datum["step"], start), "y": max(datum["value"], floor)}
-        for datum in found
-    ]
-
-
 def certified(by_model: ByModel) -> list[Datum]:
     """Return the certified and the claimed ε; a certified zero is drawn at the edge."""
     found: list[Datum] = []

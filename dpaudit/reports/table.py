@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 # The text of an empty cell.
 NONE = "–"
+# A column by its name, with a cell for each row.
+Column = tuple[str, list[str]]
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
-from dpaudit.record.result import ClaimRecord
+from dpaudit.record.result import ClaimRecord, Control
 from dpaudit.reports.table import NONE
-
-if TYPE_CHECKING:
-    from dpaudit.claims.entry import PublishedClaim
-    from dpaudit.claims.record import Entry
 
 _NEIGHBOURS = {
     "rating-replace": "the value of one rating is replaced",
@@ -33,23 +29,6 @@ _OBSERVERS: Mapping[str, str] = {
     "list": "the ranked list shown to one user, without values",
     **SEEN,
 }
-_NEITHER = "none: not a statement about neighbours"
-
-
-def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
-    """Return a published statement as named texts: claim, source, neighbours and observer."""
-    parts = [
-        ("Claim", entry.sentence),
-        ("Reading", entry.reading),
-        ("Source", entry.source),
-        ("Neighbours", _among(entry.adjacency, _NEIGHBOURS)),
-        ("Observer", _among(entry.observer, _OBSERVERS)),
-    ]
-    return [(name, text) for name, text in parts if text]
-
-
-def _among(name: str | None, meanings: Mapping[str, str]) -> str:
-    return f"{name}: {meanings[name]}" if name else _NEITHER
 
 
 def meaning(name: str) -> str:
@@ -101,6 +80,13 @@ def claim(record: ClaimRecord) -> str:
     seen = ", or ".join(map(observer, (record.observer, *record.also)))
     parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
     return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
+
+
+def power(control: Control | None) -> str:
+    """Return which mutant a game found; of several, the weakest."""
+    if control is None:
+        return "none"
+    return f"{'finds' if control.found else 'none up to'} {control.factor:.3g}×"
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from scratch_package import install  # type: ignore[import-not-found]
 
-from dpaudit.auditor.cost import Cost, cost_of
+from dpaudit.auditor.cost import Cost
+from dpaudit.auditor.run import cost_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.execution.sampling import Sample, Sampler
@@ -50,6 +54,50 @@ def test_a_black_box_cannot_be_estimated() -> None:
     box = {"target": "m:f", "d": 0, "d_prime": 1, "epsilon": 1.0, "kind": "python"}
     with pytest.raises(ConfigError, match="cannot be estimated"):
         cost_of(Config.model_validate({"defense": box}))
+
+
+def test_a_kind_of_another_package_estimates_its_own_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+from dpaudit.auditor.cost import Cost
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.config.schema import Config
+
+class OwnConfig(Config):
+    title = "own"
+    marks = frozenset({"own"})
+    own: int
+    @property
+    def audited(self):
+        from typing import NamedTuple
+        class Audited(NamedTuple):
+            label: str
+            epsilon: list
+        return [Audited("own", [1.0])]
+
+class Own(AuditKind):
+    name = "own"
+    config = OwnConfig
+    def subject(self):
+        raise AssertionError("is not audited")
+    def measures(self):
+        return ()
+    def cost(self, config, sampled):
+        return Cost([], 0.0, base=config.own, task=1)
+
+KIND = Own()
+"""
+    install(tmp_path, monkeypatch, code, {"dpaudit.audits": "own = scratch:KIND"})
+    assert cost_of(Config.model_validate({"own": 7})).memory(2) == 9
+
+
+def test_a_task_that_takes_long_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 30.0, 30.0, 31.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    sampler = Sampler()
+    assert sampler.take("stage", [Task(str, 1, 1), Task(str, 2, 1)])
+    assert sampler.samples == [Sample("stage", 2, 2, 60.0)]
 
 
 def test_a_sampler_runs_the_first_task_and_counts_the_others() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars, identifier, judge, rule
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -187,7 +188,7 @@ def test_one_pair_with_power_is_enough() -> None:
 
 
 def test_the_mutants_that_gates_ask_for() -> None:
-    where = {"model": "m", "epsilon": 1.0, "attack": "likelihood-ratio", "pair": "here"}
+    where = MetricKey("epsilon", "m", 1.0, attack="likelihood-ratio", pair="here")
     gates = [
         Gate(metric="epsilon", max=3.0, detectable=2),
         Gate(metric="epsilon", max="claim", detectable=1.5, where={"epsilon": 1.0}),

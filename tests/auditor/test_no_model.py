@@ -21,6 +21,7 @@ from dpaudit import audit_recommender
 from dpaudit.auditor.no_model import diverged, joined, outcomes
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership.audit import RecommenderAudit
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, NoModelError, RunError
@@ -28,7 +29,6 @@ from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.execution.workers import Workers
-from dpaudit.membership import RecommenderAudit
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult

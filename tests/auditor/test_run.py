@@ -59,6 +59,7 @@ def result() -> AuditResult:
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
     assert numbers(run(threads=2)) == numbers(result)
+    assert result.kind == "on_demand"
     assert numbers(run(seed=6)) != numbers(result)
 
 

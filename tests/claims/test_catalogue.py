@@ -20,7 +20,7 @@ from dpaudit.claims.mironov_2012.entries import FloatGame
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import adjacency_of, apply
+from dpaudit.data.neighbors import apply
 from dpaudit.data.ratings import Ratings, Scale
 
 ROOT = Path(__file__).parents[2]
@@ -244,7 +244,7 @@ def test_one_change_tells_changes_apart() -> None:
 def test_a_pair_is_of_genuine_neighbours(entry: PublishedClaim, game: PredictionGame) -> None:
     pair = game.make_pair(game.defense)
     after = apply(pair.ratings, pair.change)
-    assert adjacency_of(pair.change) == entry.adjacency
+    assert pair.change.adjacency == entry.adjacency
     own_listed = entry.id == "pa11-s3.4-own-listed"
     for ratings in (pair.ratings, after):
         assert np.isin(ratings.value, ratings.scale.values).all()

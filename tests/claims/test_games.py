@@ -13,6 +13,7 @@ from dpaudit.auditor.games import game as game_module
 from dpaudit.claims import laws
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
 from dpaudit.claims.park_acharya_2011 import data
+from dpaudit.data.instances import STARS
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 
@@ -29,9 +30,7 @@ LIST = ListGame("two", SlopeOne(epsilon=0.5, top_k=1), data.two_to_show, law=law
 VECTOR = PredictionGame(
     "five", SlopeOne(epsilon=2.0, adjacency="rating-replace"), data.own_replaced(5)
 )
-ENTRY = EntryGame(
-    "chain", TopK(epsilon=1.0), lambda defense: defense.pair("last-ranked", data.STARS)
-)
+ENTRY = EntryGame("chain", TopK(epsilon=1.0), lambda defense: defense.pair("last-ranked", STARS))
 GAMES = pytest.mark.parametrize("game", [LIST, VECTOR, ENTRY], ids=lambda game: game.label)
 
 
@@ -123,7 +122,7 @@ def test_no_two_games_share_a_digest() -> None:
         VECTOR.digest(),
         ENTRY.digest(),
         PredictionGame("six", VECTOR.defense, data.own_replaced(6)).digest(),
-        EntryGame("best", _corrected(), lambda d: d.pair("among-best", data.STARS)).digest(),
+        EntryGame("best", _corrected(), lambda d: d.pair("among-best", STARS)).digest(),
     ]
     assert len(set(digests)) == len(digests)
     assert LIST.digest() == ListGame("other name", LIST.defense, data.two_to_show).digest()

@@ -17,11 +17,12 @@ from dpaudit.claims.entry import Check
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wang_tang_2017.data import STARS, one_rating
+from dpaudit.claims.wang_tang_2017.data import one_rating
 from dpaudit.claims.wang_tang_2017.one_step import one_step_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
-from dpaudit.data.neighbors import RatingReplaced, adjacency_of, apply
+from dpaudit.data.instances import STARS
+from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
@@ -98,7 +99,7 @@ def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
     for id_, game in found(source):
         pair = game.make_pair(game.defense)
         after = apply(pair.ratings, pair.change)
-        assert adjacency_of(pair.change) == IDS[id_] == game.defense.adjacency
+        assert pair.change.adjacency == IDS[id_] == game.defense.adjacency
         for ratings in (pair.ratings, after):
             profile = ratings.profile(pair.target)
             assert len(profile) >= 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,45 @@ def test_a_python_mechanism_is_planned_by_its_claim(config: Path) -> None:
     assert rows(call(*advice.split()))
     config.write_text(PYTHON.replace("epsilon =", "score = 'm:f'\nepsilon ="))
     refused(call(config), "--trials 3000")
+
+
+OWN = """
+[data]
+synthetic = { n_users = 60, n_items = 40, mean_per_user = 20 }
+[[recommender]]
+target = "planned_model:Counts"
+[membership]
+trainings = 5000
+interactions = 100
+held_out = 50
+rates = [0.1]
+"""
+COUNTS = """
+FITS = []
+
+class Counts:
+    def fit(self, interactions, seed):
+        FITS.append(seed)
+        self.counts = interactions.sum(axis=0)
+        return self
+
+    def scores(self, users, items):
+        return self.counts[items]
+"""
+
+
+def test_a_class_of_the_users_is_planned_by_one_training(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not run unless that is allowed, and then only the first training."""
+    config.write_text(OWN)
+    (config.parent / "planned_model.py").write_text(COUNTS)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    refused(call(config), "would run the code named by recommender.target", "--allow-code")
+    result = call(config, "--allow-code")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"planned_model:Counts: trainings +5002 +5002 ", result.stdout)
+    assert len(set(sys.modules["planned_model"].FITS)) == 1
 
 
 def test_help_is_tidy() -> None:

@@ -17,7 +17,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import adjacency_of, apply
+from dpaudit.data.neighbors import apply
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import EntryPair, ListDefense, PredictionPair, TrainedDefense
 from dpaudit.defenses.precision import MOST_EPSILON
@@ -412,9 +412,9 @@ def test_worst_cases_are_genuine_instances(
             counts = np.diff(trial.by_user.start)
             assert (counts >= least).all()
             assert case.items[0] not in trial.profile(case.target).items
-        assert adjacency_of(case.change) == adjacency
+        assert case.change.adjacency == adjacency
         claim = defense.claim()
-        assert variant == "nonprivate" or adjacency_of(case.change) == claim.adjacency
+        assert variant == "nonprivate" or case.change.adjacency == claim.adjacency
         model = defense.prepare(before)
         old = defense.exact(model, before.profile(case.target)).scores[case.items[0]]
         new = defense.exact_after(model, case.change, case.target).scores[case.items[0]]

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.reference import named
+from dpaudit.core.reference import import_object
 
 
 def test_an_object_of_a_module_is_found() -> None:
-    assert named("pathlib:Path", "x") is Path
+    assert import_object("pathlib:Path", "x") is Path
 
 
 @pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":", ".pathlib:Path"])
 def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
     with pytest.raises(ConfigError) as found:
-        named(reference, "defense.target")
+        import_object(reference, "defense.target")
     assert str(found.value) == f"defense.target = {reference!r} is not package.module:name"
 
 
@@ -33,7 +33,7 @@ def test_what_cannot_be_imported_is_named_with_the_remedy(
     reference: str, said: str, remedy: str
 ) -> None:
     with pytest.raises(ConfigError) as found:
-        named(reference, "defense.target")
+        import_object(reference, "defense.target")
     message = str(found.value)
     assert message.startswith(f"defense.target = {reference!r} cannot be imported ({said}")
     assert remedy in message
@@ -56,7 +56,7 @@ def test_a_module_that_fails_is_named_with_the_line(
     (tmp_path / "own_helper.py").write_text("def (")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError) as found:
-        named("own_module:f", "x")
+        import_object("own_module:f", "x")
     assert all(word in str(found.value) for word in words), str(found.value)
 
 
@@ -67,4 +67,4 @@ def test_a_module_that_ends_the_program_is_refused(
     (tmp_path / "broken_module.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="cannot be imported"):
-        named("broken_module:f", "x")
+        import_object("broken_module:f", "x")

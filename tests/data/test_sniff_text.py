@@ -11,7 +11,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import Stated, sniff
+from dpaudit.data.sniff import StatedLayout, sniff
 
 ROWS = [
     (user, 100 + item, 1 + (user + item) % 5)
@@ -89,7 +89,7 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
     if not marked:
         with pytest.raises(DataError, match="dpaudit init --encoding"):
             load(sniff(path).source)
-    found = sniff(path, Stated(encoding=None if marked else encoding))
+    found = sniff(path, StatedLayout(encoding=None if marked else encoding))
     assert found.source.encoding == (None if marked else encoding)
     ratings = load(found.source)
     assert len(ratings) == len(ROWS)

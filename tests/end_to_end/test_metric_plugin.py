@@ -14,6 +14,8 @@ from pydantic import ValidationError
 
 from dpaudit.cli import main
 from dpaudit.config.schema import Gate
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metric import Column, Metric
 from dpaudit.record.metrics import entry, table
@@ -193,10 +195,10 @@ def test_an_entry_that_could_fail_after_a_run_is_refused(
         Metric(**{**right, **changes})
 
 
-def test_an_entry_under_another_name_or_one_of_dpaudits_is_left_out(package: Path) -> None:
+def test_an_entry_under_another_name_or_one_of_dpaudits_is_refused(package: Path) -> None:
     points = package / "scratch-1.dist-info" / "entry_points.txt"
-    points.write_text("[dpaudit.metrics]\nepsilon = scratch_metrics:COVERAGE\nx.y = os:sep\n")
-    with pytest.warns(UserWarning, match="is left out: it needs a Metric of that name") as seen:
-        assert "x.y" not in table()
-    assert len(seen) == 2
-    assert table()["epsilon"].unit == "ε"
+    for name in ("epsilon", "utility.covered"):
+        points.write_text(f"[dpaudit.metrics]\n{name} = scratch_metrics:COVERAGE\n")
+        registry._registered.cache_clear()
+        with pytest.raises(ConfigError, match="give both one name, which no metric of dpaudit's"):
+            table()

@@ -69,7 +69,11 @@ def test_a_kind_of_audit_that_nobody_knows_has_a_table_a_gate_and_every_report(
     said = run(environment, *call, "--force", "-s", careless, "-s", "draft.drafts=4000", code=1)
     assert "FAIL  draft.named <= 0.01" in said
     for name in ("report.md", "report.html"):
-        assert "drafts that name a subscriber" in (tmp_path / name).read_text(encoding="utf-8")
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "drafts that name a subscriber" in text
+        assert "A draft names a subscriber in " in text
+        assert "Drafts that name a subscriber in another spelling." in text
+        assert "Games that test a claimed" not in text
     refused = run(environment, *call, "-s", "train.folds=2", code=2)
     assert "[train] is of audits of" in refused
 

@@ -8,11 +8,11 @@ import pytest
 
 from dpaudit.auditor.games.controls import control_seed
 from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.claims import report as reports
 from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
-from dpaudit.reports.render import claims as reports
 
 # These tests run the catalogue's games with all their mutants.
 pytestmark = pytest.mark.long

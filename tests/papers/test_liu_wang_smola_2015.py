@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.claims.liu_wang_smola_2015.algebra import _covariances
-from dpaudit.claims.liu_wang_smola_2015.data import STARS
 from dpaudit.core.streams import generator
-from dpaudit.data.instances import from_profiles
+from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 
 Statement = Callable[[int], str | None]
@@ -59,7 +58,7 @@ def unscaled(seed: int) -> str | None:
             epsilon=4 * least, cap=cap, margin=margin, decay=decay, dimensions=2, accept="any"
         )
         profiles = [[(i, float(rng.integers(1, 6))) for i in range(2)] for _ in range(2)]
-        rows = defense.prepare(from_profiles(profiles, 2, STARS))
+        rows = defense.prepare(from_profiles(profiles, 2))
         law = defense.law(rows)
         if not np.allclose(law.weights, 1) or not math.isclose(law.deviation**-2, 2 * decay):
             return f"τ = {cap}, κ = {margin:g}: weights {law.weights}, s = {law.deviation:g}"

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
-from dpaudit.recommenders.checks import checked
+from dpaudit.recommenders.checks import checked_answer
 
 I32, F32 = np.int32, np.float32
 QUERY = Query(np.array([0, 1, 2], I32), np.array([4, 3, 2], I32), np.array([0, 2], I32), 2, True)
@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 
 
 def check(**changes: Any) -> Answer:
-    return checked(Answer(**{**GOOD, **changes}), QUERY, SHAPE)
+    return checked_answer(Answer(**{**GOOD, **changes}), QUERY, SHAPE)
 
 
 def test_a_good_answer_gets_its_final_types() -> None:
@@ -43,7 +43,7 @@ def test_a_good_answer_gets_its_final_types() -> None:
     assert found.factors is not None
     assert found.factors.items.dtype == F32
     unasked = replace(QUERY, factors=False)
-    assert checked(Answer(**{**GOOD, "factors": None}), unasked, SHAPE).factors is None
+    assert checked_answer(Answer(**{**GOOD, "factors": None}), unasked, SHAPE).factors is None
     alone = check(factors=factors(np.ones((5, 2)))).factors
     assert alone is not None
     assert alone.users is None

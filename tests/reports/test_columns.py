@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from records import estimate  # type: ignore[import-not-found]
 
+from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.record.metric import ATTACKS, MODELS
 from dpaudit.record.metrics import table
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.columns import columns, of_section
-from dpaudit.reports.sections import membership, tables
+from dpaudit.reports.sections import tables
 
 ONE = estimate(0.5, 0.4, 0.6)
 VALUES: dict[str, Any] = {"step": 4, "at": 0.01, "part": "longest"}
@@ -22,9 +23,8 @@ def found(metric: str, **fields: Any) -> Measurement:
     return Measurement(metric=metric, model="published", epsilon=1.0, estimate=ONE, **given)
 
 
-def with_all(result: AuditResult, *more: Measurement, **config: Any) -> AuditResult:
-    changes = {"measurements": [*result.measurements, *more], "config": result.config | config}
-    return result.model_copy(update=changes)
+def with_all(result: AuditResult, *more: Measurement) -> AuditResult:
+    return result.model_copy(update={"measurements": [*result.measurements, *more]})
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,7 @@ def test_models_that_rank_show_ndcg_and_gated_games_their_leak(result: AuditResu
 
 def test_membership_audits_show_precision_and_both_errors(result: AuditResult) -> None:
     names = ("utility.precision", "utility.mae", "utility.ndcg", "utility.recall")
-    audit = with_all(result, *map(found, names), membership={})
-    (shown,) = membership.utility(audit)
+    (shown,) = MembershipSections(with_all(result, *map(found, names))).brief()
     assert shown.header[-5:] == ["nDCG", "precision", "recall", "rmse", "mae"]
 
 

@@ -125,6 +125,7 @@ def make_result(
     labels = [attack, "second"] if attacks else []
     made = AuditResult(
         tool="0.1.0",
+        kind="on_demand",
         environment={"python": "3.11.7", "numpy": "2.4.6"},
         config={
             "seed": 7,

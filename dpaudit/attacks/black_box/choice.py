@@ -14,8 +14,8 @@ import numpy as np
 
 from dpaudit.attacks.black_box.classifiers import (
     Fitter,
-    Model,
-    Sample,
+    LabelledOutputs,
+    OddsModel,
     Term,
     Vector,
     fewer_than,
@@ -25,7 +25,7 @@ from dpaudit.attacks.black_box.classifiers import (
     pooled_terms,
     terms_of,
 )
-from dpaudit.attacks.black_box.encoding import Table
+from dpaudit.attacks.black_box.encoding import EncodedOutputs
 from dpaudit.attacks.black_box.features import Feature, fine_features, smooth_features
 from dpaudit.attacks.black_box.prospects import Prospect, prospect
 from dpaudit.attacks.black_box.rare import Rare, fit_rare
@@ -47,24 +47,26 @@ _NEARLY = 0.7
 _CLEARLY = 1.1
 
 
-def stacked(*tables: Table) -> Table:
+def stacked(*tables: EncodedOutputs) -> EncodedOutputs:
     """Concatenate the rows of several tables."""
-    names = Table.__dataclass_fields__
-    return Table(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+    names = EncodedOutputs.__dataclass_fields__
+    return EncodedOutputs(
+        *(np.concatenate([getattr(table, name) for table in tables]) for name in names)
+    )
 
 
-def joined(*samples: Sample) -> Sample:
+def joined_samples(*samples: LabelledOutputs) -> LabelledOutputs:
     """Concatenate several samples that have the same atoms."""
     labels = np.concatenate([sample.labels for sample in samples])
-    return replace(samples[0], table=stacked(*(each.table for each in samples)), labels=labels)
+    return replace(samples[0], table=stacked(*(sample.table for sample in samples)), labels=labels)
 
 
-def fit_quick(sample: Sample) -> Model:
+def fit_quick(sample: LabelledOutputs) -> OddsModel:
     """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
     features = smooth_features(sample.columns, sample.labels) + fine_features(
         sample.columns, sample.labels
     )
-    model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
+    model: OddsModel = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
     return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
 
 
@@ -84,7 +86,7 @@ class _Tried:
 
     family: str
     name: str
-    model: Model
+    model: OddsModel
     fit: Fitter
     promise: Prospect
     losses: Vector
@@ -101,7 +103,7 @@ class _Tried:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenModel:
     """What distinguishes the outputs best.
 
     Attributes:
@@ -111,13 +113,15 @@ class Choice:
         rare: rare events that are forecast to certify more; None for none.
     """
 
-    model: Model
+    model: OddsModel
     name: str
     side: Ends
     rare: Rare | None
 
 
-def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
+def choose(
+    train: LabelledOutputs, held_out: LabelledOutputs, seed: int, trials: int
+) -> ChosenModel:
     """Choose the model with the best forecast on held-out outputs, and rare events if any.
 
     Args:
@@ -127,7 +131,7 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
         trials: the number of outputs that the certificate will use.
     """
 
-    def tried(family: str, name: str, model: Model, fit: Fitter) -> _Tried:
+    def tried(family: str, name: str, model: OddsModel, fit: Fitter) -> _Tried:
         scores, labels = model.log_odds(held_out.table), held_out.labels
         promise = prospect(scores, labels, trials, calibrated=True)
         losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
@@ -136,11 +140,11 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
     few = train.thinned(_COMPARED)
     plain_features = smooth_features(few.columns, few.labels)
     features = plain_features + fine_features(few.columns, few.labels)
-    smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
-    least = _NEARLY * max(each.promise.epsilon for each in smooth)
-    near = [each for each in smooth if each.promise.epsilon >= least]
-    likely = min(near, key=lambda each: each.loss)
-    best = _cautious([each for each in smooth if each.family == likely.family])
+    smooth = [tried(*arguments) for arguments in _smooth_models(few, features, seed)]
+    least = _NEARLY * max(candidate.promise.epsilon for candidate in smooth)
+    near = [candidate for candidate in smooth if candidate.promise.epsilon >= least]
+    likely = min(near, key=lambda candidate: candidate.loss)
+    best = _cautious([candidate for candidate in smooth if candidate.family == likely.family])
     if fewer_than(train, _DISTINCT):
         name, plain = f"frequencies over {best.name}", best.fit
         counted = _cautious(
@@ -156,15 +160,15 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> Choice:
         )
         if counted.promise.epsilon >= least and counted.loss < best.loss:
             best = counted
-    both = joined(train, held_out)
+    both = joined_samples(train, held_out)
     usual = fit_additive(few, terms_of(few, plain_features), [_QUICK])[0]
     rare = fit_rare(both, features, usual, trials)
     if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
         rare = None
-    return Choice(best.fit(both), best.name, best.promise.side, rare)
+    return ChosenModel(best.fit(both), best.name, best.promise.side, rare)
 
 
-def _counted(plain: Fitter, prior: float, sample: Sample) -> Model:
+def _counted(plain: Fitter, prior: float, sample: LabelledOutputs) -> OddsModel:
     return fit_frequencies(sample, plain(sample), prior)
 
 
@@ -173,13 +177,13 @@ def _cautious(family: list[_Tried]) -> _Tried:
 
     Less regularised models give rare outputs more extreme odds, which affect few of the losses.
     """
-    best = min(family, key=lambda each: each.loss)
-    return next(each for each in family if each.hardly_worse(best))
+    best = min(family, key=lambda candidate: candidate.loss)
+    return next(candidate for candidate in family if candidate.hardly_worse(best))
 
 
 def _smooth_models(
-    train: Sample, features: list[Feature], seed: int
-) -> Iterator[tuple[str, str, Model, Fitter]]:
+    train: LabelledOutputs, features: list[Feature], seed: int
+) -> Iterator[tuple[str, str, OddsModel, Fitter]]:
     """Yield the family, name, model and fitting function of each model without rare events."""
     for family, terms, penalties in (
         ("additive", terms_of(train, features), _PENALTIES),
@@ -195,5 +199,5 @@ def _smooth_models(
         yield "trees", "trees", grown(train), grown
 
 
-def _additive(terms: Sequence[Term], penalty: float, sample: Sample) -> Model:
+def _additive(terms: Sequence[Term], penalty: float, sample: LabelledOutputs) -> OddsModel:
     return fit_additive(sample, terms, [penalty])[0]

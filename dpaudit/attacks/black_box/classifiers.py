@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box import leaves
-from dpaudit.attacks.black_box.encoding import Table
-from dpaudit.attacks.black_box.features import Columns, Feature, climb
+from dpaudit.attacks.black_box.encoding import EncodedOutputs
+from dpaudit.attacks.black_box.features import Feature, FeatureColumns, climb
 from dpaudit.attacks.black_box.logistic import fit_logistic
 
 Vector = NDArray[np.float64]
@@ -35,16 +35,16 @@ _HELD = 100_000_000
 _GROWN = 100_000
 
 
-class Model(Protocol):
+class OddsModel(Protocol):
     """A model of the log-odds of data set D' for each row."""
 
-    def log_odds(self, table: Table) -> Vector:
+    def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return one finite number per row, equal for equal rows."""
         ...
 
 
 @dataclass(frozen=True)
-class Sample:
+class LabelledOutputs:
     """Encoded outputs, labelled by data set.
 
     Attributes:
@@ -53,19 +53,19 @@ class Sample:
         atoms: frequent values.
     """
 
-    table: Table
+    table: EncodedOutputs
     labels: Labels
     atoms: Vector
 
-    def thinned(self, most: int) -> Sample:
+    def thinned(self, most: int) -> LabelledOutputs:
         """Return at most the first `most` rows; rows are in random order."""
         rows = slice(0, most)
-        return Sample(self.table.take(rows), self.labels[rows], self.atoms)
+        return LabelledOutputs(self.table.take(rows), self.labels[rows], self.atoms)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> FeatureColumns:
         """Feature columns of the outputs."""
-        return Columns(self.table, self.atoms)
+        return FeatureColumns(self.table, self.atoms)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Term:
             return (column == self.value).astype(np.float64)
         if self.ends is None:
             return column
-        found = climb(column, *self.ends)
-        return np.where(np.isin(column, self.marks), 0.0, found) if self.marks else found
+        ramp = climb(column, *self.ends)
+        return np.where(np.isin(column, self.marks), 0.0, ramp) if self.marks else ramp
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,16 @@ class Additive:
     weights: Vector
     intercept: float
 
-    def log_odds(self, table: Table) -> Vector:
+    def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return the intercept plus the weighted sum of all terms."""
-        found = np.full(len(table), self.intercept)
-        columns = Columns(table, self.atoms)
+        total = np.full(len(table), self.intercept)
+        columns = FeatureColumns(table, self.atoms)
         for j, column in enumerate(_design(columns, self.terms)):
-            found += self.weights[j] * column
-        return found
+            total += self.weights[j] * column
+        return total
 
 
-def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
+def _design(columns: FeatureColumns, terms: Sequence[Term]) -> Iterator[Vector]:
     """Yield the column of each term."""
     feature, column = None, np.empty(0)
     for term in terms:
@@ -128,7 +128,7 @@ def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
         yield term.of(column)
 
 
-def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
+def terms_of(sample: LabelledOutputs, features: Sequence[Feature]) -> tuple[Term, ...]:
     """Return indicators of each feature's frequent values, and ramps for the other values.
 
     The log-ratio of two Laplace densities is such a sum: linear between the two centres and
@@ -137,7 +137,7 @@ def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
     from scipy.special import ndtr
 
     few = sample.thinned(_PLACED)
-    found: list[Term] = []
+    terms: list[Term] = []
     budget = _TERMS // max(1, len(features))
     for feature in features:
         column = few.columns.column(feature)
@@ -145,19 +145,19 @@ def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
         often = np.flatnonzero(counts >= max(_ATOM_SHARE * len(column), 3))
         often = often[np.argsort(-counts[often], kind="stable")]
         if len(values) <= _ATOMS + 1:
-            found += [Term(feature, float(values[i])) for i in often[1:]]
+            terms += [Term(feature, float(values[i])) for i in often[1:]]
             continue
         marks = tuple(sorted(float(values[i]) for i in often[:_ATOMS]))
-        found += [Term(feature, mark) for mark in marks]
+        terms += [Term(feature, mark) for mark in marks]
         knots = int(np.clip(budget - len(marks) + 1, 3, _KNOTS))
         free = column[~np.isin(column, marks)]
         if len(free):
             ends = np.unique(np.quantile(free, ndtr(np.linspace(-2.9, 2.9, knots))))
-            found += [Term(feature, None, (float(a), float(b)), marks) for a, b in pairwise(ends)]
-    return tuple(found)
+            terms += [Term(feature, None, (float(a), float(b)), marks) for a, b in pairwise(ends)]
+    return tuple(terms)
 
 
-def pooled_terms(sample: Sample) -> tuple[Term, ...]:
+def pooled_terms(sample: LabelledOutputs) -> tuple[Term, ...]:
     """Return ramps with one weight for all leaves: sums of the same ramp over every leaf."""
     from scipy.special import ndtr
 
@@ -171,7 +171,7 @@ def pooled_terms(sample: Sample) -> tuple[Term, ...]:
 
 
 def fit_additive(
-    sample: Sample, terms: Sequence[Term], penalties: Sequence[float]
+    sample: LabelledOutputs, terms: Sequence[Term], penalties: Sequence[float]
 ) -> list[Additive]:
     """Fit logistic regressions on terms, one for each ridge penalty, in decreasing order."""
     if not terms:
@@ -180,15 +180,18 @@ def fit_additive(
     def blocks() -> Iterator[tuple[Single, Labels]]:
         for start in range(0, len(sample.labels), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            columns = Columns(sample.table.take(rows), sample.atoms)
+            columns = FeatureColumns(sample.table.take(rows), sample.atoms)
             design = np.empty((len(terms), len(columns.table)), np.float32)
             for row, column in zip(design, _design(columns, terms), strict=True):
                 row[:] = column
             yield design.T, sample.labels[rows]
 
     held = list(blocks()) if len(sample.labels) * len(terms) <= _HELD else None
-    found = fit_logistic(blocks if held is None else held.__iter__, len(terms), penalties)
-    return [Additive(sample.atoms, tuple(terms), each[1:], float(each[0])) for each in found]
+    solutions = fit_logistic(blocks if held is None else held.__iter__, len(terms), penalties)
+    return [
+        Additive(sample.atoms, tuple(terms), solution[1:], float(solution[0]))
+        for solution in solutions
+    ]
 
 
 @dataclass(frozen=True)
@@ -199,18 +202,18 @@ class Trees:
     features: tuple[Feature, ...]
     trees: Any
 
-    def log_odds(self, table: Table) -> Vector:
+    def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return the sum over all trees for each row."""
-        found: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
-        return found
+        total: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
+        return total
 
 
-def _stacked(table: Table, atoms: Vector, features: Sequence[Feature]) -> Vector:
-    columns = Columns(table, atoms)
+def _stacked(table: EncodedOutputs, atoms: Vector, features: Sequence[Feature]) -> Vector:
+    columns = FeatureColumns(table, atoms)
     return np.column_stack([columns.column(feature) for feature in features])
 
 
-def fit_trees(sample: Sample, features: Sequence[Feature], seed: int) -> Trees:
+def fit_trees(sample: LabelledOutputs, features: Sequence[Feature], seed: int) -> Trees:
     """Fit gradient-boosted trees to the log-loss (Friedman 2001, doi:10.1214/aos/1013203451).
 
     Tree leaves hold at least half a percent of the outputs, to avoid overfitting.
@@ -233,17 +236,17 @@ def fit_trees(sample: Sample, features: Sequence[Feature], seed: int) -> Trees:
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 
-def row_keys(table: Table) -> NDArray[np.uint64]:
+def row_keys(table: EncodedOutputs) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row; equal outputs have equal hashes."""
-    found = np.zeros(len(table), np.uint64)
+    keys = np.zeros(len(table), np.uint64)
     parts = [table.form, table.skeleton, table.count, table.length]
     parts += [*table.kind.T, *table.low.T, *table.number.T, *table.characters.T]
     for part in parts:
         bits = part.view(np.uint64) if part.dtype.itemsize == 8 else part.astype(np.uint64)
-        found = (found ^ bits) * _MIX[0]
-        found = (found ^ (found >> np.uint64(29))) * _MIX[1]
-        found ^= found >> np.uint64(32)
-    return found
+        keys = (keys ^ bits) * _MIX[0]
+        keys = (keys ^ (keys >> np.uint64(29))) * _MIX[1]
+        keys ^= keys >> np.uint64(32)
+    return keys
 
 
 @dataclass(frozen=True)
@@ -258,16 +261,16 @@ class Frequencies:
 
     keys: NDArray[np.uint64]
     known: Vector
-    smooth: Model
+    smooth: OddsModel
 
-    def log_odds(self, table: Table) -> Vector:
+    def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return the stored log-odds of known rows, else those of the smooth model."""
         keys = row_keys(table)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, self.known[at], self.smooth.log_odds(table))
 
 
-def fit_frequencies(sample: Sample, smooth: Model, prior: float) -> Frequencies:
+def fit_frequencies(sample: LabelledOutputs, smooth: OddsModel, prior: float) -> Frequencies:
     """Estimate the log-odds of each distinct row as ln((n₁ + κm)/(n₀ + κ(1 − m))).
 
     n₁ and n₀ are the row's counts in D' and D, m is the smooth model's probability of D', and κ is
@@ -282,10 +285,10 @@ def fit_frequencies(sample: Sample, smooth: Model, prior: float) -> Frequencies:
     return Frequencies(keys, known, smooth)
 
 
-def fewer_than(sample: Sample, share: float) -> bool:
+def fewer_than(sample: LabelledOutputs, share: float) -> bool:
     """Whether the number of distinct rows is less than this share of all rows."""
     keys = row_keys(sample.thinned(_PLACED).table)
     return len(np.unique(keys)) < share * len(keys)
 
 
-Fitter = Callable[[Sample], Model]
+Fitter = Callable[[LabelledOutputs], OddsModel]

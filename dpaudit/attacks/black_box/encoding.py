@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Table:
+class EncodedOutputs:
     """Encoded outputs; each row is a function of one output.
 
     Attributes:
@@ -69,9 +69,9 @@ class Table:
     def __len__(self) -> int:
         return len(self.form)
 
-    def take(self, rows: Any) -> Table:
+    def take(self, rows: Any) -> EncodedOutputs:
         """Return the rows selected by an index."""
-        return Table(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return EncodedOutputs(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Encoding:
     @classmethod
     def fit(cls, batches: Sequence[Outputs]) -> Encoding:
         """Fit the encoding to training outputs, without using their labels."""
-        packs = [packed(batch) for batch in batches]
+        packs = [as_batch(batch) for batch in batches]
         arrays = [pack for pack in packs if isinstance(pack, np.ndarray)]
         readings = [leaves.read(x) for pack in packs if isinstance(pack, list) for x in pack]
         forms = Counter(reading.form for reading in readings)
@@ -115,7 +115,7 @@ class Encoding:
             forms[leaves.array_form(array.dtype, array.shape[1:])] += len(array)
         kinds = [kind for reading in readings for kind, _ in reading.leaves]
         opaque = {
-            value for each in readings for kind, value in each.leaves if kind == leaves.OPAQUE
+            value for reading in readings for kind, value in reading.leaves if kind == leaves.OPAQUE
         }
         if kinds and all(kind == leaves.OPAQUE for kind in kinds) and not arrays:
             raise InputError(
@@ -123,7 +123,7 @@ class Encoding:
                 "read: make it a number, a word, an array, a list or a dict, or give a score"
             )
         texts = [reading.text for reading in readings if reading.text]
-        each = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
+        share = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
         lengths = {
             "entries": [
                 *(len(reading.leaves) for reading in readings),
@@ -134,7 +134,7 @@ class Encoding:
         }
         longest = {name: max(there, default=0) for name, there in lengths.items()}
         limits = dict(zip(longest, (_WIDEST, _WRITTEN, _CHARACTERS), strict=True))
-        most = {name: max(limit, each) for name, limit in limits.items()}
+        most = {name: max(limit, share) for name, limit in limits.items()}
         width, written, letters = (max(0, min(longest[name], most[name])) for name in longest)
         unread = sorted(opaque)
         unread += [f"{name} after {most[name]}" for name in longest if longest[name] > most[name]]
@@ -166,12 +166,12 @@ class Encoding:
         """The number of leaves, numbers in the text and characters of a row."""
         return self.width + self.written + self.letters
 
-    def encode(self, outputs: Outputs) -> Table:
+    def encode(self, outputs: Outputs) -> EncodedOutputs:
         """Encode each output independently of the others."""
-        pack = packed(outputs)
+        pack = as_batch(outputs)
         return self._array(pack) if isinstance(pack, np.ndarray) else self._objects(pack)
 
-    def _array(self, array: NDArray[Any]) -> Table:
+    def _array(self, array: NDArray[Any]) -> EncodedOutputs:
         """Encode outputs that are arrays of numbers of one shape."""
         n = len(array)
         flat = array.reshape(n, -1)
@@ -195,7 +195,7 @@ class Encoding:
             )
         return table
 
-    def _objects(self, outputs: list[Any]) -> Table:
+    def _objects(self, outputs: list[Any]) -> EncodedOutputs:
         """Encode outputs one by one."""
         readings = [leaves.read(output) for output in outputs]
         table = self._empty(
@@ -223,10 +223,10 @@ class Encoding:
             self._place_floats(table, (list(rows), list(columns)), np.array(values))
         return table
 
-    def _empty(self, form: Codes, count: Codes) -> Table:
+    def _empty(self, form: Codes, count: Codes) -> EncodedOutputs:
         n, width = len(form), self.width + self.written
         extent = self.letters + _ENDING if self.texts else 0
-        return Table(
+        return EncodedOutputs(
             form=form,
             skeleton=np.full(n, -1),
             count=count,
@@ -240,7 +240,7 @@ class Encoding:
         )
 
     @staticmethod
-    def _place_floats(table: Table, at: Any, values: NDArray[Any]) -> None:
+    def _place_floats(table: EncodedOutputs, at: Any, values: NDArray[Any]) -> None:
         """Write floating-point numbers; NaN and infinities are separate kinds."""
         with np.errstate(over="ignore"):  # long doubles out of range become infinite
             wide = values.astype(np.float64)
@@ -254,7 +254,7 @@ class Encoding:
         else:
             table.low[at] = bits.view(f"u{bits.dtype.itemsize}").astype(np.uint64)
 
-    def _place_text(self, table: Table, i: int, reading: Reading) -> None:
+    def _place_text(self, table: EncodedOutputs, i: int, reading: Reading) -> None:
         text = reading.text
         table.skeleton[i] = self.skeletons.get(_skeleton(reading), -1)
         table.length[i] = len(text)
@@ -263,10 +263,10 @@ class Encoding:
         ending = [ord(char) for char in reversed(text[-_ENDING:])]
         table.characters[i, self.letters : self.letters + len(ending)] = ending
         table.tallies[i] = [text.count(char) for char in self.tallied]
-        found = set(_TOKEN.findall(text))
-        table.tokens[i] = [token in found for token in self.tokens]
+        tokens = set(_TOKEN.findall(text))
+        table.tokens[i] = [token in tokens for token in self.tokens]
 
-    def _place_numbers(self, table: Table, i: int, reading: Reading) -> None:
+    def _place_numbers(self, table: EncodedOutputs, i: int, reading: Reading) -> None:
         """Write the numbers in the text after the leaves."""
         numbers = leaves.numbers_in(reading.text, self.written)
         for j, (kind, value, digits) in enumerate(numbers, self.width):
@@ -283,7 +283,7 @@ class Encoding:
 _WORDS = (leaves.WORD, leaves.BYTES)
 
 
-def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
+def as_batch(outputs: Outputs) -> NDArray[Any] | list[Any]:
     """Return an array if all outputs are numbers of one type and shape, else a list.
 
     Types are not converted: an integer among floats stays an integer.
@@ -307,18 +307,18 @@ def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
     return outputs
 
 
-def batch_of(made: Outputs) -> NDArray[Any] | list[Any]:
-    """Return the outputs of one call that makes many, as `packed` does.
+def batch_of(outputs: Outputs) -> NDArray[Any] | list[Any]:
+    """Return the outputs of one call that makes many, as `as_batch` does.
 
     In an array of strings, numpy may have converted numbers to strings because one output was a
     word. They are read as numbers again; otherwise an output's reading would depend on the batch.
     """
-    if isinstance(made, np.ndarray) and made.dtype.kind == "U" and made.ndim == 1:
-        return [leaves.number_or_word(str(word)) for word in made]
-    return packed(made)
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "U" and outputs.ndim == 1:
+        return [leaves.number_or_word(str(word)) for word in outputs]
+    return as_batch(outputs)
 
 
-def joined(parts: Sequence[NDArray[Any] | list[Any]]) -> NDArray[Any] | list[Any]:
+def joined_batches(parts: Sequence[NDArray[Any] | list[Any]]) -> NDArray[Any] | list[Any]:
     """Concatenate batches: to an array if all have numbers of one type and shape, else a list."""
     alike = {(x.dtype, x.shape[1:]) for x in parts if isinstance(x, np.ndarray)}
     if len(alike) == 1 and all(isinstance(x, np.ndarray) for x in parts):

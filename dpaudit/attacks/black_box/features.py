@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box import leaves
-from dpaudit.attacks.black_box.encoding import Table
+from dpaudit.attacks.black_box.encoding import EncodedOutputs
 from dpaudit.bounds.multiplicity import discoveries
 
 Vector = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Feature(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns:
+class FeatureColumns:
     """Feature columns of a table; each entry is a function of its row alone.
 
     Attributes:
@@ -50,7 +50,7 @@ class Columns:
         atoms: frequent values, which are treated as categories instead of amounts.
     """
 
-    table: Table
+    table: EncodedOutputs
     atoms: Vector
 
     @cached_property
@@ -64,11 +64,11 @@ class Columns:
 
     def column(self, feature: Feature) -> Vector:
         """Return one number per row."""
-        own = getattr(self, f"_{feature.name}", None)
-        if own is not None:
-            return np.asarray(own(feature), np.float64)
-        found = getattr(self.table, "number" if feature.name == "value" else feature.name)
-        return np.asarray(found if found.ndim == 1 else found[:, feature.a], np.float64)
+        compute = getattr(self, f"_{feature.name}", None)
+        if compute is not None:
+            return np.asarray(compute(feature), np.float64)
+        entries = getattr(self.table, "number" if feature.name == "value" else feature.name)
+        return np.asarray(entries if entries.ndim == 1 else entries[:, feature.a], np.float64)
 
     def _step(self, at: Feature) -> Vector:
         """The difference of adjacent leaves, such as the noise of a running sum."""
@@ -142,7 +142,7 @@ def climb(values: Vector, start: float, end: float) -> Vector:
     return np.clip((values - start) / (end - start), 0.0, 1.0)
 
 
-def common_values(table: Table) -> Vector:
+def common_values(table: EncodedOutputs) -> Vector:
     """Return the up to 8 most frequent values with at least 1 % of all numbers, sorted."""
     kinds = table.kind
     entries = table.number[(kinds == leaves.FLOAT) | (kinds == leaves.INTEGER)]
@@ -151,23 +151,25 @@ def common_values(table: Table) -> Vector:
     return np.sort(values[often[np.argsort(-counts[often], kind="stable")[:_ATOMS]]])
 
 
-def smooth_features(columns: Columns, labels: Labels) -> list[Feature]:
+def smooth_features(columns: FeatureColumns, labels: Labels) -> list[Feature]:
     """Return the features used in every audit, without constant ones.
 
     Of more than 400 leaves, those that differ most between D and D' are used.
     """
     width = columns.table.number.shape[1]
-    found = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
-    found += [Feature(name) for name in ("count", "form", "skeleton", "length")]
+    features = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
+    features += [Feature(name) for name in ("count", "form", "skeleton", "length")]
     if width > 1:
         steps = [Feature("step", j) for j in range(width - 1)]
-        found += _most_different(columns, labels, steps)
-        found += [Feature("atom", a) for a in range(len(columns.atoms))]
-        found += [Feature(name) for name in ("equal", "least", "largest", "total")]
-    return [feature for feature in found if _varies(columns.column(feature))]
+        features += _most_different(columns, labels, steps)
+        features += [Feature("atom", a) for a in range(len(columns.atoms))]
+        features += [Feature(name) for name in ("equal", "least", "largest", "total")]
+    return [feature for feature in features if _varies(columns.column(feature))]
 
 
-def _most_different(columns: Columns, labels: Labels, features: list[Feature]) -> list[Feature]:
+def _most_different(
+    columns: FeatureColumns, labels: Labels, features: list[Feature]
+) -> list[Feature]:
     """Return the features with the smallest p-values, of a t-test or a χ² test."""
     from scipy.special import chdtrc, erfc
 
@@ -186,7 +188,7 @@ def _most_different(columns: Columns, labels: Labels, features: list[Feature]) -
     return [feature for *_, feature in sorted(tested)[:_VALUES]]
 
 
-def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
+def fine_features(columns: FeatureColumns, labels: Labels) -> list[Feature]:
     """Return the fine features that differ between D and D', by a χ² test on some rows.
 
     The false-discovery rate is 10 %, of bits and of all others, since a false discovery only adds
@@ -195,7 +197,7 @@ def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
     from scipy.special import chdtrc
 
     step = max(1, len(labels) // _SCREENED)
-    some = Columns(columns.table.take(slice(None, None, step)), columns.atoms)
+    some = FeatureColumns(columns.table.take(slice(None, None, step)), columns.atoms)
     labels = labels[::step]
     tested: list[tuple[float, Feature]] = []
     for feature in _fine_candidates(some.table):
@@ -212,7 +214,7 @@ def _passed(tested: list[tuple[float, Feature]]) -> list[Feature]:
     return [feature for _, feature in tested[: min(passed, _KEPT)]]
 
 
-def _bits(table: Table, labels: Labels) -> Iterator[tuple[float, Feature]]:
+def _bits(table: EncodedOutputs, labels: Labels) -> Iterator[tuple[float, Feature]]:
     """Yield every bit that varies, with the p-value of its χ² test against the labels."""
     from scipy.special import chdtrc
 
@@ -229,7 +231,7 @@ def _bits(table: Table, labels: Labels) -> Iterator[tuple[float, Feature]]:
             yield float(chdtrc(1, statistic)), Feature("bit", int(places[i // _BITS]), i % _BITS)
 
 
-def _fine_candidates(table: Table) -> Iterator[Feature]:
+def _fine_candidates(table: EncodedOutputs) -> Iterator[Feature]:
     width = table.number.shape[1]
     for j in range(width):
         yield Feature("kind", j)

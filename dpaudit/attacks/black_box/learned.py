@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.choice import choose, fit_quick, joined, stacked
-from dpaudit.attacks.black_box.classifiers import Labels, Model, Sample, Vector
-from dpaudit.attacks.black_box.encoding import Encoding, Outputs, Table
+from dpaudit.attacks.black_box.choice import choose, fit_quick, joined_samples, stacked
+from dpaudit.attacks.black_box.classifiers import LabelledOutputs, Labels, OddsModel, Vector
+from dpaudit.attacks.black_box.encoding import EncodedOutputs, Encoding, Outputs
 from dpaudit.attacks.black_box.features import common_values
 from dpaudit.attacks.black_box.rare import Rare
 from dpaudit.bounds.frequentist.revealing import Ends
@@ -43,7 +43,7 @@ class LearnedScore:
     """
 
     encoding: Encoding
-    model: Model
+    model: OddsModel
     name: str
     side: Ends = "top"
     rare: Rare | None = None
@@ -95,7 +95,7 @@ class LearnedScore:
         with threadpool_limits(1):
             train, held_out = _split(encoding, (absent, present), rng)
             if quick:
-                both = joined(train, held_out)
+                both = joined_samples(train, held_out)
                 return cls(encoding, fit_quick(both), "additive")
             trials = len(train.labels) + len(held_out.labels) if trials is None else trials
             chosen = choose(train, held_out, seed, trials)
@@ -120,7 +120,7 @@ class LearnedScore:
             return None
         return np.concatenate([self.rare.guesses(table) for table in self._blocks(outputs)])
 
-    def _blocks(self, outputs: Outputs) -> Iterator[Table]:
+    def _blocks(self, outputs: Outputs) -> Iterator[EncodedOutputs]:
         """Yield the encoded outputs in blocks that fit in the processor's cache."""
         rows = max(1, min(_BLOCK, _CELLS // max(1, self.encoding.columns)))
         for start in range(0, len(outputs), rows):
@@ -129,7 +129,7 @@ class LearnedScore:
 
 def _split(
     encoding: Encoding, trials: tuple[Outputs, Outputs], rng: np.random.Generator
-) -> tuple[Sample, Sample]:
+) -> tuple[LabelledOutputs, LabelledOutputs]:
     """Split the encoded outputs at random: those that models are fitted to, and the others."""
     tables = [encoding.encode(outputs) for outputs in trials]
     labels = np.repeat([0, 1], [len(table) for table in tables])
@@ -138,9 +138,9 @@ def _split(
     cuts = [int(_VALIDATION * len(order)) for order in orders]
     atoms = common_values(together)
 
-    def sample(rows: list[NDArray[np.int64]]) -> Sample:
+    def sample(rows: list[NDArray[np.int64]]) -> LabelledOutputs:
         chosen = rng.permutation(np.concatenate(rows))
-        return Sample(together.take(chosen), labels[chosen], atoms)
+        return LabelledOutputs(together.take(chosen), labels[chosen], atoms)
 
     return (
         sample([order[cut:] for order, cut in zip(orders, cuts, strict=True)]),

@@ -217,13 +217,13 @@ def _sort_key(value: Any) -> tuple[str, str]:
 
 def numbers_in(text: str, most: int) -> list[Written]:
     """Return up to `most` of the first numbers in a text; integers exactly."""
-    found: list[Written] = []
+    written: list[Written] = []
     for match in islice(_NUMBER.finditer(text), most):
         word = match.group()
         digits = int(re.sub(r"[-+.]|[eE].*", "", word)[:300])
         whole = _WHOLE.fullmatch(word)
-        found.append((INTEGER, int(word), digits) if whole else (FLOAT, float(word), digits))
-    return found
+        written.append((INTEGER, int(word), digits) if whole else (FLOAT, float(word), digits))
+    return written
 
 
 def last_digit(text: str, k: int) -> int:

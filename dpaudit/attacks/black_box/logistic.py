@@ -27,7 +27,7 @@ def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list
     order. Each solution starts the fit for the next smaller penalty.
     """
     at = np.zeros(width + 1)
-    found = []
+    solutions = []
     for penalty in penalties:
         ridge = np.r_[1e-9, np.full(width, penalty)]
         best: tuple[float, Vector] = np.inf, at
@@ -48,8 +48,8 @@ def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list
             step *= min(1.0, 10.0 / max(float(np.abs(step).max()), 1e-300))
             at = at + step
         at = best[1]
-        found.append(at)
-    return found
+        solutions.append(at)
+    return solutions
 
 
 def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int]:

@@ -99,7 +99,7 @@ def _events(
     yield "top", ends[ends < n], np.zeros_like(ends[ends < n])
     yield "bottom", np.zeros_like(starts[starts < n]), starts[starts < n]
     at = np.union1d(ends, starts)
-    both = [each[np.minimum(np.searchsorted(each, at), len(each) - 1)] for each in (ends, starts)]
+    both = [cuts[np.minimum(np.searchsorted(cuts, at), len(cuts) - 1)] for cuts in (ends, starts)]
     apart = both[0] + both[1] <= n
     if apart.any():
         yield "both", both[0][apart], both[1][apart]

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.classifiers import Model, Sample, Vector, row_keys
-from dpaudit.attacks.black_box.encoding import Table
-from dpaudit.attacks.black_box.features import Columns, Feature
+from dpaudit.attacks.black_box.classifiers import LabelledOutputs, OddsModel, Vector, row_keys
+from dpaudit.attacks.black_box.encoding import EncodedOutputs
+from dpaudit.attacks.black_box.features import Feature, FeatureColumns
 from dpaudit.attacks.black_box.prospects import best_bound
 from dpaudit.bounds.multiplicity import discoveries
 
@@ -70,17 +70,17 @@ class Rare:
     odds: Vector
     promise: float = 0.0
 
-    def guesses(self, table: Table) -> Labels:
+    def guesses(self, table: EncodedOutputs) -> Labels:
         """Return 1 for D', −1 for D, and 0 for none, by the event of the largest odds `(n,)`."""
         return np.sign(self._strongest(table)).astype(np.int64)
 
-    def _strongest(self, table: Table) -> Vector:
+    def _strongest(self, table: EncodedOutputs) -> Vector:
         strongest = np.zeros(len(table))
         for hit, odds in zip(members(table, self.atoms, self.events), self.odds, strict=True):
             strongest = np.where(hit & (np.abs(strongest) < abs(odds)), odds, strongest)
         return strongest
 
-    def best(self, sample: Sample, trials: int) -> Rare:
+    def best(self, sample: LabelledOutputs, trials: int) -> Rare:
         """Keep the events whose odds exceed the threshold with the largest forecast bound."""
         from scipy.special import betaincinv
 
@@ -98,9 +98,11 @@ class Rare:
         return Rare(self.atoms, events, self.odds[kept], promise)
 
 
-def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[NDArray[np.bool_]]:
+def members(
+    table: EncodedOutputs, atoms: Vector, events: Sequence[Event]
+) -> Iterator[NDArray[np.bool_]]:
     """Yield for each event the mask of the outputs in it."""
-    columns, keys = Columns(table, atoms), None
+    columns, keys = FeatureColumns(table, atoms), None
     feature, column = None, np.empty(0)
     for event in events:
         if event.feature is None:
@@ -113,7 +115,7 @@ def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[ND
 
 
 def fit_rare(
-    sample: Sample, features: Sequence[Feature], smooth: Model, trials: int
+    sample: LabelledOutputs, features: Sequence[Feature], smooth: OddsModel, trials: int
 ) -> Rare | None:
     """Find rare events, and choose those whose guesses have the largest forecast bound.
 
@@ -128,7 +130,7 @@ def fit_rare(
     """
     cut = int(_FINDING * len(sample.labels))
     finding, judging = (
-        Sample(sample.table.take(rows), sample.labels[rows], sample.atoms)
+        LabelledOutputs(sample.table.take(rows), sample.labels[rows], sample.atoms)
         for rows in (slice(None, cut), slice(cut, None))
     )
     events = find_events(finding, features, smooth)
@@ -161,7 +163,9 @@ class _Candidates(NamedTuple):
         return Event(self.feature, float(self.low[i]), float(self.high[i]))
 
 
-def find_events(sample: Sample, features: Sequence[Feature], smooth: Model) -> tuple[Event, ...]:
+def find_events(
+    sample: LabelledOutputs, features: Sequence[Feature], smooth: OddsModel
+) -> tuple[Event, ...]:
     """Return events that seem to be more frequent in one data set than a smooth model expects.
 
     Each is tested by a two-sided binomial test. The false-discovery rate can be as high as 30 %,
@@ -255,7 +259,7 @@ def _windows(
     return _Candidates(feature, low[few], high[few], last - first, present, expected)
 
 
-def _odds_of(sample: Sample, events: Sequence[Event]) -> Vector:
+def _odds_of(sample: LabelledOutputs, events: Sequence[Event]) -> Vector:
     """Return log-odds of D' in each event, bounded towards 0, on outputs that did not find it.
 
     For k of s outputs in D' and a share q overall they are the Clopper-Pearson limits of k/s at

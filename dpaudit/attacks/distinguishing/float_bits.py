@@ -74,11 +74,11 @@ class FloatBits(Distinguisher):
                 )
         kept &= (scale > 0) & (knowledge.absent != knowledge.present)
         grid = np.broadcast_to(np.asarray(knowledge.grid, np.float64), scale.shape)
-        found = [
+        impossible = [
             ~self.possible(shown, exact, scale, grid, gaussian) & kept
             for exact in (knowledge.absent, knowledge.present)
         ]
-        return (found[0].sum(1) - found[1].sum(1)).astype(np.float64)
+        return (impossible[0].sum(1) - impossible[1].sum(1)).astype(np.float64)
 
     def possible(
         self, shown: Reals, exact: Reals, scale: Reals, grid: Reals, gaussian: bool
@@ -96,10 +96,10 @@ class FloatBits(Distinguisher):
         half = np.where(grid > 0, grid, _spacing(shown)) / 2
         safe = np.where(scale > 0, scale, 1.0)
         low, high = (shown - half - exact) / safe, (shown + half - exact) / safe
-        found = self._has_float(low, high)
+        possible = self._has_float(low, high)
         if not gaussian:
-            found &= self._has_magnitude(low, high)
-        return found
+            possible &= self._has_magnitude(low, high)
+        return possible
 
     def _has_float(self, low: Reals, high: Reals) -> Marks:
         """Whether a number of the source's precision lies in [low, high]."""
@@ -155,10 +155,10 @@ class NumpyLaplaceBits:
         away = (shown - exact) / self.scale
         # U = j/2^53: 2U = e^away on the left, 2 − 2U = e^−away on the right.
         half = 2.0**52 * math.exp(-abs(away))
-        place = round(half if away <= 0 else 2.0**53 - half)
+        nearest = round(half if away <= 0 else 2.0**53 - half)
         return any(
             exact + self.scale * self._drawn(j * 2.0**-53) == shown
-            for j in range(max(1, place - 2), min(place + 3, 2**53))
+            for j in range(max(1, nearest - 2), min(nearest + 3, 2**53))
         )
 
     @staticmethod

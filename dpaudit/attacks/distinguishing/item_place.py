@@ -32,5 +32,5 @@ class ItemPlace(Distinguisher):
 
     def score(self, release: ItemList, knowledge: ItemInDoubt) -> NDArray[np.float64]:
         """Return k − place of the item in each trial's list of k, with 0 if absent `(W,)`."""
-        found = release.items == knowledge.item
-        return (found * np.arange(found.shape[1], 0, -1)).sum(1).astype(np.float64)
+        hits = release.items == knowledge.item
+        return (hits * np.arange(hits.shape[1], 0, -1)).sum(1).astype(np.float64)

@@ -108,12 +108,12 @@ class LikelihoodRatio(Distinguisher):
         if pair.gaussian:
             total = (shift * away / (2 * pair.scale**2)).sum(1)
         else:
-            each = nearer / pair.scale
+            ratios = nearer / pair.scale
             if np.isfinite(pair.bound):
                 # Clamping in single precision may give slightly less than the bound.
                 inside = abs(shown) < min(pair.bound, float(np.float32(pair.bound)))
-                each = np.where(inside, each, self._of_atoms(shown, pair))
-            total = each.sum(1)
+                ratios = np.where(inside, ratios, self._of_atoms(shown, pair))
+            total = ratios.sum(1)
         return np.rint(total / self.grid) * self.grid
 
     def _of_atoms(self, shown: NDArray[np.float64], pair: StepsPair) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.transcripts import Floats, Indices, Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Floats, Indices, Round, UserItemPairs, Verdicts
 from dpaudit.kernels.likelihood import minus_logs
 
 About = Literal["zero", "fake"]
@@ -35,7 +35,7 @@ class Residuals(ABC):
         count: number of submissions of each pair so far `(P,)`.
     """
 
-    def __init__(self, pairs: Pairs, about: About, *, any_level: bool = False) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About, *, any_level: bool = False) -> None:
         """Set up a reader without rounds.
 
         Args:

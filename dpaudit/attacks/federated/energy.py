@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.transcripts import Floats, Indices, Pairs
+from dpaudit.core.transcripts import Floats, Indices, UserItemPairs
 from dpaudit.kernels.federated import transcripts as folds
 
 
@@ -46,13 +46,13 @@ class Energy(SubmissionTest):
         "doi:10.1073/pnas.17.12.684"
     )
 
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
         return (_Each if self.rounds == "each" else _Difference)(pairs, self.about)
 
 
 class _Each(Residuals):
-    def __init__(self, pairs: Pairs, about: About) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         super().__init__(pairs, about)
         self.energy = np.zeros(len(pairs))
 
@@ -79,7 +79,7 @@ class _Each(Residuals):
 
 
 class _Difference(_Each):
-    def __init__(self, pairs: Pairs, about: About) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         super().__init__(pairs, about)
         self.last = np.zeros((len(pairs), pairs.dimensions), np.float32)
 

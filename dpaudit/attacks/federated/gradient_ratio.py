@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.kernels.federated import transcripts as folds
 
 # Memory lengths of a pair's mean projection, in submissions: all, and few enough to follow
@@ -75,17 +75,17 @@ class GradientRatio(SubmissionTest):
         "Device Users with Local Differential Privacy, 2016, arXiv:1606.05053"
     )
 
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
-        return (_Known if self.knows == "gradient" else _Model)(pairs)
+        return (_KnownGradient if self.knows == "gradient" else _PredictedGradient)(pairs)
 
 
 def _markov(log_ratio: Numbers) -> Verdicts:
     return Verdicts(log_ratio, np.exp(np.minimum(-log_ratio, 0.0)))
 
 
-class _Known:
-    def __init__(self, pairs: Pairs) -> None:
+class _KnownGradient:
+    def __init__(self, pairs: UserItemPairs) -> None:
         self.pairs = pairs
         self.product = np.zeros(len(pairs))  # for two-valued submissions, the log-ratio itself
         self.distance = np.zeros(len(pairs))
@@ -116,8 +116,8 @@ class _Known:
         return Verdicts(scores, np.where(distance > 0, special.ndtr(-standard), 1.0))
 
 
-class _Model:
-    def __init__(self, pairs: Pairs) -> None:
+class _PredictedGradient:
+    def __init__(self, pairs: UserItemPairs) -> None:
         users = int(pairs.users[-1]) + 1 if len(pairs) else 0
         size, memories = pairs.dimensions, len(_MEMORIES)
         self.pairs, self.rounds = pairs, 0

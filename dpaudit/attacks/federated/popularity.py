@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 
 
 @parameters(frozen=True, config=STRICT)
@@ -36,13 +36,13 @@ class Popularity(SubmissionTest):
         "doi:10.1155/2020/6683834, sections 4.2 and 4.4 (the randomised response)"
     )
 
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a reader of these pairs; it ignores all rounds."""
         known = pairs.shares if self.by == "response" else pairs.candidates
-        return _Known(known[pairs.items].astype(np.float64))
+        return _PopularityReader(known[pairs.items].astype(np.float64))
 
 
-class _Known:
+class _PopularityReader:
     def __init__(self, scores: Numbers) -> None:
         self.scores = scores
 

@@ -14,10 +14,10 @@ from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals, fisher
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import stream_key
-from dpaudit.core.transcripts import Floats, Indices, Pairs
+from dpaudit.core.transcripts import Floats, Indices, UserItemPairs
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import transcripts as folds
-from dpaudit.kernels.social.preference_fits import exponentials
+from dpaudit.kernels.social.preference_fits import powers
 
 
 @parameters(frozen=True, config=STRICT)
@@ -66,7 +66,7 @@ class TwoSample(SubmissionTest):
         """`pairs`."""
         return self.pairs
 
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
         if self.statistic == "ks":
             return _Kolmogorov(pairs, self.about, self.seed, any_level=False)
@@ -76,7 +76,7 @@ class TwoSample(SubmissionTest):
 class _Kept(Residuals):
     """A reader that stores every residual."""
 
-    def __init__(self, pairs: Pairs, about: About, seed: int, *, any_level: bool) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About, seed: int, *, any_level: bool) -> None:
         super().__init__(pairs, about, any_level=any_level)
         self.keys = {
             purpose: stream_key(seed, f"two-sample {purpose}")
@@ -142,14 +142,14 @@ def _kolmogorov_tail(k: int) -> Numbers:
         log = 2 * special.gammaln(k + 1) - special.gammaln(k - j * c + 1)
         log -= special.gammaln(k + j * c + 1)
         share = np.empty(len(log))
-        exponentials(np.clip(log, -700.0, 0.0), share)
+        powers(np.clip(log, -700.0, 0.0), share)
         tail[c] = min(1.0, 2 * float(np.sum(share * np.where(j % 2, 1, -1))))
     return tail
 
 
 class _Energy(_Kept):
     def __init__(
-        self, pairs: Pairs, about: About, seed: int, *, any_level: bool, simulated: int
+        self, pairs: UserItemPairs, about: About, seed: int, *, any_level: bool, simulated: int
     ) -> None:
         super().__init__(pairs, about, seed, any_level=any_level)
         self.simulated = simulated
@@ -158,9 +158,9 @@ class _Energy(_Kept):
         scores, p_values = np.zeros(len(self.pairs)), np.ones(len(self.pairs))
         fakes = self._fakes(int(self.count.max(initial=0)))
         for pair, shown, drawn in self.sequences():
-            found = np.empty(len(shown))
-            folds.energy_distances(np.ascontiguousarray(shown), drawn, found)
-            null, distance = fakes[:, len(shown) - 1], found[-1]
+            distances = np.empty(len(shown))
+            folds.energy_distances(np.ascontiguousarray(shown), drawn, distances)
+            null, distance = fakes[:, len(shown) - 1], distances[-1]
             scores[pair] = (distance - null.mean()) / (null.std() or 1.0)
             p_values[pair] = (1 + np.count_nonzero(null >= distance)) / (1 + len(null))
         return scores, p_values

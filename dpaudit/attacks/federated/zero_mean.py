@@ -17,7 +17,7 @@ from dpaudit.attacks.federated.base import (
     log_score,
 )
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.transcripts import Floats, Indices, Pairs
+from dpaudit.core.transcripts import Floats, Indices, UserItemPairs
 from dpaudit.kernels.federated import transcripts as folds
 from dpaudit.kernels.normal_equations import solved
 
@@ -66,7 +66,7 @@ class ZeroMean(SubmissionTest):
         """`pairs` for `hotelling`, else None."""
         return self.pairs if self.statistic == "hotelling" else None
 
-    def reader(self, pairs: Pairs) -> TranscriptReader:
+    def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
         readers: dict[str, type[Residuals]]
         readers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
@@ -76,7 +76,7 @@ class ZeroMean(SubmissionTest):
 
 
 class _Student(Residuals):
-    def __init__(self, pairs: Pairs, about: About) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         super().__init__(pairs, about)
         self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
         self.square = np.zeros_like(self.mean)
@@ -99,7 +99,7 @@ class _Student(Residuals):
 
 
 class _Sign(Residuals):
-    def __init__(self, pairs: Pairs, about: About, *, any_level: bool) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About, *, any_level: bool) -> None:
         super().__init__(pairs, about, any_level=any_level)
         self.above = np.zeros((len(pairs), pairs.dimensions), np.int32)
         self.below = np.zeros_like(self.above)
@@ -121,7 +121,7 @@ class _Sign(Residuals):
 
 
 class _Normal(Residuals):
-    def __init__(self, pairs: Pairs, about: About) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         super().__init__(pairs, about)
         self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
 
@@ -136,7 +136,7 @@ class _Normal(Residuals):
 
 
 class _Hotelling(Residuals):
-    def __init__(self, pairs: Pairs, about: About) -> None:
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         super().__init__(pairs, about)
         size = pairs.dimensions
         self.mean = np.zeros((len(pairs), size))

@@ -60,5 +60,5 @@ class PassiveLists(PassiveAttack):
 
 def _places(lists: ItemList, item: int) -> Counts:
     """The place of `item` in each list, N where it is absent."""
-    found = lists.items == item
-    return np.where(found.any(1), found.argmax(1), found.shape[1])
+    hits = lists.items == item
+    return np.where(hits.any(1), hits.argmax(1), hits.shape[1])

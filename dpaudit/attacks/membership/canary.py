@@ -110,8 +110,8 @@ class Canary(LearnedDistinguisher):
         x = release.factors[:, version.items].astype(np.float64, order="C")
         y = version.values - release.mean - x[:, :, -1]
         x[:, :, -1] = 1.0
-        own = solved(ridged(x, self.ridge), np.einsum("wif,wi->wf", x, y)[:, :, None])[:, :, 0]
-        return np.mean((y - np.einsum("wif,wf->wi", x, own)) ** 2, axis=1)
+        fitted = solved(ridged(x, self.ridge), np.einsum("wif,wi->wf", x, y)[:, :, None])[:, :, 0]
+        return np.mean((y - np.einsum("wif,wf->wi", x, fitted)) ** 2, axis=1)
 
 
 def _row_loss(release: SimilarityRows, version: Profile) -> Features:
@@ -157,7 +157,7 @@ class NormalRatio:
             if not np.isfinite(features).all():
                 raise InputError(f"{trial} holds a feature that is not finite: leave it out")
             laws.append((features.mean(0), _shrunk(features)))
-        means, covariances = (np.stack(each) for each in zip(*laws, strict=True))
+        means, covariances = (np.stack(moments) for moments in zip(*laws, strict=True))
         return cls(means, *inverses(covariances + _FLOOR * np.eye(means.shape[1])))
 
     def score(self, features: Features) -> Features:
@@ -168,8 +168,8 @@ class NormalRatio:
         ):
             away = np.subtract(features, mean, order="C")
             logs.append(-0.5 * (np.einsum("wi,ij,wj->w", away, precision, away) + log))
-        found: Features = logs[1] - logs[0]
-        return found
+        ratio: Features = logs[1] - logs[0]
+        return ratio
 
 
 def _shrunk(features: Features) -> Features:
@@ -179,12 +179,12 @@ def _shrunk(features: Features) -> Features:
     """
     away = features - features.mean(0)
     count, size = away.shape
-    found: Features = np.einsum("wi,wj->ij", away, away) / count
-    target = np.trace(found) / size * np.eye(size)
-    error = ((away**2).sum(1) ** 2).sum() / count**2 - (found**2).sum() / count
-    distance = ((found - target) ** 2).sum()
+    covariance: Features = np.einsum("wi,wj->ij", away, away) / count
+    target = np.trace(covariance) / size * np.eye(size)
+    error = ((away**2).sum(1) ** 2).sum() / count**2 - (covariance**2).sum() / count
+    distance = ((covariance - target) ** 2).sum()
     return (
-        found
+        covariance
         if error <= 0 or distance <= 0
-        else found + min(error / distance, 1.0) * (target - found)
+        else covariance + min(error / distance, 1.0) * (target - covariance)
     )

@@ -38,7 +38,7 @@ def direction(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     scaled = away[:, able] / spread[able]
     covariance = np.einsum("ni,nj->ij", scaled, scaled) / len(scaled)
     covariance += _RIDGE * np.eye(len(covariance))
-    found = np.zeros(features.shape[2])
+    weights = np.zeros(features.shape[2])
     right = (gap[able] / spread[able])[None, :, None]
-    found[able] = solved(covariance[None], right)[0, :, 0] / spread[able]
-    return found
+    weights[able] = solved(covariance[None], right)[0, :, 0] / spread[able]
+    return weights

@@ -33,5 +33,5 @@ class GlobalThreshold(MembershipInference):
         within = reference.fit[present].mean() if present.any() else 0.0
         without = reference.fit[~present].mean() if not present.all() else 0.0
         scale = np.copysign(float(reference.fit.std()) or 1.0, within - without)
-        found: Numbers = (seen.fit - (within + without) / 2) / scale
-        return found
+        scores: Numbers = (seen.fit - (within + without) / 2) / scale
+        return scores

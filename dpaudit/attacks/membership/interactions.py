@@ -53,9 +53,9 @@ def of_own_list(shown: Shown, known: Known, of: Interactions, rated: bool) -> Nu
     A list that leaves out what its user has seen never holds an item that is present.
     """
     seen = exposure(shown.lists, known.history.shape[1])[known.list_of(of.users)]
-    place = np.asarray(seen[np.arange(len(of.users)), of.items]).reshape(-1)
+    discount = np.asarray(seen[np.arange(len(of.users)), of.items]).reshape(-1)
     near = _similar(known, of.items, seen)
-    return np.stack((place, near), axis=1)
+    return np.stack((discount, near), axis=1)
 
 
 def of_others_lists(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
@@ -76,13 +76,13 @@ def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Num
     """
     items = shown.items.astype(np.float64)
     size = length_of(items)
-    users, place = np.unique(of.users, return_inverse=True)
-    own, weights = histories(known, users)
-    x = items[own] * weights[:, :, None]
+    users, inverse = np.unique(of.users, return_inverse=True)
+    history, weights = histories(known, users)
+    x = items[history] * weights[:, :, None]
     total = x.sum(1)
-    fitted = solved(ridged(x / size, _RIDGE), total[:, :, None] / size)[place, :, 0]
+    fitted = solved(ridged(x / size, _RIDGE), total[:, :, None] / size)[inverse, :, 0]
     target = items[of.items]
-    center = (total / np.maximum(weights.sum(1), 1)[:, None])[place]
+    center = (total / np.maximum(weights.sum(1), 1)[:, None])[inverse]
     return np.stack(
         (
             np.einsum("nd,nd->n", fitted, target / size),
@@ -105,8 +105,8 @@ def histories(known: Known, users: Indices) -> tuple[Indices, Numbers]:
     places = np.arange(max(1, int(sizes.max(initial=0))))
     here = places < sizes[:, None]
     at = np.where(here, start[users][:, None] + places, 0)
-    own = known.history.indices[at] if known.history.nnz else np.zeros_like(at)
-    return np.where(here, own, 0).astype(np.int32), here.astype(np.float64)
+    items = known.history.indices[at] if known.history.nnz else np.zeros_like(at)
+    return np.where(here, items, 0).astype(np.int32), here.astype(np.float64)
 
 
 Features = Callable[[Shown, Known, Interactions, bool], Numbers]
@@ -123,5 +123,5 @@ def _similar(known: Known, items: Indices, seen: csr_array) -> Numbers:
     row = np.repeat(np.arange(len(items)), np.diff(seen.indptr))
     alike = known.cosines(items, row, seen.indices)
     total = np.bincount(row, seen.data, len(items))
-    found: Numbers = np.bincount(row, seen.data * alike, len(items)) / np.maximum(total, 1e-12)
-    return found
+    means: Numbers = np.bincount(row, seen.data * alike, len(items)) / np.maximum(total, 1e-12)
+    return means

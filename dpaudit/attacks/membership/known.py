@@ -65,15 +65,15 @@ class Known:
 
         Those of the last `items` are kept, since every training asks for the same ones.
         """
-        distinct, place = np.unique(items, return_inverse=True)
+        distinct, inverse = np.unique(items, return_inverse=True)
         asked = distinct.tobytes()
-        found = self._cosines.get(asked)
-        if found is None:
-            found = _flat(self.similar_items(distinct))
+        entry = self._cosines.get(asked)
+        if entry is None:
+            entry = _flat(self.similar_items(distinct))
             self._cosines.clear()
-            self._cosines[asked] = found
-        places, cosines = found
-        wanted = place[which] * self.history.shape[1] + others
+            self._cosines[asked] = entry
+        places, cosines = entry
+        wanted = inverse[which] * self.history.shape[1] + others
         at = np.searchsorted(places, wanted)
         return np.where(places[at] == wanted, cosines[at], 0.0)
 
@@ -87,12 +87,12 @@ class Known:
         The last ones are kept, as those of `cosines` are.
         """
         asked = users.tobytes()
-        found = self._near.get(asked)
-        if found is None:
-            found = csr_array(self.history[users] @ self.by_item @ self.by_item.T)
+        sums = self._near.get(asked)
+        if sums is None:
+            sums = csr_array(self.history[users] @ self.by_item @ self.by_item.T)
             self._near.clear()
-            self._near[asked] = found
-        return found
+            self._near[asked] = sums
+        return sums
 
     @cached_property
     def _near(self) -> dict[bytes, csr_array]:
@@ -101,9 +101,9 @@ class Known:
     def similar_observed(self, users: Indices) -> Numbers:
         """Return cosines of users with observed users, by what they have `(n, w)`; 0 with self."""
         observed = self.listed[self.observed]
-        found: Numbers = (self.by_user[users] @ self.by_user[observed].T).toarray()
-        found[users[:, None] == observed] = 0
-        return found
+        cosines: Numbers = (self.by_user[users] @ self.by_user[observed].T).toarray()
+        cosines[users[:, None] == observed] = 0
+        return cosines
 
     def list_of(self, users: Indices) -> Indices:
         """Return each user's row in the lists `(n,)`; all must be listed."""
@@ -115,8 +115,8 @@ def gain(k: int) -> Numbers:
 
     Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418.
     """
-    found: Numbers = 1 / np.log2(2 + np.arange(k))
-    return found
+    discounts: Numbers = 1 / np.log2(2 + np.arange(k))
+    return discounts
 
 
 def exposure(lists: Indices, items: int) -> csr_array:

@@ -48,8 +48,8 @@ class Lira(MembershipInference):
         """Score each target; arguments as in `MembershipInference.score`."""
         if not self.online:
             mean, deviation = self._law(reference.fit[:, :, None], ~present)
-            found: Numbers = log_ndtr((seen.fit - mean[:, 0]) / deviation[:, 0])
-            return found
+            scores: Numbers = log_ndtr((seen.fit - mean[:, 0]) / deviation[:, 0])
+            return scores
         logs = []
         for which in (present, ~present):
             mean, deviation = self._law(reference.features, which)

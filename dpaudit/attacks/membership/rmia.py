@@ -51,14 +51,14 @@ class Rmia(MembershipInference):
         center, spread = reference.fit.mean(), max(float(reference.fit.std()), _SMALLEST)
 
         def log_p(fit: Numbers) -> Numbers:
-            found: Numbers = log_expit((fit - center) / spread)
-            return found
+            logs: Numbers = log_expit((fit - center) / spread)
+            return logs
 
-        own = log_p(seen.fit) - self._log_mean(log_p(reference.fit), present)
+        ratios = log_p(seen.fit) - self._log_mean(log_p(reference.fit), present)
         if not seen.population.shape[1]:
-            return own
+            return ratios
         others = log_p(seen.population) - _log_average(log_p(reference.population))
-        beaten = own - np.log(self.gamma) + _ROUNDING
+        beaten = ratios - np.log(self.gamma) + _ROUNDING
         return np.stack(
             [
                 np.searchsorted(np.sort(row), mine, "right") / len(row)
@@ -77,8 +77,8 @@ class Rmia(MembershipInference):
 
 
 def _offline(outside: Numbers, a: float) -> Numbers:
-    found: Numbers = np.log(((1 + a) * outside + 1 - a) / 2)
-    return found
+    logs: Numbers = np.log(((1 + a) * outside + 1 - a) / 2)
+    return logs
 
 
 def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
@@ -106,5 +106,5 @@ def _log_average(logs: Numbers, which: NDArray[np.bool_] | None = None) -> Numbe
     """
     weights = np.ones(logs.shape) if which is None else which.astype(np.float64)
     weights = np.where(weights.sum(0) > 0, weights, 1.0)
-    found: Numbers = logsumexp(logs, axis=0, b=weights) - np.log(weights.sum(0))
-    return found
+    averages: Numbers = logsumexp(logs, axis=0, b=weights) - np.log(weights.sum(0))
+    return averages

@@ -39,21 +39,21 @@ def of_scores(shown: Shown, known: Known, of: Users) -> Numbers:
     """
     count, width = of.own.shape
     asked = shown.scores[of.first : of.first + 2 * count * width].astype(np.float64)
-    own, others = asked.reshape(2, count, width)
-    both = np.hstack((own, others))
+    held, others = asked.reshape(2, count, width)
+    both = np.hstack((held, others))
     spread = np.sqrt(_mean((both - _mean(both)[:, None]) ** 2))
-    found = np.stack((_mean(own), _mean(others), spread), axis=1)
-    finite = found[np.isfinite(found)]
+    features = np.stack((_mean(held), _mean(others), spread), axis=1)
+    finite = features[np.isfinite(features)]
     low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    return np.where(np.isfinite(found), found, low - (high - low) - 1)
+    return np.where(np.isfinite(features), features, low - (high - low) - 1)
 
 
 def _mean(values: Numbers) -> Numbers:
     """Return the mean of each row's numbers; NaN without any."""
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
-        found: Numbers = np.where(known, values, 0).sum(1) / known.sum(1)
-    return found
+        means: Numbers = np.where(known, values, 0).sum(1) / known.sum(1)
+    return means
 
 
 def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
@@ -65,10 +65,10 @@ def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
     """
     seen = exposure(shown.lists, known.history.shape[1])[known.list_of(of.users)]
     total = np.maximum(np.asarray(seen.sum(1)).reshape(-1), 1e-12)
-    own = known.history[of.users]
-    had = np.asarray((seen * own).sum(1)).reshape(-1) / total
+    history = known.history[of.users]
+    had = np.asarray((seen * history).sum(1)).reshape(-1) / total
     near = (seen * known.near_histories(of.users)).sum(1)
-    size = np.maximum(np.diff(own.indptr), 1)
+    size = np.maximum(np.diff(history.indptr), 1)
     popular = np.bincount(known.history.indices, minlength=known.history.shape[1])
     return np.stack((had, np.asarray(near).reshape(-1) / total / size, seen @ popular / total), 1)
 
@@ -76,8 +76,8 @@ def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
 def of_others_lists(shown: Shown, known: Known, of: Users) -> Numbers:
     """Return the mean discount of the history in others' lists, plain and by likeness `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
-    own = known.history[of.users]
-    places = (own @ seen.T).toarray() / np.maximum(np.diff(own.indptr), 1)[:, None]
+    history = known.history[of.users]
+    places = (history @ seen.T).toarray() / np.maximum(np.diff(history.indptr), 1)[:, None]
     places[of.users[:, None] == known.listed[known.observed]] = 0
     alike = known.similar_observed(of.users)
     weight = np.maximum(alike.sum(1), 1e-12)
@@ -92,8 +92,8 @@ def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:
     """
     items = shown.items.astype(np.float64)
     items /= length_of(items)
-    own, weights = histories(known, of.users)
-    x = items[own] * weights[:, :, None]
+    history, weights = histories(known, of.users)
+    x = items[history] * weights[:, :, None]
     fitted = solved(ridged(x, _RIDGE), x.sum(1)[:, :, None])[:, :, 0]
     count = np.maximum(weights.sum(1), 1)
     error = (weights * (np.einsum("nhd,nd->nh", x, fitted) - 1) ** 2).sum(1) / count

@@ -96,11 +96,11 @@ class RankingReconstruction(ListReconstruction):
         if self.negatives == "not-held" and held is None:
             raise InputError("negatives = 'not-held' needs all purchases: give held")
         known = shared if self.negatives == "others" or held is None else held
-        fits, found = self._fits(shared, known, users), []
+        fits, lists = self._fits(shared, known, users), []
         for trial in release.factors:
             factors = trial.astype(np.float64)
-            found.append(_ranked(fits.wanted(factors), factors, shared, users, k))
-        return np.stack(found)
+            lists.append(_ranked(fits.wanted(factors), factors, shared, users, k))
+        return np.stack(lists)
 
     def _fits(self, shared: Ratings, known: Ratings, users: Indices) -> _Fits:
         """Set up the fits of `users` and, for the mean ū, of all other users who share."""
@@ -123,9 +123,11 @@ class RankingReconstruction(ListReconstruction):
             2 * 4 * len(users) * most,
             "lower params.most or set params.average = false",
         )
-        each = [self._drawn(known, int(user)) for user in users]
-        start = np.concatenate([[0], np.cumsum([len(items) for items in each])]).astype(np.int64)
-        return start, np.concatenate([np.empty(0, np.int32), *each])
+        negatives = [self._drawn(known, int(user)) for user in users]
+        start = np.concatenate([[0], np.cumsum([len(items) for items in negatives])]).astype(
+            np.int64
+        )
+        return start, np.concatenate([np.empty(0, np.int32), *negatives])
 
     def _drawn(self, known: Ratings, user: int) -> Indices:
         rest = np.ones(known.n_items, np.bool_)
@@ -133,8 +135,8 @@ class RankingReconstruction(ListReconstruction):
         others = np.flatnonzero(rest).astype(np.int32)
         if len(others) <= self.most:
             return others
-        own = generator(self.seed, "negatives", child=user)
-        return np.sort(own.choice(others, self.most, replace=False))
+        stream = generator(self.seed, "negatives", child=user)
+        return np.sort(stream.choice(others, self.most, replace=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,20 +171,20 @@ class _Fits:
             RunError: Newton's method did not converge.
         """
         centre = np.zeros(factors.shape[1] - 1)
-        found = np.zeros((len(self.users), len(centre)))
-        self._solve(factors, centre, found)
+        fitted = np.zeros((len(self.users), len(centre)))
+        self._solve(factors, centre, fitted)
         if self.averaged.any():
-            centre = found[self.averaged].mean(axis=0)
+            centre = fitted[self.averaged].mean(axis=0)
             # Start from the first fits, which affects only the time.
-            self._solve(factors, centre, found[: self.count])
-        return found[: self.count]
+            self._solve(factors, centre, fitted[: self.count])
+        return fitted[: self.count]
 
-    def _solve(self, factors: Numbers, centre: Numbers, found: Numbers) -> None:
-        """Move `found` `(m, d)`, the factors of the first m users, to the minimum of their loss."""
+    def _solve(self, factors: Numbers, centre: Numbers, fitted: Numbers) -> None:
+        """Move the factors `fitted` `(m, d)` of the first m users to the minimum of their loss."""
         start, items, _ = self.shared.by_user
-        users = self.users[: len(found)]
+        users = self.users[: len(fitted)]
         if fit(
-            users, start, items, self.start, self.others, factors, self.ridge, centre, found
+            users, start, items, self.start, self.others, factors, self.ridge, centre, fitted
         ):  # fmt: skip
             raise RunError(
                 "a user's factors did not converge by Newton's method: raise params.ridge"
@@ -200,12 +202,12 @@ def guess_popular(shared: Ratings, users: Indices, k: int) -> Indices:
     return _ranked(np.zeros((len(users), 1)), factors, shared, users, k)
 
 
-def _ranked(own: Numbers, factors: Numbers, shared: Ratings, users: Indices, k: int) -> Indices:
+def _ranked(fitted: Numbers, factors: Numbers, shared: Ratings, users: Indices, k: int) -> Indices:
     """The k best items by `u · v_j + b_j` that each user does not share `(n, k)`."""
     count = factors.shape[1]
     size = -(-count // LANES) * LANES
     left, right = aligned(shared.n_users, size), aligned(len(factors), size)
-    left[users, : count - 1], left[users, count - 1] = own, 1
+    left[users, : count - 1], left[users, count - 1] = fitted, 1
     right[:, :count] = factors
     lists, scores = np.empty((len(users), k), np.int32), np.empty((len(users), k), np.float32)
     start, items, _ = shared.by_user

@@ -61,13 +61,13 @@ class Reconstruction(RatingReconstruction):
             users: the user of each pair `(n,)`.
             items: the item of each pair `(n,)`.
         """
-        found = []
+        recovered = []
         for trial in release.factors:
             factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
-            own = self._fitted(factors, bias.astype(np.float64), shared)
-            found.append(bias[items] + np.einsum("nf,nf->n", own[users], factors[items]))
+            fitted = self._fitted(factors, bias.astype(np.float64), shared)
+            recovered.append(bias[items] + np.einsum("nf,nf->n", fitted[users], factors[items]))
         scale = shared.scale
-        return np.clip(np.stack(found), scale.minimum, scale.maximum)
+        return np.clip(np.stack(recovered), scale.minimum, scale.maximum)
 
     def left_out(self, release: ItemFactors, shared: Ratings) -> float:
         """Return the leave-one-out mean squared error of shared ratings in the first trial.
@@ -83,13 +83,13 @@ class Reconstruction(RatingReconstruction):
             return (shared.scale.width / 2) ** 2
         trial = release.factors[0]
         factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
-        own = self._fitted(factors, bias.astype(np.float64), shared)
+        fitted = self._fitted(factors, bias.astype(np.float64), shared)
         squares, _ = _sums(factors, bias.astype(np.float64), shared)
         inverse, _ = inverses(squares + self.ridge * np.eye(factors.shape[1]))
         total, parts = 0.0, 1 + squares[0].size * len(shared) // _AT_ONCE
         for rows in np.array_split(np.arange(len(shared)), parts):
             users, v = shared.user[rows], factors[shared.item[rows]]
-            left = shared.value[rows] - bias[shared.item[rows]] - (own[users] * v).sum(1)
+            left = shared.value[rows] - bias[shared.item[rows]] - (fitted[users] * v).sum(1)
             weight = np.einsum("nf,nfg,ng->n", v, inverse[users], v)
             total += float(((left / (1 - weight)) ** 2).sum())
         return total / len(shared)
@@ -102,11 +102,11 @@ class Reconstruction(RatingReconstruction):
         """
         squares, products = _sums(factors, bias, shared)
         squares += self.ridge * np.eye(factors.shape[1])
-        own: Numbers = solved(squares, products[:, :, None])[:, :, 0]
+        fitted: Numbers = solved(squares, products[:, :, None])[:, :, 0]
         sharing = np.diff(shared.by_user.start) > 0
         if not self.average or not sharing.any():
-            return own
-        products += self.ridge * own[sharing].mean(0)
+            return fitted
+        products += self.ridge * fitted[sharing].mean(0)
         return solved(squares, products[:, :, None])[:, :, 0]
 
 

@@ -111,14 +111,14 @@ class FromSubmissions(SubmissionReconstruction):
         before = Reconstruction(ridge=self.ridge)
         guess = before.reconstruct(release, shared, users, items)[0]
         doubt = before.left_out(release, shared) ** 0.5
-        found = np.concatenate(
+        recovered = np.concatenate(
             [
                 self._one(seen.of_users(np.array([user])), guess[users == user], doubt)
                 for user in np.unique(users)
             ]
             or [guess]
         )
-        return np.stack([guess, np.clip(found, shared.scale.minimum, shared.scale.maximum)])
+        return np.stack([guess, np.clip(recovered, shared.scale.minimum, shared.scale.maximum)])
 
     def _one(self, seen: Submissions, guess: Numbers, doubt: float) -> Numbers:
         """Return the estimate with submissions for one user `(kept,)`."""
@@ -185,8 +185,8 @@ class _Path:
         """The linear part of each round's update: `(1 − 2γλ) I − 2γ Σ_j v_j v_jᵀ` `(T, d, d)`."""
         rate, decay = self.learning.rate, self.learning.decay
         squares = np.einsum("tjd,tje->tde", self.items, self.items)
-        found: Numbers = (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
-        return found
+        linear: Numbers = (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
+        return linear
 
     def _moved(self, theta: Numbers) -> tuple[Numbers, Numbers]:
         """Compute `u_t` and its derivatives by θ, round by round."""

@@ -68,11 +68,11 @@ class Averaging(SybilAttack):
 
         With `membership`, return 0 if it is present and 1 if absent.
         """
-        found = items == item
-        absent: Indices = np.where(found.any(1), 0, 1)
+        hits = items == item
+        absent: Indices = np.where(hits.any(1), 0, 1)
         if self.reads == "membership":
             return absent
-        return np.where(absent == 0, found.argmax(1), items.shape[1])
+        return np.where(absent == 0, hits.argmax(1), items.shape[1])
 
     def row(
         self,

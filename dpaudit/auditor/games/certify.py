@@ -19,6 +19,7 @@ from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.core.errors import DpauditError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import plain
 from dpaudit.record.result import Control, Family
 
 D = TypeVar("D")
@@ -39,6 +40,22 @@ class Level:
         return cls(delta, family.alpha, family.confidence)
 
 
+@dataclass(frozen=True)
+class FailedControl:
+    """A mutant on which the game could not be run, so that it says nothing of the game's power.
+
+    Attributes:
+        mutant: how the mutant is made, in words.
+        reason: why the run failed, in one sentence.
+    """
+
+    mutant: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the same game cannot be run on {self.mutant} ({self.reason})"
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate(Generic[S]):
     """A bound on ε, with what it rests on.
@@ -48,12 +65,14 @@ class Certificate(Generic[S]):
         estimate: the bound.
         event: the event that certifies it; the method where no event was chosen.
         controls: what the same game certifies of mutants, by increasing size of the violation.
+        failed: the mutants on which it could not be run.
     """
 
     outcomes: S
     estimate: Estimate
     event: LabelTest | str
     controls: tuple[Control, ...] = ()
+    failed: tuple[FailedControl, ...] = ()
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -128,13 +147,16 @@ class Certifiable(Protocol[S]):
         """Yield the sizes of the violations to try until one exceeds the bar, increasing."""
         ...
 
-    def control(self, rung: float, bar: Bar) -> Control | None:
+    def control(self, rung: float, bar: Bar) -> Control | FailedControl | None:
         """Run the game on the mutants with this violation; None if there are none."""
         ...
 
 
 def certify(game: Certifiable[S], bars: Sequence[Bar]) -> Certificate[S]:
     """Run a game, bound ε, and run the same game on mutants until it finds them.
+
+    A mutant on which the game cannot be run counts neither as found nor as missing: the next larger
+    one is tried, and the certificate names it.
 
     Args:
         game: the game.
@@ -143,19 +165,27 @@ def certify(game: Certifiable[S], bars: Sequence[Bar]) -> Certificate[S]:
     """
     certificate = game.run()
     tried: dict[float, Control] = {}
+    failed: dict[float, FailedControl] = {}
     for bar in bars:
         if certificate.estimate.lower > bar.limit or any(
             shows(control, bar.limit, bar.least) for control in tried.values()
         ):
             continue
         for rung in game.rungs(bar, certificate):
-            control = tried.get(rung) or game.control(rung, bar)
+            control = tried.get(rung) or failed.get(rung) or game.control(rung, bar)
             if control is None:
                 break
+            if isinstance(control, FailedControl):
+                failed[rung] = control
+                continue
             tried[rung] = control
             if control.certified > bar.limit:
                 break
-    return replace(certificate, controls=tuple(tried[rung] for rung in sorted(tried)))
+    return replace(
+        certificate,
+        controls=tuple(tried[rung] for rung in sorted(tried)),
+        failed=tuple(failed[rung] for rung in sorted(failed)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +197,8 @@ class NoiseGame(Generic[D]):
     Attributes:
         mechanism: the mechanism.
         score: runs trials on a mechanism with a seed.
-        weaken: returns the mechanism with the noise of so many times its ε; raises if there is no
-            such mutant.
+        weaken: returns the mechanism with the noise of so many times its ε; raises ValueError or a
+            `DpauditError` if there is no such mutant.
         level: the level of the bound.
         seed: the seed of the trials on the mechanism itself.
         claimed: the claimed ε, of which a rung is a multiple; None if nothing is claimed, so that
@@ -198,16 +228,20 @@ class NoiseGame(Generic[D]):
         truth = certificate.outcomes.truth
         yield from rungs(bar, certificate.estimate, self._claimed, self.level.delta, truth)
 
-    def control(self, rung: float, bar: Bar) -> Control | None:
+    def control(self, rung: float, bar: Bar) -> Control | FailedControl | None:
         """Run the same game with the noise of `rung` times the claimed ε."""
         try:
             mutant = self.weaken(self.mechanism, rung)
-            lower = self._certificate(mutant, control_seed(self.seed, rung)).estimate.lower
-        except (DpauditError, ValueError):  # no such mutant
+        except (DpauditError, ValueError):  # the mechanism takes no so large an ε
             return None
         epsilon = rung * self._claimed
+        words = f"noise for ε = {epsilon:.4g}"
+        try:
+            lower = self._certificate(mutant, control_seed(self.seed, rung)).estimate.lower
+        except (DpauditError, ValueError) as error:
+            return FailedControl(words, plain(str(error)))
         return Control(
-            mutant=f"noise for ε = {epsilon:.4g}",
+            mutant=words,
             factor=rung,
             epsilon=epsilon,
             certified=lower,

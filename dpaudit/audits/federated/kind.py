@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.federated.config import FederatedConfig
 from dpaudit.audits.trained.kind import TrainedAudits
 from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 class FederatedAudits(TrainedAudits):
@@ -29,6 +32,12 @@ class FederatedAudits(TrainedAudits):
         from dpaudit.audits.federated.measures import Transcripts
 
         return (*super().measures(), Transcripts)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.federated.sections import FederatedSections
+
+        return FederatedSections
 
 
 KIND = FederatedAudits()

@@ -211,9 +211,8 @@ def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement
     given = {"attack": found.attack, "step": found.step, "at": found.at}
     known = entry(found.metric).known
     fields = {name: value for name, value in given.items() if name in known}
-    return records.measured(
-        found.metric, label, epsilon, found.estimate, detail=found.detail, **fields
-    )
+    key = MetricKey(found.metric, label, epsilon)
+    return key.measured(found.estimate, detail=found.detail, **fields)
 
 
 def _check_pairs(transcript: Any) -> None:

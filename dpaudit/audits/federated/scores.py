@@ -21,7 +21,7 @@ from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Pairs
+from dpaudit.core.transcripts import UserItemPairs
 from dpaudit.record.result import WHOLE
 
 # The false-positive rates at which the true-positive rate is measured.
@@ -87,7 +87,7 @@ class Truth:
         raters: the number of real pairs of each pair's item `(P,)`.
     """
 
-    pairs: Pairs
+    pairs: UserItemPairs
     real: NDArray[np.bool_]
     confidence: float
     seed: int = 0

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
-from dpaudit.defenses.federated.transcript import Distances, Transcript
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.defenses.federated.transcript import Distances, TrainingTranscript
 from dpaudit.kernels.federated import divergences
 
 Rows = NDArray[np.int64]
@@ -50,7 +50,7 @@ class Checkpoint:
 
 
 def run_transcript(
-    transcript: Transcript,
+    transcript: TrainingTranscript,
     attacks: Mapping[str, SubmissionTest],
     steps: Sequence[int],
     asked: Sequence[int],
@@ -93,7 +93,7 @@ class _Shown:
     local: NDArray[np.int32] | None  # each pair's place in `rows`, or −1; None: all are observed
 
     @classmethod
-    def of(cls, attack: SubmissionTest, transcript: Transcript, seed: int) -> _Shown:
+    def of(cls, attack: SubmissionTest, transcript: TrainingTranscript, seed: int) -> _Shown:
         pairs = transcript.pairs
         if attack.most_pairs is None:
             return cls(np.arange(len(pairs)), attack.reader(pairs), None)
@@ -131,7 +131,7 @@ def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
     return np.sort(np.concatenate(chosen))
 
 
-def _add(divergence: NDArray[np.float64], pairs: Pairs, round_: Round) -> None:
+def _add(divergence: NDArray[np.float64], pairs: UserItemPairs, round_: Round) -> None:
     """Add a round's divergence of real submissions from fakes to each pair's total."""
     if pairs.level is not None:
         divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.encoding import batch_of, joined, packed
+from dpaudit.attacks.black_box.encoding import as_batch, batch_of, joined_batches
 from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
 from dpaudit.audits.mechanism.isolated import each_in_a_process
 from dpaudit.audits.mechanism.kept import may_be_noise
@@ -259,10 +259,10 @@ class Calls:
 
     def _trials(self, plan: Plan, made: list[Any]) -> Trials:
         if not self.batched:
-            outputs = packed(made) if self.exact else alike(made)
+            outputs = as_batch(made) if self.exact else alike(made)
             return Trials(outputs, plan.present, plan.calls)
         sizes = plan.block.sizes.tolist()
-        outputs = joined([self._outputs(*each) for each in zip(made, sizes, strict=True)])
+        outputs = joined_batches([self._outputs(*each) for each in zip(made, sizes, strict=True)])
         outputs = outputs if self.exact else alike(outputs)
         # The calls made their outputs one after the other: put these at their trials' places.
         order = np.argsort(np.argsort(plan.calls, kind="stable"))

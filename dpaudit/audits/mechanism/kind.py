@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from dpaudit.auditor.context import Subject
+from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.kind import AuditKind, Forecast
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.mechanism.config import MechanismConfig
@@ -41,6 +42,17 @@ class MechanismAudits(AuditKind):
             f"{claim.epsilon:g} --delta {claim.delta:g} --confidence {config.audit.confidence:g} "
             f"--trials {config.audit.trials // (2 if learned else 1)}"
             + (" (half of its trials train the score)" if learned else "")
+        )
+
+    def cost(self, config: MechanismConfig, sampled: Callable[[], Cost]) -> Cost:
+        """Refuse: an output may depend on those before it, so none of a run stands for the others.
+
+        Raises:
+            ConfigError: names the remedy.
+        """
+        raise ConfigError(
+            "a run of [defense] cannot be estimated, as its calls may depend on each other: run it "
+            "with few trials first (-s audit.trials=400)"
         )
 
 

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.encoding import packed
+from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.audits.mechanism.calls import Score, Trials
 from dpaudit.audits.mechanism.plants import Bits, Pair, Plant, Written, splits, writings
 from dpaudit.audits.mechanism.pool import Pool
@@ -125,7 +125,7 @@ def positive_control(
             tells[int(coin)] if leak else output
             for output, coin, leak in zip(pool.content, coins, leaks, strict=False)
         ]
-        bounds[_LEAK] = certified(*_halves(packed(leaky), coins, sizes[0]))
+        bounds[_LEAK] = certified(*_halves(as_batch(leaky), coins, sizes[0]))
     missed = [name for name, bound in bounds.items() if bound <= claim]
     return Control(
         mutant=_said(missed or list(bounds), epsilon, rare, found=not missed),
@@ -176,7 +176,7 @@ def _halves(made: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
 def _mutated(plant: Plant, pool: Pool, bits: Bits, draw: Callable[[int], Pool]) -> Any:
     """Make outputs that carry the bits; None if one set of a split has too few outputs."""
     if isinstance(plant, Pair):
-        return packed([plant.outputs[bit] for bit in bits.astype(int)])
+        return as_batch([plant.outputs[bit] for bit in bits.astype(int)])
     if isinstance(plant, Written):
         return plant.put(pool, bits)
     inside = plant.inside(pool)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.attacks.black_box.encoding import joined
+from dpaudit.attacks.black_box.encoding import joined_batches
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.audits.mechanism.calls import Score
@@ -53,7 +53,7 @@ def most_informative(
 
 
 def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
-    return joined([old[0], fresh[0]]), joined([old[1], fresh[1]])
+    return joined_batches([old[0], fresh[0]]), joined_batches([old[1], fresh[1]])
 
 
 def _promise(

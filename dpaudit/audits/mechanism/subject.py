@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -14,7 +14,7 @@ from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
-from dpaudit.core.reference import named
+from dpaudit.core.reference import import_object
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
@@ -26,6 +26,8 @@ _NOISELESS = {
 }
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
+# The name of the pair in measurements, whichever of those given it is.
+_PAIR = "given"
 _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
 
 
@@ -86,7 +88,7 @@ class BlackBox(Subject[MechanismConfig]):
         table = context.config.defense
         if table is None:
             raise TypeError("the config names no mechanism")
-        mechanism = named(table.target, "defense.target")
+        mechanism = import_object(table.target, "defense.target")
         if not callable(mechanism):
             raise ConfigError(
                 f"defense.target = {table.target!r} cannot be called: name a function"
@@ -94,7 +96,7 @@ class BlackBox(Subject[MechanismConfig]):
         pairs = _pairs(table)
         score: Score | Literal["learned"] = "learned"
         if table.score != "learned":
-            score = named(table.score, "defense.score")
+            score = import_object(table.score, "defense.score")
             if not callable(score):
                 raise ConfigError(
                     f"defense.score = {table.score!r} cannot be called: name a function"
@@ -140,9 +142,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
     @classmethod
     def plan(cls, config: MechanismConfig) -> Iterator[MetricKey]:
         """Yield the key of the one bound."""
-        if config.defense:
-            table = config.defense
-            yield MetricKey("epsilon", table.label, table.epsilon, pair="given")
+        yield _key(config.defense)
 
     def run(self, model: Mechanism) -> Iterator[Found]:
         """Draw outputs and certify.
@@ -179,7 +179,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
         most = f"the most informative of {len(pairs)} given, number {found.pair}"
         yield records.PairRecord(
             model=table.label,
-            pair="given",
+            pair=_PAIR,
             summary=most if len(pairs) > 1 else "the pair given",
             drift=found.drift,
         )
@@ -212,20 +212,23 @@ def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, floa
     Both come from the gate that asks for the smallest such ε; without a gate they are the claim
     and 1.5 times the claim.
     """
-    (point,) = OutputGame.plan(config)
     claim = table.epsilon
     asked = [
         (bar.limit, bar.limit * bar.factor)
-        for bar in bars(config.gate, asdict(point), claim)
+        for bar in bars(config.gate, _key(table), claim)
         if bar.factor is not None and bar.limit > 0
     ]
-    return min(asked, key=lambda each: each[1], default=(claim, _FACTOR * claim))
+    return min(asked, key=lambda both: both[1], default=(claim, _FACTOR * claim))
+
+
+def _key(table: PythonDefense) -> MetricKey:
+    return MetricKey("epsilon", table.label, table.epsilon, pair=_PAIR)
 
 
 def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
-    found = named(defense.pairs, "defense.pairs")
+    found = import_object(defense.pairs, "defense.pairs")
     with foreign(
         lambda words: ConfigError(
             f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "
@@ -272,13 +275,6 @@ def _measurement(
     estimate, control = found.epsilon, found.control
     if control is not None:  # its factor refers to the limit, the record's to the claim
         control = control.model_copy(update={"factor": planted / defense.epsilon})
-    return records.Measurement(
-        metric="epsilon",
-        model=defense.label,
-        epsilon=defense.epsilon,
-        attack=found.score,
-        pair="given",
-        estimate=estimate,
-        event=str(found.event),
-        control=control,
+    return _key(defense).measured(
+        estimate, attack=found.score, event=str(found.event), control=control
     )

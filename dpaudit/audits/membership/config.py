@@ -169,10 +169,12 @@ class OwnRecommender(Table):
             made = registry.create("recommenders", self.library, place, self.params)
         elif self.target is not None:
             params = {**self.params, "target": self.target}
-            made = registry.made(PythonClass, place, params, "a Python class", ("target",))
+            made = registry.create_instance(
+                PythonClass, place, params, "a Python class", ("target",)
+            )
         else:
             own = {"cwd": self._folder, **self.params, "command": self.command}
-            made = registry.made(Command, place, own, "a command", ("command",))
+            made = registry.create_instance(Command, place, own, "a command", ("command",))
         return made
 
     @property

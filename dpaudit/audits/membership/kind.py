@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 class MembershipAudits(AuditKind):
@@ -29,6 +32,12 @@ class MembershipAudits(AuditKind):
         from dpaudit.audits.membership.measures import MembershipInferences
 
         return (MembershipInferences,)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.membership.sections import MembershipSections
+
+        return MembershipSections
 
 
 KIND = MembershipAudits()

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.context import Context
@@ -21,7 +22,7 @@ from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, metric_of,
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.calibration import Judged, Trials, judged, strongest
-from dpaudit.audits.membership.config import Membership, MembershipConfig
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
 from dpaudit.audits.membership.numbers import alone, joint, numbers
@@ -45,6 +46,9 @@ from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
+# Makes a key from a metric and its other fields.
+Keys = Callable[..., MetricKey]
+
 # Quantiles of the exposure of targets.
 _QUANTILES = (0.5, 0.9, 0.99)
 # Points of the ROC curve.
@@ -52,7 +56,7 @@ _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
 # The largest ε of a planted leak; a larger one is right as often.
-_MOST_TOLD = 50.0
+_MOST_PLANTED = 50.0
 
 
 class MembershipInferences(Measure[MembershipConfig, MemberModel]):
@@ -69,25 +73,20 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
         """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
-        table = _table(config)
+        table = config.membership
         observers = {model.label: table.observers_of(model) for model in config.audited}
         for model, epsilon in points(config):
             for unit in table.units:
                 for observer in observers[model]:
-                    key = partial(
-                        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit
-                    )
-                    yield key("attack.auc", attack=STRONGEST)
-                    yield key("attack.advantage", attack=STRONGEST)
-                    for rate in table.rates_of(unit):
-                        yield key("attack.tpr", attack=STRONGEST, at=rate)
-                    yield key("epsilon", attack=STRONGEST, pair=_pair(unit, observer))
+                    key = _keys(model, epsilon, unit, observer)
+                    for number in numbers(table.rates_of(unit)):
+                        yield number.key(key, STRONGEST)
+                    yield _bound(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
             yield MetricKey("leak", model, epsilon)
             for name in Utility._fields:
-                metric = metric_of("utility", name)
-                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
+                yield _useful_key(config, name, model, epsilon)
 
     def run(self, model: MemberModel) -> Iterator[Found]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
@@ -95,9 +94,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # A stated ε trains nothing.
             swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, Model) else ""
             at = f"{model.label}: trainings{swept}"
-            found = list(self.context.unit(at, partial(self._measured, at, model, point)))
+            numbers = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
-            yield from (*found, *leaks(filter(_of_strongest, found)))
+            yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
         seen = kept(point.trainable, model.observers)
@@ -109,13 +108,12 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             Task(together, part, len(part), "training", dear=True)
             for part in training.parts(self.table.trainings)
         )
-        *found, again, vanished = executor.run(chain(trainings, probes(training)))
-        for each in (*noticed(again, vanished), *rates_left_out(self.table)):
-            yield records.FindingRecord(model=model.label, **each._asdict())
-        rows = [row for block in found for row in block]
+        *parts_run, again, vanished = executor.run(chain(trainings, probes(training)))
+        for finding in (*noticed(again, vanished), *rates_left_out(self.table)):
+            yield records.FindingRecord(model=model.label, **finding._asdict())
+        rows = [row for part in parts_run for row in part]
         lost = sum(bool(np.isnan(row[0])) for row in rows)
-        where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
-        yield from diverged(lost, len(rows), "membership", **where)
+        yield from diverged(lost, len(rows), "membership", model.label, point.epsilon)
         parts = all_unpacked(rows, len(blocks) + 1)
         if not parts:
             return
@@ -132,16 +130,19 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # Whether there is a model may tell every coin.
             untold = np.nan_to_num(unanswered, nan=1.0)
             trials = Trials(features[:, :cut], features[:, cut:], present, untold)
-            for each in left_open(unanswered, marks, present, observer, "scores" in seen, unmoved):
-                yield records.FindingRecord(model=model.label, **each._asdict())
+            scored = "scores" in seen
+            for finding in left_open(unanswered, marks, present, observer, scored, unmoved):
+                yield records.FindingRecord(model=model.label, **finding._asdict())
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
-            yield from self._inferred(trials, unit, observer, view, point.claim, where)
+            key = _keys(model.label, point.epsilon, unit, observer)
+            yield from self._inferred(trials, unit, observer, view, point.claim, key)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
-        yield from self._useful(np.array([part[-1][0] for part in parts]), where)
+        useful = np.array([part[-1][0] for part in parts])
+        yield from self._useful(useful, model.label, point.epsilon)
 
     def _inferred(
         self,
@@ -150,23 +151,25 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         observer: Observer,
         view: str | None,
         claim: Claim | None,
-        where: dict[str, Any],
+        key: Keys,
     ) -> Iterator[records.Measurement]:
         """Judge every attack by itself, and the strongest jointly."""
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
-        where = {**where, "observer": observer, "unit": unit}
         curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
-        found = self._judged(trials, [*rates, *curve], delta)
-        yield from self._numbers(found, rates, where)
+        scored = self._judged(trials, [*rates, *curve], delta)
+        yield from self._numbers(scored, rates, key)
         for at in curve:
-            best = strongest(found, f"tpr {at:g}")
-            share = own_mean(found[best].curve.found(at), self.context.family)
-            yield _measured("membership.roc", share, {**where, "attack": best, "at": at})
+            best = strongest(scored, f"tpr {at:g}")
+            share = own_mean(scored[best].curve.found(at), self.context.family)
+            yield key("membership.roc", attack=best, at=at).measured(share)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
-        best = strongest(found, f"tpr {exposing:g}")
-        yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
-        yield self._certified(trials, found, claim, {**where, "view": view})
+        best = strongest(scored, f"tpr {exposing:g}")
+        yield from self._exposed(scored[best], exposing, unit, partial(key, attack=best))
+        applies = claim and covers(claim, unit, view or observer)
+        claimed = claim.epsilon if claim and applies else None
+        bound = _bound(key, unit, observer)
+        yield bound.measured(**self._certified(trials, scored, claimed, delta, bound), view=view)
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
         family, seed = self.context.family, self.context.seed
@@ -176,66 +179,63 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         }
 
     def _numbers(
-        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
+        self, scored: Mapping[str, Judged], rates: list[float], key: Keys
     ) -> Iterator[records.Measurement]:
         """Yield the numbers of each attack, then of the strongest; a number has one interval."""
         family = self.context.family
-        chosen = {number: joint(found, number, family) for number in numbers(rates)}
-        for label, one in found.items():
+        chosen = {number: joint(scored, number, family) for number in numbers(rates)}
+        for label, one in scored.items():
             for number, (best, estimate) in chosen.items():
-                own = estimate if label == best else alone(one, number, family)
-                yield _measured(number.metric, own, {**where, **number.place, "attack": label})
+                single = estimate if label == best else alone(one, number, family)
+                yield number.key(key, label).measured(single)
         for number, (best, estimate) in chosen.items():
-            place = {**where, **number.place, "attack": STRONGEST, "event": best}
-            yield _measured(number.metric, estimate, place)
+            yield number.key(key, STRONGEST).measured(estimate, event=best)
 
     def _exposed(
-        self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
+        self, one: Judged, rate: float, unit: Unit, key: Keys
     ) -> Iterator[records.Measurement]:
         """Yield quantiles of exposure, and the exposure of groups."""
         curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
-        for place in _QUANTILES:
-            estimate = quantile(exposed, place, family)
-            yield _measured("membership.exposed", estimate, {**where, "at": place})
+        for level in _QUANTILES:
+            estimate = quantile(exposed, level, family)
+            yield key("membership.exposed", at=level).measured(estimate)
         above = curve.above(rate)
         for name, among in groups_of(self.design, unit).items():
             estimate = own_mean(curve.gain(above, among[None]), family, -1.0)
-            yield _measured("membership.group", estimate, {**where, "group": name})
+            yield key("membership.group").measured(estimate, group=name)
 
     def _certified(
         self,
         trials: Trials,
-        found: Mapping[str, Judged],
-        claim: Claim | None,
-        where: dict[str, Any],
-    ) -> records.Measurement:
+        scored: Mapping[str, Judged],
+        claimed: float | None,
+        delta: float,
+        bound: MetricKey,
+    ) -> dict[str, Any]:
         """Certify ε, and what the same attacks and bound certify of planted violations."""
-        delta = claim.delta if claim else self.table.delta
-        own = {**where, "attack": STRONGEST, "pair": _pair(where["unit"], where["observer"])}
-        applies = claim and covers(claim, where["unit"], where["view"] or where["observer"])
-        claimed = claim.epsilon if claim and applies else None
-        limits = bars(self.context.config.gate, own, claimed)
+        limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
         judging = partial(self._judged, rates=[], delta=delta)
-        game = _CoinGame(self.context, trials, found, judging, claimed, delta)
-        return records.Measurement(metric="epsilon", **certify(game, limits).fields, **own)
+        game = _CoinGame(self.context, trials, scored, judging, claimed, delta)
+        return certify(game, limits).fields
 
-    def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
+    def _useful(
+        self, rows: NDArray[np.float64], model: str, epsilon: float
+    ) -> Iterator[records.Measurement]:
         """Yield the means over trainings of the utility on held-out interactions.
 
         One that is undefined in some training is left out; a gate on it is then inconclusive.
         """
         family = self.context.family
-        for name, values in zip(Utility._fields, found.T, strict=True):
+        for name, values in zip(Utility._fields, rows.T, strict=True):
             if not np.isfinite(values).all():
                 continue
-            metric = metric_of("utility", name)
-            most = self.subject.ratings.scale.width if rated(metric) else 1.0
-            joint = gated(self.context.config, metric)
-            estimate = (joint_mean if joint else own_mean)(values, family, most=most)
-            yield _measured(metric, estimate, where)
+            key = _useful_key(self.context.config, name, model, epsilon)
+            most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
+            estimate = (joint_mean if key.joint else own_mean)(values, family, most=most)
+            yield key.measured(estimate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +245,7 @@ class _CoinGame:
     Attributes:
         context: the context of the run.
         trials: the trainings.
-        found: each attack's scores in the judged ones.
+        scored: each attack's scores in the judged ones.
         judging: judges each attack on other trials.
         claimed: the claimed ε, if the claim is about the game.
         delta: the δ of the bound.
@@ -253,18 +253,18 @@ class _CoinGame:
 
     context: Context[MembershipConfig]
     trials: Trials
-    found: Mapping[str, Judged]
+    scored: Mapping[str, Judged]
     judging: Callable[[Trials], Mapping[str, Judged]]
     claimed: float | None
     delta: float
 
     def run(self) -> Certificate[Judged]:
-        return self._certificate(self.found)
+        return self._certificate(self.scored)
 
     def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
         """Yield the ε of the leaks to plant."""
-        told = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
-        yield from (epsilon for epsilon in told if 0 < epsilon <= _MOST_TOLD)
+        planted = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
+        yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
 
     def control(self, rung: float, bar: Bar) -> records.Control:
         mutant = self.trials.told(rung, self.context.seed)
@@ -278,9 +278,9 @@ class _CoinGame:
             found=lower > base,
         )
 
-    def _certificate(self, found: Mapping[str, Judged]) -> Certificate[Judged]:
-        best = strongest(found, "epsilon")
-        one = found[best]
+    def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
+        best = strongest(scored, "epsilon")
+        one = scored[best]
         estimate = certified(
             one.scores,
             one.present,
@@ -292,19 +292,19 @@ class _CoinGame:
         return Certificate(one, estimate, best)
 
 
-def _of_strongest(found: Found) -> bool:
-    return isinstance(found, records.Measurement) and found.attack == STRONGEST
+def _of_strongest(number: Found) -> bool:
+    return isinstance(number, records.Measurement) and number.attack == STRONGEST
 
 
-def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:
-    return records.Measurement(metric=metric, estimate=estimate, **where)
+def _keys(model: str, epsilon: float, unit: Unit, observer: Observer) -> Keys:
+    """Return what makes the keys of a unit and an observer from the metric and its other fields."""
+    return partial(MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit)
 
 
-def _pair(unit: str, observer: str) -> str:
-    return f"{unit} ({observer})"
+def _bound(key: Keys, unit: Unit, observer: Observer) -> MetricKey:
+    return key("epsilon", attack=STRONGEST, pair=f"{unit} ({observer})")
 
 
-def _table(config: MembershipConfig) -> Membership:
-    if config.membership is None:
-        raise TypeError("the config has no [membership]")
-    return config.membership
+def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
+    metric = metric_of("utility", name)
+    return MetricKey(metric, model, epsilon, joint=gated(config, metric))

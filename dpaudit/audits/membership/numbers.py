@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.calibration import Judged, strongest
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.core.estimate import Estimate
@@ -26,10 +27,9 @@ class Number(NamedTuple):
     metric: str
     at: float | None = None
 
-    @property
-    def place(self) -> dict[str, float]:
-        """The field of a measurement that says at which rate."""
-        return {} if self.at is None else {"at": self.at}
+    def key(self, at: Callable[..., MetricKey], attack: str) -> MetricKey:
+        """Return its key for one attack, where `at` makes the keys of a unit and an observer."""
+        return at(self.metric, attack=attack, at=self.at)
 
     @property
     def promise(self) -> str:

@@ -19,7 +19,7 @@ from dpaudit.audits.membership.answers import beside
 from dpaudit.audits.membership.design import Design
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
-from dpaudit.recommenders.checks import checked
+from dpaudit.recommenders.checks import checked_answer
 
 Packed = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ class Training:
         answers = self.trainable.answers(design.ratings, kept, seeds, query)
         return np.stack(
             [
-                self._packed(checked(answer, query, shape), rows)
+                self._packed(checked_answer(answer, query, shape), rows)
                 for answer, rows in zip(answers, kept, strict=True)
             ]
         )
@@ -152,7 +152,7 @@ class Training:
             RunError: the training fails, or what it shows cannot be used.
         """
         query = self._query
-        return checked(self.trainable.answer(data, seed, query), query, data.shape)
+        return checked_answer(self.trainable.answer(data, seed, query), query, data.shape)
 
     @property
     def _query(self) -> Query:

@@ -72,8 +72,8 @@ def mean_divergence(
         )
         return np.stack([explored, chain.divergence_of(laws)])
 
-    found = executor.map("chains", of, range(len(profiles)), lambda _: 0)
-    return dict(zip((EXPLORED, ALL), np.mean(found, axis=0), strict=True))
+    chains = executor.map("chains", of, range(len(profiles)), lambda _: 0)
+    return dict(zip((EXPLORED, ALL), np.mean(chains, axis=0), strict=True))
 
 
 class Convergence(Measure[OnDemandConfig, Sweep]):
@@ -88,7 +88,7 @@ class Convergence(Measure[OnDemandConfig, Sweep]):
         """Yield one key per point of models that walk a chain, if `[convergence]` is given."""
         for model in config.model:
             for epsilon in model.epsilon if config.convergence and model.walks_chain else ():
-                yield MetricKey("chain.divergence", model.label, epsilon)
+                yield _key(model.label, epsilon)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Compute the divergence after each number of steps, at every ε."""
@@ -105,20 +105,19 @@ class Convergence(Measure[OnDemandConfig, Sweep]):
         users = chosen_users(model.users(), wanted.users, context.seed)
         method = f"law of the chain, mean of {len(users)} users"
         for defense in model.chains:
-            found = mean_divergence(
+            key = _key(model.label, defense.epsilon)
+            divergences = mean_divergence(
                 defense,
                 model.prepared,
                 users,
                 wanted.steps,
                 executor=context.tasks(stage, model.model, of=[defense]),
             )
-            for states, row in found.items():
+            for states, row in divergences.items():
                 for step, value in zip(wanted.steps, row, strict=True):
-                    yield Measurement(
-                        metric="chain.divergence",
-                        model=model.label,
-                        epsilon=defense.epsilon,
-                        estimate=Estimate.exact(float(value), method),
-                        step=step,
-                        states=states,
-                    )
+                    exact = Estimate.exact(float(value), method)
+                    yield key.measured(exact, step=step, states=states)
+
+
+def _key(model: str, epsilon: float) -> MetricKey:
+    return MetricKey("chain.divergence", model, epsilon)

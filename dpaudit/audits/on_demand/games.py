@@ -230,7 +230,7 @@ class Games(GameMeasure[OnDemandConfig, Sweep]):
 
     def _measured(
         self, stage: str, model: Sweep, defense: OnDemandDefense, game: tables.Game, match: Match
-    ) -> Iterator[records.Measurement]:
+    ) -> Iterator[Found]:
         def score(defense: OnDemandDefense, seed: int) -> PairScores:
             executor = self.context.tasks(stage, model.model, game, of=[defense])
             return match.run(defense, game.trials, seed, executor)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, Forecast
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 class OnDemandAudits(AuditKind):
@@ -32,6 +35,12 @@ class OnDemandAudits(AuditKind):
         from dpaudit.audits.on_demand.utility import Utility
 
         return (Risk, Utility, Convergence, Games)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.on_demand.sections import OnDemandSections
+
+        return OnDemandSections
 
     def forecast(
         self, config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None

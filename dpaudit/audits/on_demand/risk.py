@@ -124,7 +124,7 @@ class Risk(Measure[OnDemandConfig, Sweep]):
         """Yield one number per attack and point."""
         for model, epsilon in points(config):
             for attack in config.attack:
-                yield MetricKey("attack.accuracy", model, epsilon, attack=attack.label)
+                yield _key(model, epsilon, attack)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Run each attack on the model at every ε."""
@@ -133,7 +133,7 @@ class Risk(Measure[OnDemandConfig, Sweep]):
             yield from self.context.unit(stage, partial(self._recovered, stage, model, asked))
 
     def _recovered(self, stage: str, model: Sweep, asked: Attack) -> Iterator[Measurement]:
-        context = self.context
+        context, family = self.context, self.context.family
         correct = run_risk(
             model.attackable,
             model.prepared,
@@ -145,15 +145,12 @@ class Risk(Measure[OnDemandConfig, Sweep]):
             executor=context.tasks(stage, model.model, asked),
         )
         for epsilon, row in zip(model.model.epsilon, correct, strict=True):
-            yield Measurement(
-                metric="attack.accuracy",
-                model=model.label,
-                epsilon=epsilon,
-                attack=asked.label,
-                estimate=proportion(
-                    int(row.sum()), len(row), context.family.alpha, context.family.confidence
-                ),
-            )
+            share = proportion(int(row.sum()), len(row), family.alpha, family.confidence)
+            yield _key(model.label, epsilon, asked).measured(share)
+
+
+def _key(model: str, epsilon: float, attack: Attack) -> MetricKey:
+    return MetricKey("attack.accuracy", model, epsilon, attack=attack.label)
 
 
 def _true_index(

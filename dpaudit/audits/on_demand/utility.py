@@ -100,11 +100,9 @@ class Utility(Measure[OnDemandConfig, Sweep]):
         rated = data.binarize is None and (data.columns is None or data.columns.rating is not None)
         lists = {model.label for model in config.model if model.shows_lists}
         for model, epsilon in points(config):
-            yield MetricKey("utility.overlap", model, epsilon)
+            yield _overlap(model, epsilon)
             if rated and model not in lists:
-                yield MetricKey("utility.rmse", model, epsilon)
-                if gated(config, "utility.mae"):
-                    yield MetricKey("utility.mae", model, epsilon)
+                yield from _errors(config, model, epsilon)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Measure the share of the list that is kept, and the error on held-out ratings."""
@@ -125,27 +123,31 @@ class Utility(Measure[OnDemandConfig, Sweep]):
     def _overlap(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
         kept = run_overlap(model.defenses, model.prepared, model.users(), **options)
         for epsilon, row in zip(model.model.epsilon, kept, strict=True):
-            yield self._mean("utility.overlap", model, epsilon, row)
+            yield self._mean(_overlap(model.label, epsilon), row)
 
     def _error(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
         width = model.train.scale.width
         errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
         for epsilon, row in zip(model.model.epsilon, errors, strict=True):
-            yield self._mean(
-                "utility.rmse", model, epsilon, row**2, lambda mean: width * math.sqrt(mean)
-            )
-            if gated(self.context.config, "utility.mae"):
-                yield self._mean("utility.mae", model, epsilon, row, lambda mean: width * mean)
+            for key in _errors(self.context.config, model.label, epsilon):
+                if key.metric == "utility.rmse":
+                    yield self._mean(key, row**2, lambda mean: width * math.sqrt(mean))
+                else:
+                    yield self._mean(key, row, lambda mean: width * mean)
 
     def _mean(
-        self,
-        metric: str,
-        model: Sweep,
-        epsilon: float,
-        row: Any,
-        increasing: Callable[[float], float] = float,
+        self, key: MetricKey, row: Any, increasing: Callable[[float], float] = float
     ) -> Measurement:
         """Estimate an increasing function of the mean of numbers."""
         family = self.context.family
-        estimate = betting_mean(row, family.alpha, family.confidence).mapped(increasing)
-        return Measurement(metric=metric, model=model.label, epsilon=epsilon, estimate=estimate)
+        return key.measured(betting_mean(row, family.alpha, family.confidence).mapped(increasing))
+
+
+def _overlap(model: str, epsilon: float) -> MetricKey:
+    return MetricKey("utility.overlap", model, epsilon)
+
+
+def _errors(config: OnDemandConfig, model: str, epsilon: float) -> Iterator[MetricKey]:
+    yield MetricKey("utility.rmse", model, epsilon)
+    if gated(config, "utility.mae"):
+        yield MetricKey("utility.mae", model, epsilon)

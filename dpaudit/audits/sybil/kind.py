@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.on_demand.kind import OnDemandAudits
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 class SybilAudits(OnDemandAudits):
@@ -29,6 +32,12 @@ class SybilAudits(OnDemandAudits):
         from dpaudit.audits.sybil.measures import SybilAttacks
 
         return (*super().measures(), SybilAttacks)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.sybil.sections import SybilSections
+
+        return SybilSections
 
 
 KIND = SybilAudits()

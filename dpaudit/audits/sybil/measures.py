@@ -35,11 +35,8 @@ class SybilAttacks(Measure[SybilConfig, Sweep]):
     def plan(cls, config: SybilConfig) -> Iterator[MetricKey]:
         """Yield one number per Sybil attack, effort and point."""
         for model, epsilon in points(config):
-            for each in config.sybil:
-                for effort in each.efforts:
-                    yield MetricKey(
-                        "sybil.accuracy", model, epsilon, attack=each.label, effort=effort
-                    )
+            for sybil in config.sybil:
+                yield from _keys(model, epsilon, sybil)
 
     def run(self, model: Sweep) -> Iterator[records.Measurement]:
         """Run each Sybil attack on the model at every ε.
@@ -76,15 +73,14 @@ class SybilAttacks(Measure[SybilConfig, Sweep]):
         except (ConfigError, DataError) as error:
             place = f"Sybil attack {sybil.label!r} against model {model.label!r}"
             raise type(error)(f"{place}: {error}") from error
-        for effort, row in zip(sybil.efforts, correct, strict=True):
-            yield records.Measurement(
-                metric="sybil.accuracy",
-                model=model.label,
-                epsilon=defense.epsilon,
-                attack=sybil.label,
-                effort=effort,
-                estimate=proportion(int(row.sum()), len(row), family.alpha, family.confidence),
-            )
+        for key, row in zip(_keys(model.label, defense.epsilon, sybil), correct, strict=True):
+            share = proportion(int(row.sum()), len(row), family.alpha, family.confidence)
+            yield key.measured(share)
+
+
+def _keys(model: str, epsilon: float, sybil: Sybil) -> Iterator[MetricKey]:
+    for effort in sybil.efforts:
+        yield MetricKey("sybil.accuracy", model, epsilon, attack=sybil.label, effort=effort)
 
 
 def _run(

@@ -13,7 +13,6 @@ from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.assumption import Assumption
-from dpaudit.record.result import measured
 
 # What stands for the assumptions of a training without a model.
 _NONE = ""
@@ -34,7 +33,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
         for model in config.model:
             for epsilon in model.epsilon if model.variant == "published" else ():
                 for metric in model.assumes:
-                    yield MetricKey(metric, model.label, epsilon)
+                    yield _key(metric, model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model at each ε and count violated assumptions."""
@@ -60,11 +59,10 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
             if text == _NONE:
                 yield from diverged(1, 1, "assumptions", *where, model.model.assumes)
                 continue
-            for found in _ASSUMPTIONS.validate_json(text):
-                yield measured(
-                    found.metric,
-                    *where,
-                    found.estimate,
-                    step=found.step,
-                    detail=found.part,
-                )
+            for counted in _ASSUMPTIONS.validate_json(text):
+                key = _key(counted.metric, *where)
+                yield key.measured(counted.estimate, step=counted.step, detail=counted.part)
+
+
+def _key(metric: str, model: str, epsilon: float) -> MetricKey:
+    return MetricKey(metric, model, epsilon)

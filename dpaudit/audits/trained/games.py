@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dpaudit.auditor.distinguishing import GameMeasure, OneGame
+from dpaudit.auditor.distinguishing import GameMeasure, OneGame, game_key
 from dpaudit.auditor.games.game import Game
 from dpaudit.auditor.games.outcomes import CoinScores, GameScores
 from dpaudit.auditor.measure import Found, MetricKey, gated, points
@@ -44,10 +44,9 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         yield from super().plan(config)
         for model, epsilon in points(config):
             for game in config.game:
-                key = partial(MetricKey, "game.kl", model, epsilon)
                 if game.pair != "many" and gated(config, "game.kl"):
-                    yield key(attack=game.attack, pair=game.label)
-                yield key(attack=game.attack, pair=game.label, joint=False)
+                    yield game_key("game.kl", model, epsilon, game)
+                yield game_key("game.kl", model, epsilon, game, joint=False)
 
     def games(self, model: TrainedModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
@@ -71,7 +70,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _pair(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[records.Measurement | records.PairRecord]:
+    ) -> Iterator[Found]:
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = Pairs(self.ratings).of(model.label, game, defense)
         executor = partial(self._executor, stage, model, game)
@@ -104,9 +103,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 confidence=family.confidence,
             )
         for name, estimate in divergences.items():
-            yield records.Measurement(
-                metric="game.kl", estimate=estimate, estimator=name, **one.where
-            )
+            yield one.key("game.kl").measured(estimate, estimator=name)
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
@@ -125,7 +122,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _many(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[records.Measurement | records.PairRecord]:
+    ) -> Iterator[Found]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
         rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
 
 
 class TrainedAudits(AuditKind):
@@ -33,6 +36,12 @@ class TrainedAudits(AuditKind):
         from dpaudit.audits.trained.utility import TrainedUtility
 
         return (TrainedUtility, Assumptions, Personal, SubmissionRecovery, TrainedGames)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.trained.sections import TrainedSections
+
+        return TrainedSections
 
 
 KIND = TrainedAudits()

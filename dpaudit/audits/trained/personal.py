@@ -13,9 +13,8 @@ from dpaudit.auditor.measure import Measure, MetricKey
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Measurement, measured
+from dpaudit.record.result import Measurement
 
-_METRICS: tuple[str, ...] = ("personal.epsilon", "personal.loss")
 # The quantiles over users; each is a value that occurs.
 QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
 
@@ -32,8 +31,7 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
         """Yield both metrics at every ε of the models whose users have an ε of their own."""
         for model in config.model:
             for epsilon in model.epsilon if model.personal else ():
-                for metric in _METRICS:
-                    yield MetricKey(metric, model.label, epsilon)
+                yield from _keys(model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Measurement]:
         """Train the model at each ε, and compute the quantiles over users.
@@ -49,17 +47,22 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
         ratings, seed = self.ratings, self.context.seed
 
         def of(place: int) -> NDArray[np.float64]:
-            found = model.defenses[place].personal_losses(ratings, seed)
+            losses = model.defenses[place].personal_losses(ratings, seed)
             levels = list(QUANTILES.values())
             return np.stack(
-                [np.quantile(each, levels, method="higher") for each in (found.epsilon, found.loss)]
+                [np.quantile(row, levels, method="higher") for row in (losses.epsilon, losses.loss)]
             )
 
         executor = self.context.tasks(stage, model.model, of=model.defenses)
-        found = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
+        quantiles = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
         over = "quantile over users", "quantile over users and draws"
-        for defense, both in zip(model.defenses, found, strict=True):
-            for metric, values, method in zip(_METRICS, both, over, strict=True):
+        for defense, both in zip(model.defenses, quantiles, strict=True):
+            keys = _keys(model.label, defense.epsilon)
+            for key, values, method in zip(keys, both, over, strict=True):
                 for part, value in zip(QUANTILES, values, strict=True):
-                    estimate = Estimate.exact(float(value), method)
-                    yield measured(metric, model.label, defense.epsilon, estimate, detail=part)
+                    yield key.measured(Estimate.exact(float(value), method), detail=part)
+
+
+def _keys(model: str, epsilon: float) -> Iterator[MetricKey]:
+    for metric in ("personal.epsilon", "personal.loss"):
+        yield MetricKey(metric, model, epsilon)

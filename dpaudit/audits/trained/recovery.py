@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.measure import MetricKey, judged_bases
+from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import Numbers, Probe, Training
 from dpaudit.audits.trained.scores import Scores
 from dpaudit.core.errors import DataError
@@ -161,6 +163,36 @@ class Recovery:
         first = np.zeros(len(kept), np.bool_)
         first[rows[: len(rows) // 2]] = True
         return first, kept & ~first
+
+
+def recovery_key(
+    config: TrainedConfig,
+    metric: str,
+    model: str,
+    epsilon: float,
+    attack: str,
+    basis: str | None = None,
+) -> MetricKey:
+    """Return the key of an attack's score on one basis, which is joint if a gate judges it.
+
+    Args:
+        config: the config.
+        metric: the metric.
+        model: the model's label.
+        epsilon: the ε.
+        attack: the attack's label.
+        basis: the basis; None for all that no gate judges.
+    """
+    joint = basis in judged_bases(config, metric)
+    return MetricKey(metric, model, epsilon, attack=attack, basis=basis, joint=joint)
+
+
+def recovery_keys(
+    config: TrainedConfig, metric: str, model: str, epsilon: float, attack: str
+) -> Iterator[MetricKey]:
+    """Yield the key of each basis that a gate judges, and one for all others."""
+    for basis in (*sorted(judged_bases(config, metric)), None):
+        yield recovery_key(config, metric, model, epsilon, attack, basis)
 
 
 def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:

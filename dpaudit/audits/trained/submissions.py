@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Found, Measure, MetricKey, judged_bases, points
+from dpaudit.auditor.measure import Found, Measure, MetricKey, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import (
@@ -22,6 +22,7 @@ from dpaudit.audits.trained.errors import (
     over_folds,
     over_trials,
 )
+from dpaudit.audits.trained.recovery import recovery_key, recovery_keys
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
@@ -50,11 +51,8 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         """Yield both errors per attack and point."""
         for model, epsilon in points(config):
             for attack in config.reading:
-                key = partial(MetricKey, model=model, epsilon=epsilon, attack=attack.label)
                 for metric in _METRICS:
-                    for basis in sorted(judged_bases(config, metric)):
-                        yield key(metric, basis=basis)
-                    yield key(metric, joint=False)
+                    yield from recovery_keys(config, metric, model, epsilon, attack.label)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Run all attacks on the model at every ε."""
@@ -93,9 +91,8 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         the trials, and no guess on the rating scale errs by more than its width.
         """
         family, most = self.context.family, self.folds[0].train.scale.width
-        found = []
+        config, numbers = self.context.config, []
         for place, metric in enumerate(_METRICS):
-            judged = judged_bases(self.context.config, metric)
             submitted, released, means = np.moveaxis(errors[..., place], 2, 0)
             for basis, values in (
                 (bases.SUBMITTED, submitted),
@@ -104,22 +101,14 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
                 (bases.BEYOND_MEANS, means - submitted),
                 (bases.BEYOND_RELEASED, released - submitted),
             ):
-                if basis in judged:
+                key = recovery_key(config, metric, label, epsilon, attack, basis)
+                if key.joint:
                     least = -most if basis in bases.GAINS else 0.0
                     estimate = joint_mean(values.T, family, least=least, most=most)
                 else:
                     estimate = over_folds(over_trials(values.T).tolist(), family.confidence)
-                found.append(
-                    records.Measurement(
-                        metric=metric,
-                        model=label,
-                        epsilon=epsilon,
-                        attack=attack,
-                        basis=basis,
-                        estimate=estimate,
-                    )
-                )
-        return found
+                numbers.append(key.measured(estimate))
+        return numbers
 
 
 @dataclass(frozen=True)

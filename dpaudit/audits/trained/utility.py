@@ -15,14 +15,13 @@ from dpaudit.auditor.measure import (
     Measure,
     MetricKey,
     gated,
-    judged_bases,
     metric_of,
     points,
 )
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import KINDS, Training, over_folds, over_trials, run_all
-from dpaudit.audits.trained.recovery import Recovered, Recovery
+from dpaudit.audits.trained.recovery import Recovered, Recovery, recovery_key, recovery_keys
 from dpaudit.audits.trained.scores import Scores, scores_of
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.estimate import Estimate
@@ -57,19 +56,15 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         own = next((m.epsilon for m in config.model if m.label == against), [])
         for model, epsilon in points(config):
             for kind in (*kinds, "ndcg") if ranks else kinds:
-                metric = metric_of("utility", kind)
-                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
+                yield _useful_key(config, kind, model, epsilon)
             for attack in config.recovering:
-                key = partial(MetricKey, model=model, epsilon=epsilon, attack=attack.label)
                 for kind in kinds:
                     metric = metric_of("reconstruction", kind)
-                    for basis in sorted(judged_bases(config, metric)):
-                        yield key(metric, basis=basis)
-                    yield key(metric, joint=False)
+                    yield from recovery_keys(config, metric, model, epsilon, attack.label)
                 if not ranks and gated(config, "attack.accuracy"):
-                    yield key("attack.accuracy")
+                    yield _accuracy_key(model, epsilon, attack.label)
             if own and model != against and (epsilon in own or len(own) == 1):
-                yield MetricKey("utility.difference", model, epsilon, attack=against)
+                yield _difference_key(model, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
@@ -93,59 +88,52 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 yield from recovery.trainings(defense, self._streams)
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
-        found = iter(run_all(tested(), self.train.trials, executor))
+        probed = iter(run_all(tested(), self.train.trials, executor))
         most = self._most(scores)
         for defense in defenses:
-            released = [next(found) for _ in self.folds]
-            others = [next(found) for _ in range(recovery.count)]
-            where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
-            yield from self._diverged(released, "utility", kinds, where)
+            released = [next(probed) for _ in self.folds]
+            others = [next(probed) for _ in range(recovery.count)]
+            point = label, defense.epsilon
+            yield from self._diverged(released, "utility", kinds, point)
             if self.recovering:
                 every = (*released, *others)
-                yield from self._diverged(every, "reconstruction", scores.kinds, where)
+                yield from self._diverged(every, "reconstruction", scores.kinds, point)
             if _without_model(released):
                 continue
             # Axes: trial, fold, number.
             rows = np.stack(released, axis=1)
             seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
-            self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
-            yield from self._useful(rows, seen, most, where)
+            self.by_fold[point] = seen[:, : len(kinds)]
+            yield from self._useful(rows, seen, most, point)
             if self.recovering and not _without_model(others):
-                for each in recovery.found(rows[:, :, len(kinds) :], iter(others)):
-                    yield from self._recovered(each, where)
+                for score in recovery.found(rows[:, :, len(kinds) :], iter(others)):
+                    yield from self._recovered(score, point)
 
     def _diverged(
-        self, found: Sequence[Numbers], group: str, kinds: Sequence[str], where: dict[str, Any]
+        self, probed: Sequence[Numbers], group: str, kinds: Sequence[str], point: Point
     ) -> Iterator[records.FindingRecord]:
         """Say how many trainings ended without a model, which leaves a group of metrics open."""
         metrics = [metric_of(group, kind) for kind in kinds]
         if group == "reconstruction":
             metrics.append("attack.accuracy")
-        trainings = sum(map(len, found))
-        yield from diverged(_without_model(found), trainings, group, **where, metrics=metrics)
+        trainings = sum(map(len, probed))
+        yield from diverged(_without_model(probed), trainings, group, *point, metrics=metrics)
 
-    def _recovered(self, each: Recovered, where: dict[str, Any]) -> Iterator[records.Measurement]:
+    def _recovered(self, score: Recovered, point: Point) -> Iterator[records.Measurement]:
         """Yield a score of an attack, jointly over trainings if a gate judges it."""
         config, family = self.context.config, self.context.family
 
         def joint() -> Estimate:
-            return joint_mean(each.by_trial, family, least=each.least, most=each.most)
+            return joint_mean(score.by_trial, family, least=score.least, most=score.most)
 
-        if each.kind == "accuracy":
-            if each.basis == bases.RELEASED and gated(config, "attack.accuracy"):
-                yield records.Measurement(
-                    metric="attack.accuracy", attack=each.attack, estimate=joint(), **where
-                )
+        if score.kind == "accuracy":
+            if score.basis == bases.RELEASED and gated(config, "attack.accuracy"):
+                yield _accuracy_key(*point, score.attack).measured(joint())
             return
-        metric = metric_of("reconstruction", each.kind)
-        judged = each.basis in judged_bases(config, metric)
-        yield records.Measurement(
-            metric=metric,
-            attack=each.attack,
-            basis=each.basis,
-            estimate=joint() if judged else self._over_folds(over_trials(each.by_trial)),
-            **where,
-        )
+        metric = metric_of("reconstruction", score.kind)
+        key = recovery_key(config, metric, *point, score.attack, score.basis)
+        estimate = joint() if key.joint else self._over_folds(over_trials(score.by_trial))
+        yield key.measured(estimate)
 
     def _most(self, scores: Scores) -> list[float | None]:
         """Return the largest possible value of each number on test ratings; None if not gated."""
@@ -157,7 +145,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         return [value if wanted else None for value, wanted in zip(most, judged, strict=True)]
 
     def _useful(
-        self, rows: Numbers, seen: Numbers, most: Sequence[float | None], where: dict[str, Any]
+        self, rows: Numbers, seen: Numbers, most: Sequence[float | None], point: Point
     ) -> Iterator[records.Measurement]:
         """Yield the numbers on test ratings, jointly over trainings if a gate judges them.
 
@@ -165,15 +153,14 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             rows: the numbers in each trial on each fold `(W, F, k)`.
             seen: their means over trials `(F, k)`.
             most: the largest possible value of each; None if no gate judges it.
-            where: the model and the ε.
+            point: the model and the ε.
         """
         for place, (kind, largest) in enumerate(zip(self.kinds, most, strict=True)):
             if largest is None:
                 estimate = self._over_folds(seen[:, place])
             else:
                 estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
-            metric = metric_of("utility", kind)
-            yield records.Measurement(metric=metric, estimate=estimate, **where)
+            yield _useful_key(self.context.config, kind, *point).measured(estimate)
 
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
@@ -184,14 +171,9 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 continue
             base = own.get(epsilon, next(iter(own.values())))
             for place, kind in enumerate(self.kinds):
-                yield records.Measurement(
-                    metric="utility.difference",
-                    model=label,
-                    epsilon=epsilon,
-                    against=against,
-                    kind=kind,
-                    estimate=self._over_folds((errors - base)[:, place]),
-                )
+                difference = self._over_folds((errors - base)[:, place])
+                key = _difference_key(label, epsilon)
+                yield key.measured(difference, against=against, kind=kind)
 
     def _streams(self, number: int) -> Streams:
         return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
@@ -200,6 +182,19 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         return over_folds(values.tolist(), self.context.family.confidence)
 
 
-def _without_model(found: Sequence[Numbers]) -> int:
+def _useful_key(config: TrainedConfig, kind: str, model: str, epsilon: float) -> MetricKey:
+    metric = metric_of("utility", kind)
+    return MetricKey(metric, model, epsilon, joint=gated(config, metric))
+
+
+def _accuracy_key(model: str, epsilon: float, attack: str) -> MetricKey:
+    return MetricKey("attack.accuracy", model, epsilon, attack=attack)
+
+
+def _difference_key(model: str, epsilon: float) -> MetricKey:
+    return MetricKey("utility.difference", model, epsilon)
+
+
+def _without_model(probed: Sequence[Numbers]) -> int:
     """Count the trainings whose numbers `(W, k)` are not finite, as they end without a model."""
-    return sum(int((~np.isfinite(rows).all(1)).sum()) for rows in found)
+    return sum(int((~np.isfinite(rows).all(1)).sum()) for rows in probed)

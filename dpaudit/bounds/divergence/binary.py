@@ -61,9 +61,9 @@ def threshold_kl(
         bounds = _bounds(_above(choosing[0], places), _above(choosing[1], places), alpha)
         if bounds.max() > best:
             best, sign, threshold = float(bounds.max()), side, float(places[bounds.argmax()])
-    counts = [_above(sign * each[1::2], np.array([threshold])) for each in (first, second)]
+    counts = [_above(sign * sample[1::2], np.array([threshold])) for sample in (first, second)]
     lower = max(0.0, float(_bounds(counts[0], counts[1], alpha)[0]))
-    p, q = ((each.above + 0.5) / (each.of + 1) for each in counts)
+    p, q = ((count.above + 0.5) / (count.of + 1) for count in counts)
     return Estimate(
         value=max(lower, float(_divergence(p, q)[0])),
         lower=lower,
@@ -75,19 +75,19 @@ def threshold_kl(
     )
 
 
-class _Counts(NamedTuple):
+class _Exceedances(NamedTuple):
     """How many of some scores lie above each threshold."""
 
     above: NDArray[np.int64]
     of: int
 
 
-def _above(values: Values, thresholds: Values) -> _Counts:
+def _above(values: Values, thresholds: Values) -> _Exceedances:
     below = np.searchsorted(np.sort(values), thresholds, side="right")
-    return _Counts(len(values) - below.astype(np.int64), len(values))
+    return _Exceedances(len(values) - below.astype(np.int64), len(values))
 
 
-def _bounds(first: _Counts, second: _Counts, alpha: float) -> Values:
+def _bounds(first: _Exceedances, second: _Exceedances, alpha: float) -> Values:
     """Return d(p_L, q_U) of each threshold; −1 if p_L ≤ q_U."""
     # One-sided at α/2: one end of the two-sided interval at α.
     low, high = clopper_pearson_each(*first, alpha)[0], clopper_pearson_each(*second, alpha)[1]

@@ -210,12 +210,12 @@ def log_ratio_kl(
         InputError: a ratio is not finite, or there are fewer than two.
     """
     check_alpha(alpha)
-    found = scores(ratios, "ratios")
-    n = len(found)
+    values = scores(ratios, "ratios")
+    n = len(values)
     if n < 2:
         raise InputError("ratios hold 1 number: give at least 2 for an interval")
-    variance = float(found.var(ddof=1)) / n
-    return _estimate(float(found.mean()), variance, n, alpha, confidence, n, "mean log-ratio")
+    variance = float(values.var(ddof=1)) / n
+    return _estimate(float(values.mean()), variance, n, alpha, confidence, n, "mean log-ratio")
 
 
 @dataclass(frozen=True)
@@ -257,8 +257,10 @@ def _squares(rows: Values, form: Values) -> Values:
 
 def _product(left: Values, right: Values) -> Values:
     """Return `left @ right`, summed in the same order on every machine, unlike BLAS."""
-    found: Values = np.einsum("...i,i...->..." if right.ndim == 1 else "...i,ij->...j", left, right)
-    return found
+    product: Values = np.einsum(
+        "...i,i...->..." if right.ndim == 1 else "...i,ij->...j", left, right
+    )
+    return product
 
 
 def _weights(neighbours: int) -> Values:
@@ -301,7 +303,7 @@ def _moved(logs: Values, at: NDArray[np.intp], weights: Values, count: int) -> V
 
 def _rows(x: ArrayLike, y: ArrayLike) -> tuple[Values, Values]:
     """Return both samples as finite rows of equal width."""
-    found = []
+    samples = []
     for name, values in (("x", x), ("y", y)):
         rows = np.asarray(values, np.float64)
         rows = rows[:, None] if rows.ndim == 1 else rows
@@ -309,12 +311,12 @@ def _rows(x: ArrayLike, y: ArrayLike) -> tuple[Values, Values]:
             raise InputError(f"{name} has shape {rows.shape}: give rows of numbers, (n, d)")
         if not np.isfinite(rows).all():
             raise InputError(f"{name} holds NaN or infinity: give finite numbers")
-        found.append(rows)
-    if found[0].shape[1] != found[1].shape[1]:
+        samples.append(rows)
+    if samples[0].shape[1] != samples[1].shape[1]:
         raise InputError(
-            f"x has {found[0].shape[1]} columns and y {found[1].shape[1]}: give the same number"
+            f"x has {samples[0].shape[1]} columns and y {samples[1].shape[1]}: give the same number"
         )
-    return found[0], found[1]
+    return samples[0], samples[1]
 
 
 def _check_enough(count: int, least: int, name: str) -> None:

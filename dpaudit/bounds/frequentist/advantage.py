@@ -34,12 +34,14 @@ def best_advantage(
     """
     check_alpha(alpha)
     first, second = (
-        np.sort(scores(each, name)) for each, name in ((absent, "absent"), (present, "present"))
+        np.sort(scores(values, name)) for values, name in ((absent, "absent"), (present, "present"))
     )
     pooled = np.concatenate((first, second))
-    shares = [np.searchsorted(each, pooled, side="right") / len(each) for each in (first, second)]
+    shares = [
+        np.searchsorted(sample, pooled, side="right") / len(sample) for sample in (first, second)
+    ]
     value = float(np.max(abs(shares[0] - shares[1])))
-    band = sum(math.sqrt(math.log(4 / alpha) / (2 * len(each))) for each in (first, second))
+    band = sum(math.sqrt(math.log(4 / alpha) / (2 * len(sample))) for sample in (first, second))
     return Estimate(
         value=value,
         lower=max(0.0, value - band),

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect
 from dataclasses import dataclass
 
 import numpy as np
@@ -322,14 +323,13 @@ def _flip(
     from scipy.special import bdtrc
 
     def short(trials: int) -> float:
-        return sum(float(bdtrc(min(len(each), trials), trials, 0.5)) for each in (absent, present))
+        return sum(
+            float(bdtrc(min(len(sample), trials), trials, 0.5)) for sample in (absent, present)
+        )
 
-    low, high = 1, len(absent) + len(present)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if short(middle) <= alpha else (low, middle - 1)
-    heads = min(int(rng.binomial(low, 0.5)), len(present))
-    return _some(absent, min(low - heads, len(absent)), rng), _some(present, heads, rng)
+    flips = 1 + bisect(range(2, len(absent) + len(present) + 1), alpha, key=short)
+    heads = min(int(rng.binomial(flips, 0.5)), len(present))
+    return _some(absent, min(flips - heads, len(absent)), rng), _some(present, heads, rng)
 
 
 def _digest(absent: Scores, present: Scores) -> bytes:

@@ -39,28 +39,28 @@ HALVINGS = 11
 def log_ratios(values: ArrayLike, name: str) -> Values:
     """Return the log-likelihood ratios of one class as an array of numbers or ±inf."""
     try:
-        found = np.asarray(values, dtype=np.float64)
+        ratios = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} are not numbers: {error}") from error
-    if found.ndim != 1 or not len(found):
-        raise InputError(f"{name} have shape {found.shape}: give at least one, one per trial")
-    bad = np.flatnonzero(np.isnan(found))
+    if ratios.ndim != 1 or not len(ratios):
+        raise InputError(f"{name} have shape {ratios.shape}: give at least one, one per trial")
+    bad = np.flatnonzero(np.isnan(ratios))
     if len(bad):
         raise InputError(f"{name}[{bad[0]}] = nan is not a number: use 0 for no evidence")
-    return found
+    return ratios
 
 
 def weights(values: ArrayLike | None, like: Values, name: str) -> Values:
     """Return the importance weights of one class; 1 by default."""
     if values is None:
         return np.ones(len(like))
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != like.shape:
-        raise InputError(f"{name} have shape {found.shape}: give {len(like)}, one per trial")
-    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    given = np.asarray(values, dtype=np.float64)
+    if given.shape != like.shape:
+        raise InputError(f"{name} have shape {given.shape}: give {len(like)}, one per trial")
+    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
     if len(bad):
-        raise InputError(f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number of at least 0")
-    return found
+        raise InputError(f"{name}[{bad[0]}] = {given[bad[0]]} is not a finite number of at least 0")
+    return given
 
 
 def _excess(log_ratio: Values, epsilon: float) -> Values:
@@ -82,15 +82,15 @@ def plan_times(starts: NDArray[np.intp], n: int) -> NDArray[np.intp]:
 def _planned_variances(log_ratio: Values, weight: Values, delta: float) -> Values:
     """Predict the variance of w (1 − e^{ε−L})_+ in each block, at the largest plausible ε."""
     times = plan_times(block_starts(len(weight)), len(weight))
-    found = {0: math.inf}
+    variances = {0: math.inf}
     for t in set(times.tolist()) - {0}:
         ratio, w = log_ratio[:t], weight[:t]
 
         top = float(ratio[np.isfinite(ratio)].max(initial=0))
         within = partial(_within, ratio, w, delta)
         variance = _moments(ratio, w, last_held(within, top, top / 8))[1]
-        found[t] = variance if variance > 0 else math.inf
-    return np.array([found[t] for t in times.tolist()])
+        variances[t] = variance if variance > 0 else math.inf
+    return np.array([variances[t] for t in times.tolist()])
 
 
 def _moments(log_ratio: Values, weight: Values, epsilon: float) -> tuple[float, float]:
@@ -159,10 +159,10 @@ def likelihood_epsilon(
         return estimate(largest, largest)
     plan = stakes(block_starts(n), _planned_variances(ratio, w, delta), n)
     shares = np.minimum(plan.shares, LOSS / delta)
-    each = plan.each(shares)
+    bets = plan.per_value(shares)
 
     def certified(epsilon: float) -> bool:
-        return grows(1 + each * (_excess(ratio, epsilon) * w - delta), shares, plan, alpha)
+        return grows(1 + bets * (_excess(ratio, epsilon) * w - delta), shares, plan, alpha)
 
     def plausible(epsilon: float) -> bool:
         return float(np.mean(_excess(ratio, epsilon) * w)) > delta

@@ -83,7 +83,7 @@ class Stakes:
         """Number of values in each block."""
         return np.diff(np.append(self.starts, self.n))
 
-    def each(self, of_block: Values) -> Values:
+    def per_value(self, of_block: Values) -> Values:
         """Repeat each block's number for all its values; from shape (J,) to (n,)."""
         return np.repeat(of_block, self.lengths)
 
@@ -171,20 +171,20 @@ def _variances(values: Values, starts: NDArray[np.intp]) -> Values:
     high, low = (np.append(0, f.accumulate(around))[starts] for f in (np.maximum, np.minimum))
     spread = np.where(high > low, high - low, 1.0)
     before = np.maximum(starts, 1)
-    found = (np.maximum(second - first**2 / before, 0) + spread**2 / 4) / before
-    return np.where((starts > 0) & (found > 0), found, np.inf)
+    variances = (np.maximum(second - first**2 / before, 0) + spread**2 / 4) / before
+    return np.where((starts > 0) & (variances > 0), variances, np.inf)
 
 
 def _checked(values: ArrayLike, alpha: float) -> Values:
     """Return the values as an array; refuse values outside [0, 1] and a bad level."""
     check_alpha(alpha)
-    found = scores(values, "values")
-    bad = np.flatnonzero((found < 0) | (found > 1))
+    numbers = scores(values, "values")
+    bad = np.flatnonzero((numbers < 0) | (numbers > 1))
     if len(bad):
         raise InputError(
-            f"values[{bad[0]}] = {found[bad[0]]} is not in [0, 1]: scale the values to this range"
+            f"values[{bad[0]}] = {numbers[bad[0]]} is not in [0, 1]: scale the values to this range"
         )
-    return found
+    return numbers
 
 
 def _lower(values: Values, alpha: float, together: int = 1) -> float:
@@ -197,7 +197,7 @@ def _lower(values: Values, alpha: float, together: int = 1) -> float:
     def rejected(mean: float) -> bool:
         shares = np.minimum(plan.shares, LOSS / mean)
         np.subtract(values, mean, out=factors)
-        np.multiply(factors, plan.each(shares), out=factors)
+        np.multiply(factors, plan.per_value(shares), out=factors)
         np.add(factors, 1, out=factors)
         return grows(factors, shares, plan, alpha)
 
@@ -241,13 +241,13 @@ def betting_mean(
     Raises:
         InputError: there is no value, one is not in [0, 1], or alpha is not in (0, 1).
     """
-    found = _checked(values, alpha)
+    numbers = _checked(values, alpha)
     return Estimate(
-        value=float(found.mean()),
-        lower=_lower(found, alpha / 2, together),
-        upper=1 - _lower(1 - found, alpha / 2, together),
+        value=float(numbers.mean()),
+        lower=_lower(numbers, alpha / 2, together),
+        upper=1 - _lower(1 - numbers, alpha / 2, together),
         confidence=confidence,
         alpha=alpha,
-        n=len(found),
+        n=len(numbers),
         method="betting",
     )

@@ -45,23 +45,23 @@ def nonnegative_mean(
         InputError: there is no value, one is negative or infinite, or alpha is not in (0, 1).
     """
     check_alpha(alpha)
-    found = scores(values, "values")
-    if found.min() < 0:
-        raise InputError(f"values contain {found.min()}: give numbers of at least 0")
-    if 0 < most < math.inf and found.max() <= most * (1 + _ROUNDING):
-        shares = betting_mean(np.minimum(found / most, 1), alpha, confidence)
+    numbers = scores(values, "values")
+    if numbers.min() < 0:
+        raise InputError(f"values contain {numbers.min()}: give numbers of at least 0")
+    if 0 < most < math.inf and numbers.max() <= most * (1 + _ROUNDING):
+        shares = betting_mean(np.minimum(numbers / most, 1), alpha, confidence)
         return shares.mapped(lambda share: most * share)
-    cut, rest = _CUT * found[0], found[1:]
+    cut, rest = _CUT * numbers[0], numbers[1:]
     lower = (
         cut * lower_mean(np.minimum(rest / cut, 1), alpha=alpha) if cut > 0 and len(rest) else 0.0
     )
-    value = float(found.mean())
+    value = float(numbers.mean())
     return Estimate(
         value=value,
         lower=min(lower, value),
         upper=math.inf,
         confidence=confidence,
         alpha=alpha,
-        n=len(found),
+        n=len(numbers),
         method="betting from below",
     )

@@ -318,9 +318,9 @@ def _check_tail(tail: Tail) -> Tail:
 
 
 def _bits(included: ArrayLike, m: int) -> NDArray[np.int64]:
-    found = np.asarray(included)
-    if found.shape != (m,):
-        raise InputError(f"included has shape {found.shape}: give one coin for each of {m} scores")
-    if found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():
+    coins = np.asarray(included)
+    if coins.shape != (m,):
+        raise InputError(f"included has shape {coins.shape}: give one coin for each of {m} scores")
+    if coins.dtype.kind not in "biuf" or not np.isin(coins, (0, 1)).all():
         raise InputError("included holds something other than 0 and 1: give one coin per score")
-    return found.astype(np.int64)
+    return coins.astype(np.int64)

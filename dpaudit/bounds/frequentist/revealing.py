@@ -73,8 +73,10 @@ class Tally:
     def outward(self, top: NDArray[np.int64], bottom: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return each bin's mean distance outwards from the mean score, in standard deviations."""
         sums = self._total[top] - (self._total[-1] - self._total[len(self._total) - 1 - bottom])
-        found: NDArray[np.float64] = np.diff(sums, prepend=0.0) / np.diff(top + bottom, prepend=0)
-        return found / self.spread
+        distances: NDArray[np.float64] = np.diff(sums, prepend=0.0) / np.diff(
+            top + bottom, prepend=0
+        )
+        return distances / self.spread
 
     def counts(
         self, top: NDArray[np.int64], bottom: NDArray[np.int64], present_high: bool
@@ -210,8 +212,8 @@ class Side:
         """Return the normal quantile of each bin's rank."""
         from scipy.special import ndtri
 
-        found: NDArray[np.float64] = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
-        return found
+        quantiles: NDArray[np.float64] = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
+        return quantiles
 
     def _guess(self) -> tuple[float, float]:
         """Return a prior slope of the log-odds and the strength of the shrinkage towards it.
@@ -244,8 +246,8 @@ def share_limit(
     from scipy.special import betaincinv
 
     hits, size = np.asarray(hits, float), np.asarray(size, float)
-    found = np.maximum(hits, 1e-9)
-    return np.where(hits > 0, betaincinv(found, np.maximum(size - hits, 0) + 1, alpha), 0.0)
+    successes = np.maximum(hits, 1e-9)
+    return np.where(hits > 0, betaincinv(successes, np.maximum(size - hits, 0) + 1, alpha), 0.0)
 
 
 def _ends(scores: Scores) -> NDArray[np.int64]:

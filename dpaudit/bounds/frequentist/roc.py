@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _LabelledPairs:
     """Checked pairs: score, whether real, and the user's rank among the users; shape (n,) each."""
 
     score: Values
@@ -166,18 +166,18 @@ def rate_at(
     _users_with(pairs.per_user(counted), "real (of odd rank)")
     score = pairs.score[counted]
     hits = (score > threshold) + tied * (score == threshold)
-    found = clustered_share(hits, pairs.user[counted], alpha=alpha, confidence=confidence)
-    return found.changed(method="held-out threshold, clustered rate")
+    estimate = clustered_share(hits, pairs.user[counted], alpha=alpha, confidence=confidence)
+    return estimate.changed(method="held-out threshold, clustered rate")
 
 
 def _share_below(values: Values, ordered: Values) -> Values:
     """Return the share of the ordered numbers below each value, ties counted half."""
     order = np.argsort(values)
-    found = np.empty(len(values))
+    shares = np.empty(len(values))
     # Search in ascending order, which is faster for the processor's cache.
     sides = (np.searchsorted(ordered, values[order], side) for side in ("left", "right"))
-    found[order] = sum(sides) / (2 * len(ordered))
-    return found
+    shares[order] = sum(sides) / (2 * len(ordered))
+    return shares
 
 
 def _threshold(fakes: Values, false_positives: float) -> tuple[float, float]:
@@ -194,13 +194,13 @@ def _threshold(fakes: Values, false_positives: float) -> tuple[float, float]:
 
 def _users_with(counts: Values, what: str) -> int:
     """Return the number of users with a positive count; refuse fewer than two."""
-    found = int(np.count_nonzero(counts))
-    if found < 2:
-        raise InputError(f"{found} users have {what} pairs: give at least 2 for an interval")
-    return found
+    count = int(np.count_nonzero(counts))
+    if count < 2:
+        raise InputError(f"{count} users have {what} pairs: give at least 2 for an interval")
+    return count
 
 
-def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _Pairs:
+def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _LabelledPairs:
     """Return the checked pairs, with users as ranks."""
     score = scores(values, "scores")
     label = np.asarray(real)
@@ -211,4 +211,4 @@ def _pairs(values: ArrayLike, real: ArrayLike, users: ArrayLike) -> _Pairs:
     names = np.asarray(users)
     if names.shape != score.shape:
         raise InputError(f"users have shape {names.shape}: give {len(score)}, one per pair")
-    return _Pairs(score, label, np.unique(names, return_inverse=True)[1])
+    return _LabelledPairs(score, label, np.unique(names, return_inverse=True)[1])

@@ -21,7 +21,7 @@ _COARSE, _FINE = 256, 16
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdRule:
     """The rule by which an attack answers "present".
 
     Attributes:
@@ -50,7 +50,7 @@ def held_out_epsilon(
     delta: float = 0.0,
     alpha: float = 0.05,
     confidence: float | None = None,
-) -> tuple[Estimate, Threshold]:
+) -> tuple[Estimate, ThresholdRule]:
     """Return a Clopper-Pearson bound at a held-out choice of threshold, direction and split of α.
 
     The first half of either class chooses among all thresholds. The second half certifies at level
@@ -92,7 +92,7 @@ def held_out_epsilon(
 
 def choose_threshold(
     absent: Scores, present: Scores, *, delta: float = 0.0, alpha: float = 0.05
-) -> Threshold:
+) -> ThresholdRule:
     """Return the threshold and direction with the largest bound on these scores.
 
     This bound is not a certificate, since the same scores chose it. A bound grows with the true
@@ -114,14 +114,14 @@ def choose_threshold(
     # The numbers of either class at or above each distinct score.
     tp, fp = len(present) - below, len(absent) - (starts - below)
     sizes = (len(present), len(absent))
-    best, rule = -1.0, Threshold(float(values[starts[0]]))
+    best, rule = -1.0, ThresholdRule(float(values[starts[0]]))
     for above in (True, False):
         # Below a threshold the counts are the complements of those above.
         hits = (tp, fp) if above else (len(present) - tp[::-1], len(absent) - fp[::-1])
         place, bound = _best_place(*hits, sizes, delta, alpha / _STRICTER)
         if bound > best:
             index = place if above else len(starts) - 1 - place
-            best, rule = bound, Threshold(float(values[starts[index]]), above)
+            best, rule = bound, ThresholdRule(float(values[starts[index]]), above)
     return rule
 
 
@@ -173,8 +173,8 @@ def _bounds(
 
 
 def _two_classes(absent: Scores, present: Scores, least: int) -> tuple[Scores, Scores]:
-    found = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
-    for name, values in zip(("absent", "present"), found, strict=True):
+    classes = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
+    for name, values in zip(("absent", "present"), classes, strict=True):
         if len(values) < least:
             raise InputError(f"{name} has {len(values)} scores: give at least {least}")
-    return found
+    return classes

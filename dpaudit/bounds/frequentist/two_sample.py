@@ -31,7 +31,7 @@ _EVENTS = 256
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _PairedTrials:
     """Paired trials on both data sets, their weights, and a bound on the weights of data set D.
 
     The larger class is divided into n groups, n being the size of the smaller class. The shapes are
@@ -73,7 +73,7 @@ def _paired(
     weight_present: ArrayLike | None,
     weight_absent: ArrayLike | None,
     bound: Bound | None,
-) -> tuple[_Pairs, Literal["frequentist", "assumes-law"]]:
+) -> tuple[_PairedTrials, Literal["frequentist", "assumes-law"]]:
     """Return the checked trials, paired in order, and the kind of their bound."""
     p, q = log_ratios(present, "log_ratio_present"), log_ratios(absent, "log_ratio_absent")
     wp = weights(weight_present, p, "weight_present")
@@ -85,7 +85,7 @@ def _paired(
     n = min(len(p), len(q))
     p, q, wp, wq = (x[: len(x) // n * n].reshape(-1, n) for x in (p, q, wp, wq))
     weighted = weight_present is not None or weight_absent is not None
-    pairs = _Pairs(p, q, wp, wq, 1.0 if bound is None else bound)
+    pairs = _PairedTrials(p, q, wp, wq, 1.0 if bound is None else bound)
     return pairs, "assumes-law" if weighted else "frequentist"
 
 
@@ -98,7 +98,7 @@ class _Plan:
     bounds: Values
 
 
-def _plan(pairs: _Pairs, delta: float) -> _Plan:
+def _plan(pairs: _PairedTrials, delta: float) -> _Plan:
     """Choose each block's event from earlier trials.
 
     The best event has the largest (p − δ)/q, with p `_CAUTION` standard errors below the estimate
@@ -195,18 +195,18 @@ def two_sample_epsilon(
     )
     plan = _plan(pairs, delta)
     share = np.minimum(plan.stakes.shares, (1 - LOSS) / delta if delta else math.inf)
-    each = plan.stakes.each
-    present, absent = pairs.hits(each(plan.thresholds))
-    loss = each(share) * delta
+    per_value = plan.stakes.per_value
+    present, absent = pairs.hits(per_value(plan.thresholds))
+    loss = per_value(share) * delta
 
     def certified(epsilon: float) -> bool:
         factor = math.exp(epsilon)
         capped = np.minimum(share, LOSS / (factor * plan.bounds))
-        factors = 1 + each(capped) * (present - factor * absent) - loss
+        factors = 1 + per_value(capped) * (present - factor * absent) - loss
         return grows(factors, capped, plan.stakes, alpha)
 
     # Growth by 1/α needs Σ λ h w ≥ ln(1/α) with λ ≤ c/(A W): no larger A can be certified.
-    reach = LOSS * float((present / each(plan.bounds)).sum()) / -math.log(alpha)
+    reach = LOSS * float((present / per_value(plan.bounds)).sum()) / -math.log(alpha)
     top = math.log(max(reach, 1.0))
     p, q = (float(x.mean()) for x in pairs.hits(plan.thresholds[-1]))
     return lower_bound(

@@ -192,9 +192,9 @@ def gdp_roc_mu(
         tests.append((RankTest(rank, len(absent), above, len(present)), alpha * share))
     best, lower = tests[0][0], 0.0
     for test, level in tests:
-        found = test.bound(level, lower)
-        if found > lower:
-            best, lower = test, found
+        bound = test.bound(level, lower)
+        if bound > lower:
+            best, lower = test, bound
     return lower_bound(
         lower,
         value=best.bound(max(0.5, alpha), 0.0),

@@ -147,17 +147,17 @@ def plan(
 
     def reach(method: Method) -> Reach:
         @cache  # both searches start with the same ε
-        def found(epsilon: float) -> float:
+        def power_at(epsilon: float) -> float:
             return _power(method, epsilon, claimed, delta, 1 - confidence, trials, game)
 
-        at_95 = least_found(found, claimed, 0.95)
+        at_95 = least_found(power_at, claimed, 0.95)
         rounds = None
         if method == "sequential" and math.isfinite(at_95):
             p, q = _events(game, at_95, delta)
             drift, distance = walk(p, q, trials, claimed=claimed, delta=delta, alpha=1 - confidence)
             rounds = distance / drift
         kind: Kind = "assumes-law" if method == "likelihood" else "frequentist"
-        return Reach(method, kind, least_found(found, claimed, 0.80), at_95, rounds)
+        return Reach(method, kind, least_found(power_at, claimed, 0.80), at_95, rounds)
 
     reaches = tuple(reach(method) for method in get_args(Method))
     return Plan(claimed, delta, confidence, trials, game, reaches)

@@ -9,6 +9,7 @@ thousandths.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -63,17 +64,17 @@ def detectable_epsilon(
     check_alpha(alpha)
     check_trials(trials)
 
-    def found(epsilon: float) -> float:
+    def power_at(epsilon: float) -> float:
         rates = 0.5, 0.5 * math.exp(-epsilon)
         return label_power(*rates, trials, claimed=claimed, delta=delta, alpha=alpha)
 
-    return least_found(found, claimed, power)
+    return least_found(power_at, claimed, power)
 
 
-def least_found(found: Callable[[float], float], claimed: float, power: float) -> float:
-    """Return the smallest ε above the claim with `found(ε)` of at least `power`.
+def least_found(power_at: Callable[[float], float], claimed: float, power: float) -> float:
+    """Return the smallest ε above the claim with `power_at(ε)` of at least `power`.
 
-    `found` is a probability that grows with ε. The result is infinite if ε − claim would have to
+    `power_at` is a probability that grows with ε. The result is infinite if ε − claim would have to
     exceed 700. The smallest ε − claim considered is 1e-4.
 
     Raises:
@@ -89,7 +90,7 @@ def least_found(found: Callable[[float], float], claimed: float, power: float) -
 
     # The normal quantile of the probability is almost linear in the size of the violation.
     def margin(log_excess: float) -> float:
-        chance = found(claimed + math.exp(log_excess))
+        chance = power_at(claimed + math.exp(log_excess))
         return float(ndtri(np.clip(chance, 1e-9, 1 - 1e-9)) - ndtri(power))
 
     high = 0.0
@@ -171,11 +172,9 @@ def one_run_power(
         p_value = one_run_p_value(canaries, guesses, correct, epsilon=claimed, delta=delta)
         return p_value <= alpha
 
-    low, high = 0, guesses + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if refutes(middle) else (middle, high)
-    return float(binom.sf(high - 1, guesses, p / (p + q)))
+    # More right guesses refute more.
+    missed = bisect_left(range(1, guesses + 1), True, key=refutes)
+    return float(binom.sf(missed, guesses, p / (p + q)))
 
 
 def two_sample_power(

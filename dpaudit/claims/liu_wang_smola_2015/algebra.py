@@ -99,8 +99,8 @@ def sign_law(tau: int, epsilon: float, deviation: float) -> NDArray[np.float64]:
         )
         for sign in (1, -1)
     ]
-    plus, minus = (np.log(each)[:, None] for each in weights)
+    plus, minus = (np.log(weight)[:, None] for weight in weights)
     one = np.exp(k * plus + (tau - k) * minus).mean(0)
     law = binom.pmf(k, tau, 0.5) * (one + one[::-1]) / 2
-    found: NDArray[np.float64] = law / law.sum()
-    return found
+    normalised: NDArray[np.float64] = law / law.sum()
+    return normalised

@@ -11,12 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
-
-STARS = Scale(1, 5, 1)
-
-Profile = Sequence[tuple[int, float]]
+from dpaudit.data.instances import Profile, from_profiles
 
 
 def _pair(
@@ -34,7 +29,7 @@ def _pair(
     """
     shares = None if budgets is None else np.array(budgets)
     first, second = (
-        replace(from_profiles(each, n_items, STARS), budgets=shares) for each in (before, after)
+        replace(from_profiles(profiles, n_items), budgets=shares) for profiles in (before, after)
     )
     return DataPair(first, second, None if own_means else first, summary)
 

@@ -8,15 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.games import described
 from dpaudit.claims.trained_games import DataGame, run_posteriors
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
-from dpaudit.defenses.factorization.sampled import SampledFactors
-from dpaudit.defenses.factorization.sgd import SgdFactors
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +20,10 @@ class _SampledGame(DataGame):
     """Base of the games on a posterior sampler.
 
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism.
-        data: the two data sets.
         truth: the exact ε of this pair, from the law, if known.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: SampledFactors
-    data: DataPair
     truth: Estimate | None = None
     trials: int = 20_000
 
@@ -44,7 +34,7 @@ class OwnBoundGame(_SampledGame):
 
     def mechanism(self) -> str:
         """Description of the defense with its parameters."""
-        return f"{described(self.defense)}; B from the data; exact draws of its law"
+        return f"{super().mechanism()}; B from the data; exact draws of its law"
 
     def law(self, ratings: Ratings) -> ExactFactors:
         """Return the law on one of the two data sets, with that data set's B."""
@@ -69,7 +59,7 @@ class RetriesGame(_SampledGame):
 
     def mechanism(self) -> str:
         """Description of the defense with its parameters."""
-        return f"{described(self.defense)}; a run fails that finds no draw in range"
+        return f"{super().mechanism()}; a run fails that finds no draw in range"
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Score 1 for a failed run, else 0."""
@@ -93,17 +83,11 @@ class MovedGame(DataGame):
     """Observer `public` of a descent that starts biases at 0: whether an item's bias has changed.
 
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism.
-        data: the two data sets.
         item: the item.
         truth: the exact ε of this pair, from the law, if known.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: SgdFactors
-    data: DataPair
     item: int
     truth: Estimate | None = None
     trials: int = 5_000

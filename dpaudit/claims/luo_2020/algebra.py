@@ -66,8 +66,8 @@ def zero_mean(seed: int) -> str | None:
         fakes = seen.fakes[transcript.pairs.items[seen.place]]
         moved[seen.place] += seen.shown - fakes
     z = (moved**2).sum(1) / (defense.rounds * transcript.pairs.sigma**2)
-    found = z > chi2.isf(_LEVEL, defense.dimensions)
-    real, fake = found[transcript.real], found[~transcript.real]
+    identified = z > chi2.isf(_LEVEL, defense.dimensions)
+    real, fake = identified[transcript.real], identified[~transcript.real]
     if real.sum() <= binom.isf(_FALSE_ALARM, len(real), _LEVEL):
         return None
     return (
@@ -106,14 +106,14 @@ def one_round(seed: int) -> str | None:
     `½ + |x| tanh(ε'/2)/4`.
     """
     rng = generator(seed)
-    found = []
+    findings = []
     for epsilon in (0.1, 1.0, 4.0):
         defense = FakeGradients(epsilon=epsilon, fakes="two-valued", rounds=1, dimensions=1)
         x = float(rng.uniform(0.5, 1))
         apart = abs(_positive(x, defense.level, 1.0) - _positive(x, defense.level, 0.0))
         if apart > 1e-3:
-            found.append(
+            findings.append(
                 f"ε' = {epsilon:g}, gradient {x:.2f}: a guess from one round is right with "
                 f"probability {0.5 + apart / 2:.3f}"
             )
-    return found[-1] if found else None
+    return findings[-1] if findings else None

@@ -11,32 +11,27 @@ All are on the scale 1..5 and assume the offset 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
-
-STARS = Scale(1, 5, 1)
-
-Profile = Sequence[tuple[int, float]]
+from dpaudit.data.instances import Profile, from_profiles
 
 
-def _rating_added(own: Profile, added: tuple[int, float], others: int, value: float) -> DataPair:
+def _rating_added(
+    profile: Profile, added: tuple[int, float], others: int, value: float
+) -> DataPair:
     """Return the pair in which a user adds a rating; the others rate all these items with `value`.
 
     Args:
-        own: the user's ratings before.
+        profile: the user's ratings before.
         added: the added item and its rating.
         others: number of other users.
         value: the rating that each of them gives to each item.
     """
-    items = [added[0], *(item for item, _ in own)]
+    items = [added[0], *(item for item, _ in profile)]
     rest: list[Profile] = [[(item, value) for item in sorted(items)]] * others
     before, after = (
-        from_profiles([mine, *rest], len(items), STARS) for mine in (own, [added, *own])
+        from_profiles([mine, *rest], len(items)) for mine in (profile, [added, *profile])
     )
-    ratings = ", ".join(f"{rating:g}" for _, rating in own)
+    ratings = ", ".join(f"{rating:g}" for _, rating in profile)
     return DataPair(
         before,
         after,
@@ -57,29 +52,28 @@ def against(others: int) -> DataPair:
     return _rating_added([(1, 5), (2, 5), (3, 5)], (0, 1), others, 5)
 
 
-def undecided(own: int, others: int) -> DataPair:
+def undecided(rated: int, others: int) -> DataPair:
     """Return the pair in which one more rating makes an undecided user's factor differ from 0.
 
-    The user has rated half of `own` items highest and half lowest; the others like all of them.
+    The user has rated half of `rated` items highest and half lowest; the others like all of them.
     Without the added rating the user's factor and gradients are 0 up to noise.
     """
-    mine: Profile = [(item, 5 if item % 2 else 1) for item in range(1, own + 1)]
+    mine: Profile = [(item, 5 if item % 2 else 1) for item in range(1, rated + 1)]
     return _rating_added(mine, (0, 5), others, 4)
 
 
-def alike(own: int, others: int) -> DataPair:
+def alike(rated: int, others: int) -> DataPair:
     """Return the pair in which a user who rates as everybody does adds a rating of the same kind.
 
     The user's factor does not change.
     """
-    return _rating_added([(item, 5) for item in range(1, own + 1)], (0, 5), others, 5)
+    return _rating_added([(item, 5) for item in range(1, rated + 1)], (0, 5), others, 5)
 
 
 def turned(items: int) -> DataPair:
     """Return the pair of a single user whose ratings change from highest to lowest."""
     before, after = (
-        from_profiles([[(item, value) for item in range(items)]], items, STARS)
-        for value in (5.0, 1.0)
+        from_profiles([[(item, value) for item in range(items)]], items) for value in (5.0, 1.0)
     )
     words = "an item" if items == 1 else f"{items} items"
     return DataPair(

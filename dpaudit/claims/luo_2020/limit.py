@@ -49,7 +49,7 @@ def many_others(defense: FakeGradients, pair: DataPair, seed: int) -> str | None
     lengths, square = [0.0], 0.0
     for _, means in clear.observe(before, after, after, trial):
         absent, present = (
-            each.reshape(-1, defense.dimensions) for each in (means.absent, means.present)
+            rows.reshape(-1, defense.dimensions) for rows in (means.absent, means.present)
         )
         square += float(((present - absent) ** 2).sum())
         lengths.append(_longest(absent))

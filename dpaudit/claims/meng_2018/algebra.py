@@ -27,12 +27,12 @@ def sums_of_both(seed: int) -> str | None:
         return (2 + t) * math.exp(-t) / 4
 
     chance = tail(reach)
-    found = math.log(chance / tail(reach + shift))
-    if found <= epsilon:
+    loss = math.log(chance / tail(reach + shift))
+    if loss <= epsilon:
         return None
     return (
-        f"β = 1: one rating makes a sum beyond {reach:g} b {math.exp(found):.3g} times as likely, "
-        f"an event of probability {chance:.2g}: ε = {found:.3f} where {epsilon:g} is claimed, and "
+        f"β = 1: one rating makes a sum beyond {reach:g} b {math.exp(loss):.3g} times as likely, "
+        f"an event of probability {chance:.2g}: ε = {loss:.3f} where {epsilon:g} is claimed, and "
         f"{shift:g} in the limit"
     )
 
@@ -61,10 +61,10 @@ def delta_of_submission(raters: int, spent: float, epsilon: float) -> float:
 
 def submission(seed: int) -> str | None:
     """δ at ε = 1 of a sensitive submission is 0, with β = 0.1."""
-    found = {n: delta_of_submission(n, 1.1, 1.0) for n in (1, 10, 100)}
-    if max(found.values()) <= 0:
+    deltas = {n: delta_of_submission(n, 1.1, 1.0) for n in (1, 10, 100)}
+    if max(deltas.values()) <= 0:
         return None
-    words = ", ".join(f"{delta:.3f} with {n}" for n, delta in found.items())
+    words = ", ".join(f"{delta:.3f} with {n}" for n, delta in deltas.items())
     return f"δ at ε = 1 and β = 0.1, by the number of raters who share the noise, is {words}"
 
 
@@ -100,17 +100,17 @@ def pairs_of_an_iteration(_: int) -> str | None:
     hold, and the rest. Here two friends hold equally many items, none in common, and b triples are
     drawn for each. The cost is counted in vectors of K numbers.
     """
-    items, own = 1000, 5
+    items, count = 1000, 5
     held = np.zeros((2, items), bool)
-    held[0, :own] = held[1, own : 2 * own] = True
+    held[0, :count] = held[1, count : 2 * count] = True
     of_friends = held[::-1] & ~held
     rest = ~held & ~of_friends
     triples = of_friends.sum(1) * (held.sum(1) + rest.sum(1))
     submitted = (held | of_friends | rest).sum(1)
-    if np.all(submitted <= 3 * own):
+    if np.all(submitted <= 3 * count):
         return None
     return (
-        f"two friends hold {own} of {items} items each: D_PF and D_FN have {triples[0]} triples "
-        f"for each user, b is about {own}, and {submitted[0]} vectors are submitted in every "
+        f"two friends hold {count} of {items} items each: D_PF and D_FN have {triples[0]} triples "
+        f"for each user, b is about {count}, and {submitted[0]} vectors are submitted in every "
         "iteration"
     )

@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.instances import Profile, from_profiles
+from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.social.privsr import PrivSR
-
-STARS = Scale(1, 5, 1)
-
-Profile = Sequence[tuple[int, float]]
 
 # Factors v of two items such that the best fit u = Σ v r / Σ v² is 1 for the ratings 5 and 5, and
 # −1 for 1 and 5: Σ v² = 50/17; Σ v r = 50/17 and (25 − 75)/17 = −50/17.
@@ -62,8 +58,8 @@ def _pair(
     """
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
-    def of(own: Profile) -> Ratings:
-        plain = from_profiles([own, *profiles[1:]], n_items, STARS)
+    def of(first: Profile) -> Ratings:
+        plain = from_profiles([first, *profiles[1:]], n_items)
         return replace(plain, sensitive=np.array(sensitive), friends=friends)
 
     before = of(profiles[0])
@@ -111,10 +107,10 @@ def fitted(items: int) -> tuple[DataPair, tuple[float, ...]]:
     Args:
         items: number of items that the user has rated, 2 or more; all but two have the factor 0.
     """
-    own: list[tuple[int, float]] = [(item, 5) for item in range(items)]
+    profile: list[tuple[int, float]] = [(item, 5) for item in range(items)]
     pair = _pair(
-        [own],
-        [(0, 1), *own[1:]],
+        [profile],
+        [(0, 1), *profile[1:]],
         [True] * items,
         f"a user has rated {items} items 5, all sensitive, and one rating changes to 1; the user's "
         "factor, fitted to these ratings, changes from 1 to −1",
@@ -130,12 +126,12 @@ def befriended(friends: int) -> tuple[DataPair, tuple[float, ...]]:
     Args:
         friends: number of the observer's friends, all with the same ratings but for the one.
     """
-    own: list[tuple[int, float]] = [(0, 5), (1, 5), (2, 5)]
+    profile: list[tuple[int, float]] = [(0, 5), (1, 5), (2, 5)]
     receiver = friends
     links = Friends.build(np.full(friends, receiver), np.arange(friends), friends + 1)
     pair = _pair(
-        [own] * friends + [[(2, 5)]],
-        [(0, 1), *own[1:]],
+        [profile] * friends + [[(2, 5)]],
+        [(0, 1), *profile[1:]],
         [True, True, False] * friends + [False],
         f"one of a user's {friends} friends changes a sensitive rating from 5 to 1, and the "
         "friend's factor, fitted to the friend's ratings, changes from 1 to −1; their ratings that "

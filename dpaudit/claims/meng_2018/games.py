@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded
@@ -74,17 +73,13 @@ class _FittedGame(DataGame):
 
     the minimum of equation (8) for this V, without friends.
 
+    The defense determines the noise and the clipping.
+
     Attributes:
-        label: name of the game within its entry.
-        defense: determines the noise and the clipping.
-        data: the two data sets.
         items: V `(M,)`.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: PrivSR
-    data: DataPair
     items: tuple[float, ...]
     trials: int = 50_000
 
@@ -93,28 +88,22 @@ class _FittedGame(DataGame):
         shown = ", ".join(f"{factor:.4g}" for factor in self.items)
         return f"{super().mechanism()}; users' factors fitted to V = ({shown})"
 
-    def _rows(self) -> tuple[SocialRows, SocialRows]:
-        return (
-            self.defense.prepare(self.data.before, self.data.public),
-            self.defense.prepare(self.data.after, self.data.public),
-        )
-
     def users(self, rows: SocialRows) -> NDArray[np.float32]:
         """Return the fitted factors in the first column of the kernels' layout `(N, size)`."""
         factors = np.array(self.items)[rows.items]
         errors = self.defense.centred(rows).astype(np.float64)
         slope = np.bincount(rows.users, factors * errors, rows.n_users)
         weight = np.bincount(rows.users, factors**2, rows.n_users) + self.defense.decay
-        found = _padded(slope / np.where(weight > 0, weight, 1.0))
-        self.defense.project(found)
-        return found
+        fitted = _padded(slope / np.where(weight > 0, weight, 1.0))
+        self.defense.project(fitted)
+        return fitted
 
 
 def _padded(factors: Floats) -> NDArray[np.float32]:
     """Return rows of the kernels' width with one factor each, in the first column."""
-    found = aligned(len(factors), width(1))
-    found[:, 0] = factors
-    return found
+    rows = aligned(len(factors), width(1))
+    rows[:, 0] = factors
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +112,7 @@ class SubmittedGame(_FittedGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw the sums and score them by their likelihood ratio."""
-        before, after = self._rows()
+        before, after = self.prepared()
         absent, present = self.sums(before), self.sums(after)
         drawn = self.defense.noise(before)
         variance = np.bincount(before.items, drawn.of_rows(before), before.n_items)
@@ -135,10 +124,10 @@ class SubmittedGame(_FittedGame):
         users = self.users(rows)
         items = _padded(np.array(self.items))
         order = np.arange(len(rows), dtype=np.int32)
-        own = users[rows.users, 0].astype(np.float64)
-        errors = own * items[rows.items, 0] - self.defense.centred(rows)
+        factor = users[rows.users, 0].astype(np.float64)
+        errors = factor * items[rows.items, 0] - self.defense.centred(rows)
         cut = self.defense.cuts(rows, order, users, items)
-        return np.bincount(rows.items, 2 * errors * own * cut, rows.n_items).astype(np.float64)
+        return np.bincount(rows.items, 2 * errors * factor * cut, rows.n_items).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +143,7 @@ class MessagesGame(_FittedGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw the messages and score them by their likelihood ratio."""
-        before, after = self._rows()
+        before, after = self.prepared()
         drawn, last = self.defense.noise(before), before.n_users - 1
         # The receiver multiplies broadcast factors, with their noise, by 2 S, and S is 1.
         variance = float(drawn.sent[last]) + 4 * drawn.broadcast
@@ -192,11 +181,11 @@ class _Law:
 
     def run(self, purpose: str, trials: int, seed: int, delta: float) -> GameScores:
         """Draw from both laws and score by their likelihood ratio."""
-        found = [
+        scores = [
             self._score(exact, Streams.first(seed, f"{purpose}/{dataset}", trials))
             for exact, dataset in ((self.absent, "absent"), (self.present, "present"))
         ]
-        return GameScores(found[0], found[1], self.truth(delta))
+        return GameScores(scores[0], scores[1], self.truth(delta))
 
     def _score(self, exact: Floats, streams: Streams) -> Floats:
         draws = np.empty((len(streams), len(exact)), np.float64)

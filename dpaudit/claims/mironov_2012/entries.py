@@ -17,7 +17,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
 from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.games import TRIALS, digest_of
+from dpaudit.claims.games import TRIALS, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
 from dpaudit.core.streams import Streams, generator
@@ -37,8 +37,8 @@ _ABSENT, _PRESENT = 0.0, 1.0
 def by_numpy(exact: float, scale: float, streams: Streams) -> Reals:
     """`f + rng.laplace(scale=s)`, in double precision."""
     rng = generator((*streams.key.tolist(), int(streams.trials[0])))
-    found: Reals = exact + rng.laplace(scale=scale, size=len(streams))
-    return found
+    draws: Reals = exact + rng.laplace(scale=scale, size=len(streams))
+    return draws
 
 
 def by_first_edition(exact: float, scale: float, streams: Streams) -> Reals:
@@ -94,7 +94,7 @@ class FloatGame:
 
     def digest(self) -> str:
         """Digest of the two numbers."""
-        return digest_of(repr((_ABSENT, _PRESENT)))
+        return text_digest(repr((_ABSENT, _PRESENT)))
 
     def mutant(self, factor: float) -> FloatGame:
         """The same game with noise calibrated to `factor` times ε."""
@@ -102,7 +102,7 @@ class FloatGame:
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release and score."""
-        found = [
+        scores = [
             self.score(
                 self.sampler(
                     exact, 1 / self.epsilon, Streams.first(seed, f"float/{dataset}", trials)
@@ -110,7 +110,7 @@ class FloatGame:
             )
             for exact, dataset in ((_ABSENT, "absent"), (_PRESENT, "present"))
         ]
-        return GameScores(found[0], found[1], self.law)
+        return GameScores(scores[0], scores[1], self.law)
 
 
 def _known(score: Callable[[Predictions, LaplacePair], Reals], step: float) -> Score:

@@ -14,7 +14,6 @@ from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 
-STARS = Scale(1, 5, 1)
 PURCHASES = Scale(1, 1, 1)
 _T, _CO_RATERS = 20, 11
 
@@ -22,7 +21,7 @@ MakePair = Callable[[ItemItem], PredictionPair]
 Profiles = list[list[tuple[int, float]]]
 
 
-def named(name: str, scale: Scale) -> MakePair:
+def worst_pair(name: str, scale: Scale) -> MakePair:
     """Return a function that builds the defense's own worst pair with this name."""
 
     def make_pair(defense: ItemItem) -> PredictionPair:
@@ -40,7 +39,7 @@ def _stars(
 ) -> PredictionPair:
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
     n_items = max(n_items, 1 + max(items), 1 + change.item)
-    ratings = from_profiles(profiles, n_items, STARS)
+    ratings = from_profiles(profiles, n_items)
     return PredictionPair(ratings, change, target=0, items=tuple(items), summary=summary)
 
 

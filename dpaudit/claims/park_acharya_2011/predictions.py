@@ -7,6 +7,7 @@ from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import ListGame, PredictionGame
 from dpaudit.claims.park_acharya_2011 import data
 from dpaudit.core.claim import RatingAdjacency
+from dpaudit.data.instances import STARS
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
@@ -53,11 +54,11 @@ CLAIMS = (
         "rating raises it from φ to φ + 1, which changes every s_jk from 0 to a mean of "
         "differences, by up to Δr: the prediction shifts by Δr, where Δf is 0.4 (0.5 in the "
         "paper's run). ε = Δr/Δf = 10 (8).",
-        published=_slope_one(data.named("support-threshold", data.STARS)),
+        published=_slope_one(data.worst_pair("support-threshold", STARS)),
         corrected=(
-            PredictionGame("damped", _DAMPED, data.named("support-threshold", data.STARS)),
-            PredictionGame("damped, its worst pair", _DAMPED, data.named("tight", data.STARS)),
-            PredictionGame("shrunk, its worst pair", _SHRUNK, data.named("opposite", data.STARS)),
+            PredictionGame("damped", _DAMPED, data.worst_pair("support-threshold", STARS)),
+            PredictionGame("damped, its worst pair", _DAMPED, data.worst_pair("tight", STARS)),
+            PredictionGame("shrunk, its worst pair", _SHRUNK, data.worst_pair("opposite", STARS)),
         ),
         weak={
             "damped": "The damped form has no threshold, so its predictions on these two data sets "
@@ -219,13 +220,13 @@ CLAIMS = (
         "target: the first buyer, if they hold all of these, raises each from 0 to 1/√2. "
         "ε = (1/√2)/(2/20) = 7.07; 10 for a target whose own purchases are not in the data.",
         published=(
-            PredictionGame("T = 20", Cosine(epsilon=1.0), data.named("tight", data.PURCHASES)),
+            PredictionGame("T = 20", Cosine(epsilon=1.0), data.worst_pair("tight", data.PURCHASES)),
         ),
         corrected=(
             PredictionGame(
                 "damped",
                 Cosine(epsilon=1.0, variant="corrected"),
-                data.named("tight", data.PURCHASES),
+                data.worst_pair("tight", data.PURCHASES),
             ),
         ),
     ),

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.claims.wang_tang_2017.data import STARS, means_of
-from dpaudit.data.instances import from_profiles
+from dpaudit.claims.wang_tang_2017.data import means_of
+from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
@@ -33,7 +33,7 @@ def uneven_sensitivity(seed: int) -> str | None:
     """
     size, near = 8, 0.01
     defense = SgdSimilarity(epsilon=1.0, steps=1, more_than=0)
-    before = from_profiles([[(item, 1.0) for item in range(size + 1)]], size + 1, STARS)
+    before = from_profiles([[(item, 1.0) for item in range(size + 1)]], size + 1)
     after = apply(before, RatingReplaced(0, 0, 5.0))
     public = means_of(*[3] * (size + 1))
     similarity = np.full((size + 1, size + 1), near * defense.weight / (size - 1), np.float32)
@@ -42,13 +42,13 @@ def uneven_sensitivity(seed: int) -> str | None:
     moved, least = 0.0, math.inf
     for item in range(size + 1):
         row = np.repeat(similarity[item][:, None], LANES, axis=1)
-        found = []
+        gradients = []
         for ratings in (before, after):
             data = defense.prepare(ratings, public)
             gradient, weights = defense.slope(data, 1).of(data, item, row)
-            found.append(gradient[:, 0].astype(np.float64))
+            gradients.append(gradient[:, 0].astype(np.float64))
             least = min(least, float(weights[0]))
-        moved += float(abs(found[1] - found[0]).sum())
+        moved += float(abs(gradients[1] - gradients[0]).sum())
     bound = 2 * defense.largest_error(1, STARS) * STARS.width / defense.weight
     if least < defense.weight * (1 - _ROUNDING) or moved <= bound * (1 + _ROUNDING):
         return None
@@ -61,7 +61,7 @@ def negative_similarities(seed: int) -> str | None:
     `∂r̂/∂s_ij = (x_uj − sign(s_ij) f)/Σ|s|`, computed by differences of r̂. All ratings are 5, the
     items' means are 1 (centred) or left out (raw), and one small similarity is negative.
     """
-    found = []
+    findings = []
     for means, name in ((1.0, "centred ratings"), (0.0, "raw ratings")):
         x = np.full(8, STARS.maximum - means)
         s = np.array([-1e-3, *[1.0] * 7])
@@ -75,13 +75,13 @@ def negative_similarities(seed: int) -> str | None:
         slope = (predicted(s + step) - predicted(s - step)) / 2e-6
         reached = abs(slope) * float(abs(s).sum()) / STARS.width
         if reached > 1 + _ROUNDING:
-            found.append(f"{name}: {reached:.2f} φ/(|S_i| I_u)")
-    return "; ".join(found) or None
+            findings.append(f"{name}: {reached:.2f} φ/(|S_i| I_u)")
+    return "; ".join(findings) or None
 
 
 def touched_coordinates(seed: int) -> str | None:
     """An added rating touches only coordinates of the gradient that other ratings touch too."""
-    before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3, STARS)
+    before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3)
     after = apply(before, RatingAdded(0, 1, 5.0))
     touched = [
         {(int(i), int(j)) for mine in _profiles(ratings) for i in mine for j in mine if i != j}
@@ -133,7 +133,9 @@ def meanings() -> Iterator[tuple[str, float, float]]:
 
     def share(*wanted: set[tuple[int, int]]) -> float:
         """Return the share of mini-batches that contain a rating of each set."""
-        return sum(all(each & set(batch) for each in wanted) for batch in batches) / len(batches)
+        return sum(all(ratings & set(batch) for ratings in wanted) for batch in batches) / len(
+            batches
+        )
 
     of_0, of_1 = ({(user, item) for user, item in _DRAWN if item == i} for i in (0, 1))
     shared_0, shared_1 = {(0, 0)}, {(0, 1)}
@@ -160,8 +162,8 @@ def printed_h(a: float, b: float, size: int) -> float:
 def printed_inclusion(seed: int) -> str | None:
     """The printed H is the probability of some meaning of “a mini-batch has the pair”."""
     printed = printed_h(*_shares(), _BATCH)
-    found = [(name, share) for name, _, share in meanings()]
-    if any(math.isclose(printed, share, abs_tol=_ROUNDING) for _, share in found):
+    probabilities = [(name, share) for name, _, share in meanings()]
+    if any(math.isclose(printed, share, abs_tol=_ROUNDING) for _, share in probabilities):
         return None
-    shares = ", ".join(f"{name}: {share:.3f}" for name, share in found)
+    shares = ", ".join(f"{name}: {share:.3f}" for name, share in probabilities)
     return f"{len(_DRAWN)} ratings, L = {_BATCH}: H = {printed:.3f}, but {shares}"

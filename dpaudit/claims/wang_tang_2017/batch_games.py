@@ -31,10 +31,7 @@ class BatchGame(StepsGame):
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Train and score."""
-        before, after = (
-            self.defense.prepare(ratings, self.data.public)
-            for ratings in (self.data.before, self.data.after)
-        )
+        before, after = self.prepared()
         for data in (before, after):
             self._check_size(data)
 
@@ -72,8 +69,10 @@ class BatchGame(StepsGame):
         ]
         total = np.zeros(LANES)
         for t in range(1, self.defense.steps + 1):
-            rows = [each[t - 1] for each in iterates]
-            shown = [self.defense.revealed(before, each[t - 1], each[t], t) for each in iterates]
+            rows = [iterate[t - 1] for iterate in iterates]
+            shown = [
+                self.defense.revealed(before, iterate[t - 1], iterate[t], t) for iterate in iterates
+            ]
             total += self._log_density(after, rows, shown, t)
             total -= self._log_density(before, rows, shown, t)
         return graded(total[: len(streams)])

@@ -13,9 +13,7 @@ import numpy as np
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import Change, RatingReplaced, UserReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
-
-STARS = Scale(1, 5, 1)
+from dpaudit.data.ratings import Ratings
 
 Profile = Mapping[int, float]
 # Profiles, each with the number of users who share it.
@@ -23,7 +21,7 @@ Crowd = Sequence[tuple[Profile, int]]
 
 
 def _ratings(profiles: Sequence[Profile], items: int) -> Ratings:
-    return from_profiles([list(profile.items()) for profile in profiles], items, STARS)
+    return from_profiles([list(profile.items()) for profile in profiles], items)
 
 
 def _pair(

@@ -38,7 +38,7 @@ class OneStepGame(StepsGame):
         Raises:
             ValueError: there is more than one step, or a mini-batch.
         """
-        before, after = prepared(self.defense, self.data)
+        before, after = self.prepared()
         rows = list(gradients(self.defense, before, after))
         attack = LikelihoodRatio()
 
@@ -48,7 +48,7 @@ class OneStepGame(StepsGame):
                 total = np.zeros(len(streams))
                 for item, moved, pair in rows:
                     row, following = (
-                        each[moved] for each in self.defense.iterates(trained, item, streams)
+                        iterate[moved] for iterate in self.defense.iterates(trained, item, streams)
                     )
                     shown = self.defense.revealed(before, row, following, 1)[:, : len(streams)].T
                     total += np.clip(attack.score(NoisedSteps(shown), pair), -CERTAIN, CERTAIN)
@@ -57,11 +57,6 @@ class OneStepGame(StepsGame):
 
         truth = one_step_epsilon(self.defense, self.data)
         return GameScores(score(before, "absent"), score(after, "present"), truth)
-
-
-def prepared(defense: SgdSimilarity, pair: DataPair) -> tuple[SimilarityData, SimilarityData]:
-    """Return the prepared training data of D and of D'."""
-    return defense.prepare(pair.before, pair.public), defense.prepare(pair.after, pair.public)
 
 
 def gradients(
@@ -98,8 +93,9 @@ def one_step_epsilon(defense: SgdSimilarity, pair: DataPair) -> Estimate:
     Raises:
         ValueError: there is more than one step, or a mini-batch.
     """
+    before, after = (defense.prepare(each, pair.public) for each in (pair.before, pair.after))
     epsilon = sum(
         float((abs(steps.present - steps.absent) / steps.scale).sum())
-        for _, _, steps in gradients(defense, *prepared(defense, pair))
+        for _, _, steps in gradients(defense, before, after)
     )
     return Estimate.exact(epsilon, "Laplace noise on the gradient, L1 shift")

@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope
 from dpaudit.kernels import exact_noise, noise
 
@@ -56,8 +54,8 @@ class RaterLoss:
         """Return the loss for k = 1 of the rows `s` `(W, N)` of W trials `(W,)`."""
         mine = s[:, self.places]
         y = (mine * self.values).sum(1) / np.maximum(abs(mine).sum(1), _TINY)
-        found: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
-        return found
+        losses: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
+        return losses
 
     def range(self) -> tuple[float, float]:
         """Return the least and the largest loss for k = 1: y takes any value in `± max |x_j|`."""
@@ -138,16 +136,10 @@ class RowsGame(DataGame):
     mean of the target user's squared errors.
 
     Attributes:
-        label: name of the game within its entry.
-        defense: the mechanism.
-        data: the two data sets, which differ in the target user.
         user: the target user, who rates in D' only items that they do not rate in D.
         trials: number of trials on each data set.
     """
 
-    label: str
-    defense: SampledSimilarity
-    data: DataPair
     user: int
     trials: int
 
@@ -195,10 +187,7 @@ class RowsGame(DataGame):
     @cached_property
     def _rows(self) -> tuple[list[SeenRow], float]:
         """The observed rows, and k."""
-        before, after = (
-            self.defense.prepare(ratings, self.data.public)
-            for ratings in (self.data.before, self.data.after)
-        )
+        before, after = self.prepared()
         most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
         if most > self.defense.neighbors:
             raise ConfigError(
@@ -220,7 +209,7 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
         RunError: 5000 proposals of a row were rejected.
     """
     ends = np.cumsum([row.size for row in rows])
-    found = np.full((len(streams), len(rows)), np.nan)
+    errors = np.full((len(streams), len(rows)), np.nan)
     left = np.arange(len(streams))
     for attempt in range(_MOST_ATTEMPTS):
         trials = streams.trials[left]
@@ -232,11 +221,11 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
             s = draws[:, end - row.size : end].astype(np.float64)
             # P(E >= x) = e^−x for an exponential E, the absolute value of a Laplace draw.
             accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
-            new = accepted & np.isnan(found[left, r])
-            found[left[new], r] = row.target.of(s[new])
-        left = np.flatnonzero(np.isnan(found).any(1))
+            new = accepted & np.isnan(errors[left, r])
+            errors[left[new], r] = row.target.of(s[new])
+        left = np.flatnonzero(np.isnan(errors).any(1))
         if not len(left):
-            return found
+            return errors
     raise RunError(
         f"{_MOST_ATTEMPTS} proposals of a row of the exact law were not accepted: use items with "
         "fewer raters or a smaller epsilon"

@@ -17,15 +17,15 @@ def short_weights(ratings: Ratings, defense: SgdSimilarity, seed: int) -> str | 
     """`Σ_j |s_ij| ≥ C` in every prediction of the first and the last step."""
     streams = Streams.first(seed, "weights", _TRIALS)
     first, last = shortfalls(defense, defense.prepare(ratings), streams)
-    found = [first, last] if defense.steps > 1 else [first]
-    if not any(each.below.any() for each in found):
+    counted = [first, last] if defense.steps > 1 else [first]
+    if not any(shortfall.below.any() for shortfall in counted):
         return None
-    return "; ".join(map(_words, found))
+    return "; ".join(map(_words, counted))
 
 
-def _words(found: Shortfall) -> str:
-    below = f"{found.below.mean():.4g} of {found.of} predictions ({found.share:.2%})"
-    return f"step {found.step}: {below} below C, the least is {found.least.min():.3g}"
+def _words(shortfall: Shortfall) -> str:
+    below = f"{shortfall.below.mean():.4g} of {shortfall.of} predictions ({shortfall.share:.2%})"
+    return f"step {shortfall.step}: {below} below C, the least is {shortfall.least.min():.3g}"
 
 
 def generated() -> Ratings:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, quoted, show
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, Codes, Table, looked_up, position
-from dpaudit.data.readers.folder import joined, parquet_files
+from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, position
+from dpaudit.data.readers.folder import joined_files, parquet_files
 from dpaudit.data.source_parts import Column
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
@@ -54,17 +54,17 @@ def parquet_names(path: Path) -> list[str]:
     return _unpack(parquet_files(path)[0], "parquet", {})[0]["names"]
 
 
-def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
+def read_parquet(path: Path, columns: Mapping[str, Column]) -> RawTable:
     """Read a parquet file, or all parquet files of a folder as one.
 
     Raises:
         DataError: a file cannot be read, lacks a column, or pyarrow is not installed.
     """
     tables = [_parquet(file, columns) for file in parquet_files(path)]
-    return joined(path, tables) if path.is_dir() else tables[0]
+    return joined_files(path, tables) if path.is_dir() else tables[0]
 
 
-def _parquet(path: Path, columns: Mapping[str, Column]) -> Table:
+def _parquet(path: Path, columns: Mapping[str, Column]) -> RawTable:
     reply, codes = _unpack(path, "parquet", columns)
     if reply.get("fault") == "nested":
         raise DataError(
@@ -80,7 +80,7 @@ def _parquet(path: Path, columns: Mapping[str, Column]) -> Table:
 
 def read_matlab(
     path: Path, columns: Mapping[str, Column], variable: str | None, table: str = "data"
-) -> Table:
+) -> RawTable:
     """Read a two-dimensional numeric array from a MATLAB file of version 4 to 7.
 
     Args:
@@ -227,6 +227,6 @@ def _values(codes: Codes, distinct: list[Any]) -> Coded:
     return Coded(codes, known.tolist())
 
 
-def _table(path: Path, columns: Mapping[str, Column], cells: list[Any]) -> Table:
+def _table(path: Path, columns: Mapping[str, Column], cells: list[Any]) -> RawTable:
     of_kind = dict(zip(columns, cells, strict=True))
-    return Table(place(path), columns, "row", lambda row: row + 1, of_kind)
+    return RawTable(place(path), columns, "row", lambda row: row + 1, of_kind)

@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers.cells import Table, factorize, identifier, missing, named, number
+from dpaudit.data.readers.cells import (
+    RawTable,
+    factorize,
+    identifier,
+    missing,
+    number,
+    unsorted_ids,
+)
 
 _SHARE = "give the share of ε that the user accepts, the user's own ε divided by the model's"
 
 
 def budgets_of(
-    table: Table, user_ids: NDArray[np.object_], ratings: Path, *, markers: bool = False
+    table: RawTable, user_ids: NDArray[np.object_], ratings: Path, *, markers: bool = False
 ) -> tuple[NDArray[np.float64], Repair]:
     """Return the budget of each user of some ratings `(N,)`, and count the rows of other users.
 
@@ -30,7 +37,7 @@ def budgets_of(
         DataError: an id is missing, a budget is not a number above 0 and at most 1, a user has two
             rows, or a user of the ratings has none.
     """
-    codes, names = named(table, "user", markers=markers)
+    codes, names = unsorted_ids(table, "user", markers=markers)
     read, distinct = factorize(table, "budget")
     values = np.array([*map(number, distinct), np.nan])[read]
     faults = missing(table, codes, "user")

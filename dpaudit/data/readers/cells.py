@@ -53,7 +53,7 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RawTable:
     """The needed columns of a file, as read: strings from text, else the types of the file.
 
     Attributes:
@@ -88,11 +88,11 @@ class Table:
         name = identifier(value)
         return str(value) if name and self.unit == "row" and isinstance(value, str) else name
 
-    def without_cells(self) -> Table:
+    def without_cells(self) -> RawTable:
         """Return the table for messages only, so that its columns can be freed."""
         return replace(self, cells={})
 
-    def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> Table:
+    def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> RawTable:
         """Return the kept rows with some columns replaced; rows keep their numbers in the file."""
         rows = np.flatnonzero(kept)
         return replace(
@@ -107,11 +107,11 @@ class Table:
         Raises:
             DataError: always.
         """
-        row, what, fault = min(faults, key=lambda found: found[0])
+        row, what, fault = min(faults, key=lambda entry: entry[0])
         raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
 
 
-def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
+def factorize(table: RawTable, what: str) -> tuple[Codes, list[Any]]:
     """Return the code of each row and the distinct values of a column; the code −1 is a null."""
     cells = table.cells[what]
     if isinstance(cells, Coded):
@@ -122,7 +122,7 @@ def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
     return codes.astype(np.int32), np.asarray(distinct).tolist()
 
 
-def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, list[str]]:
+def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> tuple[Codes, list[str]]:
     """Return the code of each row, −1 if its id is missing, and the distinct ids.
 
     Args:
@@ -147,12 +147,12 @@ def _whole(names: list[str]) -> list[str]:
     return [name.removesuffix(".0") for name in names]
 
 
-def ids(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
+def ids(table: RawTable, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
     """Return the code of each row, −1 if its id is missing, and the sorted ids.
 
-    Ids are sorted as numbers if all are integers, else as text. The arguments are those of `named`.
+    Ids are sorted as numbers if all are integers, else as text; arguments as in `unsorted_ids`.
     """
-    codes, known = named(table, what, markers=markers)
+    codes, known = unsorted_ids(table, what, markers=markers)
     order = sorted(known)
     if all(_INTEGER.fullmatch(name) for name in order):
         order.sort(key=int)
@@ -169,13 +169,13 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     """Return `table[index]`, without the copy of the index that numpy makes."""
     from dpaudit.kernels.reading import look_up
 
-    found = np.empty(len(index), np.int32)
-    look_up(table, index, found)
-    return found
+    codes = np.empty(len(index), np.int32)
+    look_up(table, index, codes)
+    return codes
 
 
 def missing(
-    table: Table, codes: Codes, what: str, option: str = "", marked: str = ""
+    table: RawTable, codes: Codes, what: str, option: str = "", marked: str = ""
 ) -> list[Fault]:
     """Return the fault of the first row whose id is missing, if any.
 

@@ -15,7 +15,7 @@ import numpy as np
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, Table, position
+from dpaudit.data.readers.cells import Coded, RawTable, position
 from dpaudit.data.readers.pieces import (
     UNIT_SEPARATOR,
     QuoteError,
@@ -30,7 +30,7 @@ from dpaudit.data.source import Layout
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
 
 
-def read_text(path: Path, layout: Layout) -> Table:
+def read_delimited(path: Path, layout: Layout) -> RawTable:
     """Read delimited text, also if it is compressed by gzip.
 
     Usual text is read quickly; the rest of this module reads any text, or says what is wrong in it.
@@ -45,11 +45,11 @@ def read_text(path: Path, layout: Layout) -> Table:
     return read_any(path, layout) if table is None else table
 
 
-def read_any(path: Path, layout: Layout) -> Table:
+def read_any(path: Path, layout: Layout) -> RawTable:
     """Read delimited text record by record; slower than `read_usual`, with the same result.
 
     Raises:
-        DataError: as `read_text`.
+        DataError: as `read_delimited`.
     """
     text = _Text(path, layout)
     width = len(text.first)
@@ -76,7 +76,7 @@ def read_any(path: Path, layout: Layout) -> Table:
         what: Coded(np.array(codes, np.int32), list(values))
         for what, (_, codes, values) in zip(layout.columns, columns, strict=True)
     }
-    return Table(text.name, layout.columns, "line", lines.__getitem__, cells)
+    return RawTable(text.name, layout.columns, "line", lines.__getitem__, cells)
 
 
 class _Text:
@@ -153,8 +153,8 @@ class _Text:
 
     def refuse_delimiter(self) -> NoReturn:
         line = self.first[0]
-        found = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
-        hint = f", such as {found!r}" if found in line else ""
+        likely = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
+        hint = f", such as {likely!r}" if likely in line else ""
         raise DataError(
             f"{self.name}: the delimiter {show(self.stated)} does not split the first line: set "
             f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"

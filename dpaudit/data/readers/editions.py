@@ -6,13 +6,13 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers.cells import Table
+from dpaudit.data.readers.cells import RawTable
 
 # In the edition of 770,000 rows, the rows of this user repeat those of the previous user.
 _TWICE = 2809
 
 
-def epinions(table: Table) -> tuple[Table, list[Repair]]:
+def epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
     """Repair the ratings of Epinions so that their user ids agree with the links.
 
     One user occurs twice in this edition: the rows of user 2809 repeat those of user 2808, and all

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.cells import Coded, Table, looked_up
+from dpaudit.data.readers.cells import Coded, RawTable, looked_up
 
 # Folders of table formats whose files are not all of the current version.
 _VERSIONS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
@@ -57,7 +57,7 @@ def parquet_files(path: Path) -> list[Path]:
     return tables
 
 
-def joined(folder: Path, tables: Sequence[Table]) -> Table:
+def joined_files(folder: Path, tables: Sequence[RawTable]) -> RawTable:
     """Return the rows of several files as one table, whose places name the file.
 
     Args:
@@ -73,7 +73,7 @@ def joined(folder: Path, tables: Sequence[Table]) -> Table:
         name = Path(tables[part].path).name
         return f"{tables[part].number(row - starts[part])} of {name}"
 
-    return Table(place(folder), tables[0].columns, "row", number, cells)
+    return RawTable(place(folder), tables[0].columns, "row", number, cells)
 
 
 def _appended(columns: Sequence[Coded]) -> Coded:

@@ -13,12 +13,12 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.cells import Coded, Table, identifier, position
+from dpaudit.data.readers.cells import Coded, RawTable, identifier, position
 from dpaudit.data.readers.pieces import not_utf8, pieces
 from dpaudit.data.source_parts import Column
 
 
-def read_json_lines(path: Path, columns: Mapping[str, Column], encoding: str | None) -> Table:
+def read_json_lines(path: Path, columns: Mapping[str, Column], encoding: str | None) -> RawTable:
     """Read the values of some keys of each record; a key that a record lacks is an empty value.
 
     Args:
@@ -49,7 +49,7 @@ def read_json_lines(path: Path, columns: Mapping[str, Column], encoding: str | N
         position(path, column, list(keys), len(keys))
     cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
     # A row's line follows as many blank lines as stand above it.
-    return Table(
+    return RawTable(
         place(path), columns, "line", lambda row: row + 1 + bisect_right(blank, row), cells
     )
 

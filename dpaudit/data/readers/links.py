@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
-from dpaudit.data.readers.cells import Mask, Table, identifier, missing, named
+from dpaudit.data.readers.cells import Mask, RawTable, identifier, missing, unsorted_ids
 from dpaudit.data.source import MissingIds
 
 Numbers = NDArray[np.int64]
@@ -19,7 +19,7 @@ _SHOWN = 3
 
 
 def friends_of(
-    table: Table,
+    table: RawTable,
     user_ids: NDArray[np.object_],
     ratings: Path,
     *,
@@ -64,12 +64,14 @@ def friends_of(
     return Friends.build(truster, trustee, known), repairs
 
 
-def _ends(table: Table, number: dict[str, int], missing_ids: MissingIds) -> tuple[Numbers, Numbers]:
+def _ends(
+    table: RawTable, number: dict[str, int], missing_ids: MissingIds
+) -> tuple[Numbers, Numbers]:
     """Return the numbers of both ends of each link, −1 for none; `number` gets unknown names."""
     ends = []
     faults = []
     for what in ("truster", "trustee"):
-        codes, names = named(table, what, markers=missing_ids == "keep")
+        codes, names = unsorted_ids(table, what, markers=missing_ids == "keep")
         if missing_ids != "drop":
             faults += missing(table, codes, what)
         of_name = [number.setdefault(name, len(number)) for name in names]
@@ -79,7 +81,7 @@ def _ends(table: Table, number: dict[str, int], missing_ids: MissingIds) -> tupl
     return ends[0], ends[1]
 
 
-def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
+def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
     """Say why no link is left; `other` is the mask of links that are not self-links `(n,)`."""
     count = len(other)
     if not count:

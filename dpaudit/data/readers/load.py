@@ -16,12 +16,12 @@ from dpaudit.data.ratings import Ratings, Repair, Scale
 from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.budgets import budgets_of
-from dpaudit.data.readers.cells import Table
-from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.cells import RawTable
+from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
-from dpaudit.data.readers.rows import Rows, checked, distinct, rated_by
+from dpaudit.data.readers.rows import Rows, checked_rows, rated_by, without_repeats
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
@@ -83,7 +83,7 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
     return tuple(repair for repair in repairs if repair.count)
 
 
-def read_table(path: Path, source: DataSource) -> Table:
+def read_columns(path: Path, source: DataSource) -> RawTable:
     """Read the columns of a file of ratings, as they are.
 
     Raises:
@@ -98,12 +98,12 @@ def read_table(path: Path, source: DataSource) -> Table:
             return read_matlab(path, source.columns.used, source.variable)
         if source.format == "jsonl" and source.columns is not None:
             return read_json_lines(path, source.columns.used, source.encoding)
-        return read_text(path, source.layout)
+        return read_delimited(path, source.layout)
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def _links(source: TrustSource, field: str) -> Table:
+def _links(source: TrustSource, field: str) -> RawTable:
     """Read the file of links; `field` is the config key of its path."""
     table = "data.trust"
     path = expanded(source.path or "", field)
@@ -112,17 +112,17 @@ def _links(source: TrustSource, field: str) -> Table:
         if source.format == "matlab":
             return read_matlab(path, source.columns.used, source.variable, table)
         layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
-        return read_text(path, layout)
+        return read_delimited(path, layout)
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def _users(source: BudgetSource) -> Table:
+def _users(source: BudgetSource) -> RawTable:
     """Read the file of budgets."""
     path = expanded(source.path, "data.budgets.path")
     try:
         check_file(path, "data.budgets.path", "budgets")
-        return read_text(
+        return read_delimited(
             path,
             Layout(source.delimiter or ",", source.header, source.columns.used, "data.budgets"),
         )
@@ -179,12 +179,12 @@ def check_file(path: Path, field: str, content: str) -> None:
 
 
 def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
-    table, repairs = read_table(path, source), list[Repair]()
+    table, repairs = read_columns(path, source), list[Repair]()
     if repaired:
         table, repairs = editions.epinions(table)
     rated = "rating" in table.cells
     # Large files: each step frees what the one before it made.
-    table, rows, dropped = checked(table, source)
+    table, rows, dropped = checked_rows(table, source)
     if not len(rows):
         raise DataError(f"{table.path} holds no ratings: give a file with ratings")
     scale = source.rating_scale
@@ -196,7 +196,7 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         scale = Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows))
-    rows, merged = distinct(table, rows, source.on_duplicate)
+    rows, merged = without_repeats(table, rows, source.on_duplicate)
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
         merged = [*merged, rare]

@@ -16,7 +16,7 @@ from dpaudit.data.readers.cells import (
     Codes,
     Fault,
     Mask,
-    Table,
+    RawTable,
     factorize,
     ids,
     looked_up,
@@ -78,7 +78,7 @@ class Rows:
         )
 
 
-def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]]:
+def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, list[Repair]]:
     """Number the ids, convert the ratings, and count dropped rows and missing categories.
 
     The returned table has no columns, and names the places of the returned rows.
@@ -117,7 +117,7 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     return _without(table.without_cells(), rows, dropped, repairs)
 
 
-def _unnamed(table: Table, codes: Codes, what: str, source: DataSource) -> list[Fault]:
+def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
     """Return the fault of the first row without an id, if any."""
     # Several blanks between two columns leave no row its id.
     padded = source.plain.delimiter == "\t" and (codes < 0).all()
@@ -127,11 +127,11 @@ def _unnamed(table: Table, codes: Codes, what: str, source: DataSource) -> list[
 
 
 def _without(
-    table: Table,
+    table: RawTable,
     rows: Rows,
     dropped: list[tuple[str, Mask | None]],
     repairs: list[Repair],
-) -> tuple[Table, Rows, list[Repair]]:
+) -> tuple[RawTable, Rows, list[Repair]]:
     """Return the rows that no mask drops; a row counts for the first mask that drops it."""
     kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
     for what, mask in dropped:
@@ -143,7 +143,7 @@ def _without(
     return table, rows, [*counts, *repairs]
 
 
-def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
+def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
     """Return the level of each row, the levels, the mask of rows to drop, and the first fault.
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
@@ -151,10 +151,10 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
     scale, drop = source.plain.scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
-    outside = [drop and _outside(found, scale) for found in numbers]
+    outside = [drop and _outside(rating, scale) for rating in numbers]
     faults = [
-        None if gone else _fault(value, found, scale)
-        for value, found, gone in zip(distinct, numbers, outside, strict=True)
+        None if gone else _fault(value, rating, scale)
+        for value, rating, gone in zip(distinct, numbers, outside, strict=True)
     ]
     levels = np.where(outside, np.nan, numbers)
     dropped = np.array([*outside, False])[codes] if any(outside) else None
@@ -176,27 +176,27 @@ def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
     return scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
 
 
-def _outside(found: float, scale: RatingScale | None) -> bool:
-    if scale is None or not np.isfinite(found):
+def _outside(rating: float, scale: RatingScale | None) -> bool:
+    if scale is None or not np.isfinite(rating):
         return False
-    return not scale.minimum <= found <= scale.maximum
+    return not scale.minimum <= rating <= scale.maximum
 
 
-def _fault(value: object, found: float, scale: RatingScale | None) -> str | None:
+def _fault(value: object, rating: float, scale: RatingScale | None) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
-    if not abs(found) <= LARGEST:
+    if not abs(rating) <= LARGEST:
         return f"the rating {shown} is not a finite number: correct it"
     if scale is None:
         return None
     extent = f"{scale.minimum:g}..{scale.maximum:g}"
-    if _outside(found, scale):
+    if _outside(rating, scale):
         return (
             f"the rating {shown} lies outside the scale {extent}: correct it, set data.scale, or "
             "set data.outside_scale = 'drop'"
         )
-    steps = (found - scale.minimum) / scale.step
+    steps = (rating - scale.minimum) / scale.step
     if not scale.round and abs(steps - round(steps)) > 1e-4:
         return (
             f"the rating {shown} is not a step of the scale {extent} with step {scale.step:g}: "
@@ -205,7 +205,9 @@ def _fault(value: object, found: float, scale: RatingScale | None) -> str | None
     return None
 
 
-def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows, list[Repair]]:
+def without_repeats(
+    table: RawTable, rows: Rows, on_duplicate: OnDuplicate
+) -> tuple[Rows, list[Repair]]:
     """Return one row per (user, item), sorted by them, and count the merged ones.
 
     The kept row is sensitive if the last one is; a mean is sensitive if any of its ratings is.
@@ -259,7 +261,7 @@ def _ordered(rows: Rows) -> tuple[Codes, Rows]:
     )
 
 
-def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
+def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
     """Keep the ratings of items with at least `least` raters, and count the dropped ones.
 
     Users and items without ratings are removed, and the others are renumbered.
@@ -292,7 +294,7 @@ def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
     return left, dropped
 
 
-def _refuse_repeats(table: Table, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
+def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
     firsts = repeated[np.argsort(order[repeated])][:3]
     shown = "; ".join(
         f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "

@@ -11,13 +11,13 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
-from dpaudit.data.readers.cells import Fault, Mask, Table, factorize, identifier, number
+from dpaudit.data.readers.cells import Fault, Mask, RawTable, factorize, identifier, number
 from dpaudit.data.source_social import SensitiveSource
 
 _SHOWN = 40
 
 
-def stated(table: Table) -> tuple[Mask, list[Fault]]:
+def stated(table: RawTable) -> tuple[Mask, list[Fault]]:
     """Return the column `sensitive` as a mask `(n,)`, and the first value that is not 0 or 1."""
     codes, distinct = factorize(table, "sensitive")
     numbers = np.array([*(number(value) for value in distinct), np.nan])[codes]
@@ -31,7 +31,7 @@ def stated(table: Table) -> tuple[Mask, list[Fault]]:
     return numbers == 1, [(row, "sensitive", fault)]
 
 
-def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repair]:
+def of_categories(table: RawTable, wanted: Sequence[str | int]) -> tuple[Mask, Repair]:
     """Return the mask of rows with a wanted category `(n,)`; count rows without a category.
 
     Raises:

@@ -180,10 +180,10 @@ def _encoded(file: Any, column: int, most: int) -> tuple[Array, list[Any]]:
     del whole
     # Indices may be unsigned, and then hold no −1.
     codes = coded.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    found = _listed(_stored(coded.dictionary))
-    if any(isinstance(value, str) and len(value) > most for value in found):
+    values = _listed(_stored(coded.dictionary))
+    if any(isinstance(value, str) and len(value) > most for value in values):
         raise ValueError(f"a value has more than {most} characters")
-    return codes, found
+    return codes, values
 
 
 def _plain(kind: Any) -> Any:
@@ -246,11 +246,13 @@ def _texts(values: list[bytes | None]) -> list[str | None]:
 def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
     """Return the positions of the columns; none if one is missing, which the caller reports."""
     try:
-        found = [names.index(column) if isinstance(column, str) else column for column in columns]
+        positions = [
+            names.index(column) if isinstance(column, str) else column for column in columns
+        ]
     except ValueError:
         return []
     repeated = any(names.count(column) > 1 for column in columns if isinstance(column, str))
-    return [] if repeated or max(found, default=-1) >= width else found
+    return [] if repeated or max(positions, default=-1) >= width else positions
 
 
 if __name__ == "__main__":

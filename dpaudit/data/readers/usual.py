@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, Table, position
+from dpaudit.data.readers.cells import Coded, RawTable, position
 from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces, separated
 from dpaudit.data.source import Layout
 
 _QUOTED = (",", ";")
 
 
-def read_usual(path: Path, layout: Layout) -> Table | None:
+def read_usual(path: Path, layout: Layout) -> RawTable | None:
     """Read usual text; return None if something in it is unusual.
 
     Raises:
@@ -57,7 +57,7 @@ def read_usual(path: Path, layout: Layout) -> Table | None:
         return None
     first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
-    return Table(place(path), layout.columns, "line", lambda row: row + first, cells)
+    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells)
 
 
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
@@ -116,12 +116,12 @@ def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
         if not 1 < len(fields) <= limits.COLUMNS or not any(field.strip() for field in fields):
             return None
         names = [field.strip() for field in fields] if layout.header else []
-        found = [position(path, of, names, len(fields)) for of in layout.columns.values()]
+        positions = [position(path, of, names, len(fields)) for of in layout.columns.values()]
     except (csv.Error, DataError):
         return None
     slots = np.full(len(fields), -1, np.int64)
-    slots[found] = range(len(found))
-    return _Form(ord(between), quoted, slots) if len(set(found)) == len(found) else None
+    slots[positions] = range(len(positions))
+    return _Form(ord(between), quoted, slots) if len(set(positions)) == len(positions) else None
 
 
 class _Values:

@@ -33,7 +33,7 @@ from dpaudit.defenses.factorization.user_fits import fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training import CHAIN, check_epsilon, check_rated, lane_blocks
+from dpaudit.defenses.training import CHAIN, check_private_epsilon, check_rated, lane_blocks
 from dpaudit.kernels.lanes import LANES
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
 
     @model_validator(mode="after")
     def _check(self) -> SampledFactors:
-        check_epsilon(self.epsilon, self.variant, "posterior")
+        check_private_epsilon(self.epsilon, self.variant, "posterior")
         check_size(self.dimensions)
         if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
             raise ValueError(

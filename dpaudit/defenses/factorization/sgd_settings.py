@@ -21,7 +21,7 @@ from dpaudit.defenses.factorization.single_model import (
 )
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, kept_budget
-from dpaudit.defenses.training import check_epsilon, check_rated, end_step
+from dpaudit.defenses.training import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels.factorization import trials as kernels
 
 
@@ -52,7 +52,7 @@ class SgdSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         check_size(self.dimensions)
         if self.variant == "corrected" and self.dimensions > TOGETHER:
             raise ValueError(

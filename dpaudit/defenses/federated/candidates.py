@@ -89,14 +89,14 @@ class Candidates:
         scale, by_item = ratings.scale, public.by_item
         parts: list[tuple[Indices, Floats, Floats]] = []
         for user in range(public.n_users):
-            own = public.profile(user).items
+            rated_items = public.profile(user).items
             rng = generator((draw, user), "candidates")
             free = np.ones(public.n_items, np.bool_)
-            free[own] = False
+            free[rated_items] = False
             others = np.flatnonzero(free)
-            count = min(len(others), round(len(own) * density / (1 - density)))
+            count = min(len(others), round(len(rated_items) * density / (1 - density)))
             drawn = rng.choice(others, count, replace=False).astype(np.int32)
-            items = np.sort(np.concatenate([own, drawn]))
+            items = np.sort(np.concatenate([rated_items, drawn]))
             first, last = by_item.start[items], by_item.start[items + 1]
             rater = first + (rng.random(len(items)) * (last - first)).astype(np.int64)
             if made_up_mean is None:

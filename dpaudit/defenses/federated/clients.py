@@ -56,11 +56,11 @@ class Clients:
 
     def learn(self, items: Floats) -> None:
         """Update each user's factors with the gradient on all their ratings."""
-        own = self.candidates.rated
+        rated = self.candidates.rated
         kernels.learn(
-            own.start,
-            own.items,
-            own.values - np.float32(self.defense.offset),
+            rated.start,
+            rated.items,
+            rated.values - np.float32(self.defense.offset),
             self.factors.reshape(-1),
             items.reshape(-1),
             items.shape[1],
@@ -109,12 +109,12 @@ class Clients:
             values: the rating of each candidate less the offset `(P,)`.
             items: `V`.
         """
-        found, own = aligned(len(order), items.shape[1]), self.candidates
+        slopes, candidates = aligned(len(order), items.shape[1]), self.candidates
         kernels.gradients(
-            order, own.users, own.items, values, self.factors.reshape(-1), items.reshape(-1),
-            items.shape[1], found.reshape(-1),
+            order, candidates.users, candidates.items, values, self.factors.reshape(-1),
+            items.reshape(-1), items.shape[1], slopes.reshape(-1),
         )  # fmt: skip
-        return found
+        return slopes
 
     def moments(self, items: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """`Σ g` `(M, size)` and `Σ ‖g‖²` `(M,)` over the raters of each item."""

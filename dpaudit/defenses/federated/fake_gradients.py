@@ -14,12 +14,12 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import FederatedDefense
-from dpaudit.defenses.factors import FactorModels, joined
+from dpaudit.defenses.factors import FactorModels, joined_models
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.observation import observed_rounds
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import FederatedTraining
-from dpaudit.defenses.federated.transcript import Transcript
+from dpaudit.defenses.federated.transcript import TrainingTranscript
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
 
@@ -101,13 +101,13 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         Raises:
             NoModelError: a training diverged.
         """
-        found = []
+        models = []
         for trial in streams.blocks(1):
             training = FederatedTraining(self, candidates, trial)
             for _ in range(self.rounds):
                 training.run_round()
-            found.append(training.models())
-        return joined(found)
+            models.append(training.models())
+        return joined_models(models)
 
     def observers(self) -> Mapping[str, Observer[Candidates]]:
         """Return the observers: the server sees submissions, everybody the item factors."""
@@ -150,7 +150,7 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
 
     def transcript(
         self, candidates: Candidates, trial: Streams, users: NDArray[np.bool_] | None = None
-    ) -> Transcript:
+    ) -> TrainingTranscript:
         """Return what the server sees of a training.
 
         Args:
@@ -159,4 +159,4 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
             users: mask of the observed users `(N,)`; all users if None.
         """
         observed = np.ones(candidates.n_users, np.bool_) if users is None else users
-        return Transcript(self, candidates, trial, observed)
+        return TrainingTranscript(self, candidates, trial, observed)

@@ -109,8 +109,8 @@ class _Submitting(ObservedTraining["_Counterfactual"]):
         drawn = self.training.clients.factors
         self._place = targets.place
         self.counterfactuals = [
-            _Counterfactual(self.training, own, np.where(targets.users[:, None], drawn, 0))
-            for own in (targets.before, targets.after)
+            _Counterfactual(self.training, candidates, np.where(targets.users[:, None], drawn, 0))
+            for candidates in (targets.before, targets.after)
         ]
 
     def submit(self) -> ObservedRound:
@@ -118,12 +118,12 @@ class _Submitting(ObservedTraining["_Counterfactual"]):
         d = self.training.defense.dimensions
         self._sent = self.training.submit()
         places = self._place[self._sent.apart]
-        means = [each.means(places) for each in self.counterfactuals]
+        means = [counterfactual.means(places) for counterfactual in self.counterfactuals]
         shown, absent, present = (
             part[:, :d].reshape(1, -1).astype(np.float64) for part in (self._sent.shown, *means)
         )
         sigma = self.training.sigma
-        scale, step = (np.full(shown.shape, each) for each in (sigma, grid(sigma)))
+        scale, step = (np.full(shown.shape, value) for value in (sigma, grid(sigma)))
         return ObservedRound(shown, absent, present, scale, step)
 
     def learn(self) -> None:
@@ -134,10 +134,10 @@ class _Submitting(ObservedTraining["_Counterfactual"]):
 class _Counterfactual:
     """The target users with their ratings of one data set, trained beside the actual training."""
 
-    def __init__(self, training: FederatedTraining, own: Candidates, drawn: Floats) -> None:
+    def __init__(self, training: FederatedTraining, candidates: Candidates, drawn: Floats) -> None:
         factors = aligned(*drawn.shape)
         factors[:] = drawn
-        self.clients, self._server = Clients(training.defense, own, factors), training.server
+        self.clients, self._server = Clients(training.defense, candidates, factors), training.server
 
     def learn(self) -> None:
         """Update their factors from the current V."""
@@ -146,10 +146,10 @@ class _Counterfactual:
     def means(self, order: Indices) -> Floats:
         """What they would submit without noise for their candidates in `order`, `(n, size)`."""
         items, fakes = self._server.factors, self._server.fakes
-        own, size = self.clients.candidates, items.shape[1]
+        candidates, size = self.clients.candidates, items.shape[1]
         shown = aligned(len(order), size)
         kernels.submit(
-            order, own.users, own.items, self.clients.values,
+            order, candidates.users, candidates.items, self.clients.values,
             self.clients.weights(order, items, fakes), self.clients.factors.reshape(-1),
             items.reshape(-1), fakes.reshape(-1), size, 0.0, 0.0, 0, 0,
             np.zeros(2, np.uint32), aligned(items.size), shown.reshape(-1),

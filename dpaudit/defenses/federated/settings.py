@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.adadelta import AdaDelta
 from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.precision import kept_budget
-from dpaudit.defenses.training import check_epsilon
+from dpaudit.defenses.training import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
@@ -59,7 +59,7 @@ class FakeGradientsSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> FakeGradientsSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected" and self.fakes in {"rating", "two-valued"}:
             raise ValueError(
                 f"variant 'corrected' clips distances from a public fake, and "

@@ -173,18 +173,18 @@ class FederatedTraining:
 
         `π̂` is estimated by Warner's randomised response, unless the mechanism uses a public share.
         """
-        own, defense = self.candidates, self.defense
+        candidates, defense = self.candidates, self.defense
         known = defense.public_share
         if known is not None:
-            return np.full(own.n_items, known), 0
+            return np.full(candidates.n_items, known), 0
         p = defense.truth
-        says = own.real == (self._uniform(len(own), _RESPONSES) < p)
-        answers = np.bincount(own.items, minlength=own.n_items)
-        yes = np.bincount(own.items[says], minlength=own.n_items)
+        says = candidates.real == (self._uniform(len(candidates), _RESPONSES) < p)
+        answers = np.bincount(candidates.items, minlength=candidates.n_items)
+        yes = np.bincount(candidates.items[says], minlength=candidates.n_items)
         # π̂ = (p − 1)/(2p − 1) + n₁/((2p − 1) n)
-        found = (p - 1 + yes / np.maximum(answers, 1)) / (2 * p - 1)
-        low = (found < defense.least_share) & (answers > 0)
-        return np.clip(found, defense.least_share, 1.0), int(low.sum())
+        shares = (p - 1 + yes / np.maximum(answers, 1)) / (2 * p - 1)
+        low = (shares < defense.least_share) & (answers > 0)
+        return np.clip(shares, defense.least_share, 1.0), int(low.sum())
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
@@ -199,13 +199,14 @@ class FederatedTraining:
         return self._sorted(chosen)
 
     def _sorted(self, order: Indices) -> _Participation:
-        own = self.candidates
-        rows = self._apart[own.users[order]]
+        candidates = self.candidates
+        rows = self._apart[candidates.users[order]]
         others = order[~rows]
         # With fakes = 'rating', a fake is a gradient like a real submission.
-        sent = others if self.defense.fakes == "rating" else others[own.real[others]]
+        sent = others if self.defense.fakes == "rating" else others[candidates.real[others]]
         all_, left, real = (
-            np.bincount(own.items[part], minlength=own.n_items) for part in (order, others, sent)
+            np.bincount(candidates.items[part], minlength=candidates.n_items)
+            for part in (order, others, sent)
         )
         return _Participation(order, order[rows], sent, all_, left, left - real)
 
@@ -217,16 +218,18 @@ class FederatedTraining:
 
     def made_up(self) -> Floats:
         """The made-up rating of each candidate in this round, less the offset `(P,)`."""
-        own, defense = self.candidates, self.defense
-        found = own.made_up
+        candidates, defense = self.candidates, self.defense
+        ratings = candidates.made_up
         if defense.made_up == "each-round":
             step, mean = self._step(_MADE_UP), defense.made_up_mean
             if mean is None:
-                values, draws = own.scale.values, self._uniform(len(own), step)
-                found = values[np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)]
+                values, draws = candidates.scale.values, self._uniform(len(candidates), step)
+                ratings = values[
+                    np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)
+                ]
             else:
-                found = self._normal(len(own), step) + np.float32(mean)
-        return found - np.float32(defense.offset)
+                ratings = self._normal(len(candidates), step) + np.float32(mean)
+        return ratings - np.float32(defense.offset)
 
     def submit(self) -> Submitted:
         """Compute the users' submissions of this round from the current V and F."""
@@ -267,20 +270,20 @@ class FederatedTraining:
         self, order: Indices, values: Floats, weights: Floats, sums: Floats, shown: Floats
     ) -> None:
         """Compute submissions with individual noise into `shown`, and add them to `sums`."""
-        own, size = self.candidates, sums.shape[1]
+        candidates, size = self.candidates, sums.shape[1]
         state = self.clients.factors.reshape(-1), self.server.factors.reshape(-1)
         if self.defense.fakes == "two-valued":
             draws = self._uniform(2 * len(order), self._step(_NOISE)).reshape(2, -1)
             kernels.submit_signs(
-                order, own.users, own.items, values, weights, *state, size,
+                order, candidates.users, candidates.items, values, weights, *state, size,
                 self.defense.dimensions, self.defense.level, draws, sums.reshape(-1),
                 shown.reshape(-1),
             )  # fmt: skip
             return
         kernels.submit(
-            order, own.users, own.items, values, weights, *state, self.server.fakes.reshape(-1),
-            size, self.sigma, grid(self.sigma), self._step(_NOISE), int(self._trial.trials[0]),
-            self._trial.key, sums.reshape(-1), shown.reshape(-1),
+            order, candidates.users, candidates.items, values, weights, *state,
+            self.server.fakes.reshape(-1), size, self.sigma, grid(self.sigma), self._step(_NOISE),
+            int(self._trial.trials[0]), self._trial.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
 
     def _add_others(
@@ -290,9 +293,9 @@ class FederatedTraining:
 
         The sum of n normal variables of standard deviation σ has standard deviation σ√n.
         """
-        own, shape = self.candidates, sums.shape
+        candidates, shape = self.candidates, sums.shape
         kernels.submit(
-            participation.sent, own.users, own.items, values, weights,
+            participation.sent, candidates.users, candidates.items, values, weights,
             self.clients.factors.reshape(-1), self.server.factors.reshape(-1),
             self.server.fakes.reshape(-1), shape[1],
             0.0, 0.0, 0, 0, self._trial.key, sums.reshape(-1), np.empty(0, np.float32),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Pairs, Round
+from dpaudit.core.transcripts import Round, UserItemPairs
 from dpaudit.defenses.factors import FactorModels
 from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.federated.training import FederatedTraining, Submitted
@@ -42,7 +42,7 @@ class Distances:
     estimate: float
 
 
-class Transcript:
+class TrainingTranscript:
     """One training as its server sees it: `pairs`, then one `Round` after the other.
 
     Attributes:
@@ -62,7 +62,7 @@ class Transcript:
         self._training = FederatedTraining(defense, candidates, trial, apart=users)
         rows = users[candidates.users]
         server = self._training.server
-        self.pairs = Pairs(
+        self.pairs = UserItemPairs(
             users=candidates.users[rows],
             items=candidates.items[rows],
             dimensions=defense.dimensions,
@@ -140,25 +140,29 @@ class Transcript:
     def _gradients(self, sent: Submitted) -> Floats:
         """The noiseless submission of each pair if the user had rated the item `(n, size)`."""
         clients, server = self._training.clients, self._training.server
-        found = clients.gradients(sent.apart, clients.values, server.factors)
+        gradients = clients.gradients(sent.apart, clients.values, server.factors)
         if self._training.defense.variant == "corrected":
-            own = self._training.candidates
-            fakes = server.fakes[own.items[sent.apart]]
-            apart = found - fakes
+            candidates = self._training.candidates
+            fakes = server.fakes[candidates.items[sent.apart]]
+            apart = gradients - fakes
             # The user's norm already includes a real pair, but not a hypothetical one.
-            more = np.where(own.real[sent.apart], 0, np.square(apart, dtype=np.float64).sum(1))
+            more = np.where(
+                candidates.real[sent.apart], 0, np.square(apart, dtype=np.float64).sum(1)
+            )
             squares = clients.squares(sent.order, server.factors, server.fakes)
-            cuts = clients.cut(squares[own.users[sent.apart]] + more)
-            found = fakes + cuts[:, None] * apart
-        return found
+            cuts = clients.cut(squares[candidates.users[sent.apart]] + more)
+            gradients = fakes + cuts[:, None] * apart
+        return gradients
 
     def _made_up(self, sent: Submitted) -> Floats | None:
         """The noiseless submission of each pair as a fake `(n, d)`; None if that is F."""
         training = self._training
         if training.defense.fakes != "rating":
             return None
-        found = training.clients.gradients(sent.apart, training.made_up(), training.server.factors)
-        return _cut(found, training.defense.dimensions)
+        gradients = training.clients.gradients(
+            sent.apart, training.made_up(), training.server.factors
+        )
+        return _cut(gradients, training.defense.dimensions)
 
     def _distances(self) -> Distances | None:
         defense = self._training.defense

@@ -179,8 +179,8 @@ class ItemItem(PredictionDefense):
             return 0.0
         if self.variant == "published":
             return self.published_sensitivity(scale)
-        delta, own = self.similarity_change(scale), self.own_change(scale)
-        return max(delta, self.outputs * max(delta / self.min_ratings, own))
+        delta, omega = self.similarity_change(scale), self.own_change(scale)
+        return max(delta, self.outputs * max(delta / self.min_ratings, omega))
 
     def claim(self) -> Claim | None:
         """Return the claim: ε for the jointly covered predictions; None for `nonprivate`."""
@@ -319,9 +319,9 @@ class ItemItem(PredictionDefense):
         before = self._own_terms(profile, sign * old[profile.items], scale)
         after = self._own_terms(profile, sign * new[profile.items], scale)
         sums[change.item] += np.sum(after - before)
-        own = profile.values[profile.items == change.item]
-        if len(own):
-            sums += self.term(own[0], new, scale) - self.term(own[0], old, scale)
+        values = profile.values[profile.items == change.item]
+        if len(values):
+            sums += self.term(values[0], new, scale) - self.term(values[0], old, scale)
         return self._scores(model, profile, sums)
 
     def noise_scale(self, scale: Scale) -> float:

@@ -155,15 +155,15 @@ def _row(
     batches: Batches | None,
 ) -> tuple[_Counted, _Counted]:
     """Count one row's denominators in the trials of one block, at both steps."""
-    found = []
+    counts = []
     # Step t predicts from the iterate before it.
     iterates = defense.iterates(prepared, item, part, batches)
     for t, row in enumerate(islice(iterates, defense.steps), 1):
         if t in (1, defense.steps):
             sums = denominators(prepared, item, row[:, : len(part)], defense.neighbors)
             short = (sums < defense.weight * (1 - _ROUNDING)).sum(0)
-            found.append(_Counted(short, len(sums), sums.min(0, initial=np.inf)))
-    return found[0], found[-1]
+            counts.append(_Counted(short, len(sums), sums.min(0, initial=np.inf)))
+    return counts[0], counts[-1]
 
 
 def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
@@ -201,8 +201,8 @@ def denominators(
     sizes = abs(row[columns])
     sizes[columns == item] = 0
     for k in np.flatnonzero(counts - 1 > neighbors):
-        own = sizes[first[k] : first[k] + counts[k]]
-        kth = np.partition(own, -neighbors, axis=0)[-neighbors]
-        own[own < kth] = 0
-    found: NDArray[np.float64] = np.add.reduceat(sizes, first, axis=0, dtype=np.float64)
-    return found
+        segment = sizes[first[k] : first[k] + counts[k]]
+        kth = np.partition(segment, -neighbors, axis=0)[-neighbors]
+        segment[segment < kth] = 0
+    sums: NDArray[np.float64] = np.add.reduceat(sizes, first, axis=0, dtype=np.float64)
+    return sums

@@ -105,11 +105,11 @@ class RowLoss:
             every = list(itertools.product((-1.0, 1.0), repeat=known))
             least = np.array([self._least_within(signs) for signs in every])
             return np.array(every), self.weight * (1 - _ROUNDING) * least
-        found = 0.0
+        bound = 0.0
         for alike in self.raters:
             low, high = alike.reach(self.low, self.high)
-            found += alike.count * (np.clip(alike.target, low, high) - alike.target) ** 2
-        return None, np.array([self.weight * (1 - _ROUNDING) * found])
+            bound += alike.count * (np.clip(alike.target, low, high) - alike.target) ** 2
+        return None, np.array([self.weight * (1 - _ROUNDING) * bound])
 
     def _least_within(self, signs: tuple[float, ...]) -> float:
         """Return the least `Σ n (slope·w + level)²` over w in [0, 1], for these signs of s."""
@@ -246,11 +246,11 @@ def _raters(data: SimilarityData, item: int) -> tuple[NDArray[np.int64], tuple[_
     entries, profiles = data.entries(item), data.profiles
     counts: Counter[tuple[tuple[int, ...], tuple[float, ...], float]] = Counter()
     for user, target in zip(data.raters.column[entries], data.targets[entries], strict=True):
-        own = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
-        others = profiles.column[own] != item
-        items = tuple(profiles.column[own][others].tolist())
+        span = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
+        others = profiles.column[span] != item
+        items = tuple(profiles.column[span][others].tolist())
         if items:
-            counts[items, tuple(data.centred[own][others].tolist()), float(target)] += 1
+            counts[items, tuple(data.centred[span][others].tolist()), float(target)] += 1
     near = sorted({other for items, _, _ in counts for other in items})
     return np.array(near, np.int64), tuple(
         _Raters(tuple(near.index(other) for other in items), values, target, count)

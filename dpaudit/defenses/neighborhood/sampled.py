@@ -30,7 +30,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 )
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training import CHAIN, check_epsilon, check_rated, end_step
+from dpaudit.defenses.training import CHAIN, check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
@@ -111,7 +111,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
 
     @model_validator(mode="after")
     def _check(self) -> SampledSimilarity:
-        check_epsilon(self.epsilon, self.variant, "posterior")
+        check_private_epsilon(self.epsilon, self.variant, "posterior")
         if self.variant == "corrected" and self.temperature != 1:
             raise ValueError("the corrected form has temperature 1: remove temperature")
         if self.variant == "corrected" and not self.centred:

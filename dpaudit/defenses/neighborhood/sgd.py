@@ -37,7 +37,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import check_epsilon, check_rated, end_step
+from dpaudit.defenses.training import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
@@ -132,7 +132,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSimilarity:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected":
             check_pure(self.epsilon)
         if self.variant != "nonprivate" and self.initial != "constant":
@@ -180,11 +180,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         data = SimilarityData.of(ratings, means, self.more_than)
         if self.initial == "constant":
             return data
-        found = Neighborhood(similarity="cosine").prepare(ratings).similarity
+        similarity = Neighborhood(similarity="cosine").prepare(ratings).similarity
         sizes = np.maximum(
-            found.sum(1, keepdims=True) / np.maximum((found > 0).sum(1), 1)[:, None], _LEAST
+            similarity.sum(1, keepdims=True) / np.maximum((similarity > 0).sum(1), 1)[:, None],
+            _LEAST,
         )
-        return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
+        return replace(data, initial=np.maximum(similarity / sizes, _LEAST).astype(np.float32))
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
         """Return the models of these trials; each row is trained when it is read."""

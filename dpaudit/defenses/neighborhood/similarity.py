@@ -310,12 +310,12 @@ class SimilarityModels:
             8 * trials * len(items) * size,
             "use a target with fewer ratings (train.cap), raise data.least_raters",
         )
-        found = []
+        parts = []
         for part in lane_blocks(self.streams):
             batches = self.trainer.batches(self.data, part)
             rows = [self.row(int(item), part, batches)[:, : len(part)].T for item in items]
-            found.append(np.stack(rows, axis=1))
-        return SimilarityRows(items, np.concatenate(found), self.data.means)
+            parts.append(np.stack(rows, axis=1))
+        return SimilarityRows(items, np.concatenate(parts), self.data.means)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
         """Predict the ratings of (user, item) pairs `(W, n)`.
@@ -334,8 +334,8 @@ class SimilarityModels:
             for pairs in np.split(order, bounds):
                 if len(pairs):
                     item = int(items[pairs[0]])
-                    found = self._scores(item, users[pairs], self.row(item, part, batches))
-                    block[:, pairs] = found[:, : len(part)].T
+                    scores = self._scores(item, users[pairs], self.row(item, part, batches))
+                    block[:, pairs] = scores[:, : len(part)].T
             done += len(part)
         scale = self.data.scale
         shown += self.data.means[items]

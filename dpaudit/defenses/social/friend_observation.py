@@ -70,8 +70,8 @@ def eligible(
         return best >= 0
     kept = rows.sensitive if rows.sensitive.any() else np.ones(len(rows), np.bool_)
     hides = (np.diff(rows.start) > 1) & (np.bincount(rows.users, kept, rows.n_users) > 0)
-    found: NDArray[np.bool_] = (best > 0) & (best >= best[hides].max(initial=0) / 2)
-    return found
+    eligible: NDArray[np.bool_] = (best > 0) & (best >= best[hides].max(initial=0) / 2)
+    return eligible
 
 
 def _signal_to_noise(rows: SocialRows) -> tuple[NDArray[np.int32], Numbers]:
@@ -117,7 +117,9 @@ class _ObservedMessages(ObservedTraining[Counterfactual]):
 
     def submit(self) -> ObservedRound:
         """Run a round with its messages, and return what the receiver observes."""
-        means = [each.messages(*self._observed_link) for each in self.counterfactuals]
+        means = [
+            counterfactual.messages(*self._observed_link) for counterfactual in self.counterfactuals
+        ]
         self.training.run_round()
         message = self.training.message
         seen: tuple[NDArray[Any], ...] = (

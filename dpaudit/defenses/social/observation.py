@@ -82,9 +82,9 @@ def observed_sums(
     trials = []
     for trial in streams.blocks(1):
         training = SocialTraining(defense, trained, trial)
-        own = Counterfactual(trained.of_users(targets.users), training)
+        actual = Counterfactual(trained.of_users(targets.users), training)
         both = targets.counterfactuals(training)
-        trials.append(Summing(training, [*both, own], items, variances, training.steps))
+        trials.append(Summing(training, [*both, actual], items, variances, training.steps))
     return observed_steps(trials, defense.rounds, gaussian=not noise.shared)
 
 
@@ -181,7 +181,7 @@ class Counterfactual:
         self._order = np.arange(len(rows), dtype=np.int32)
         self._users = training.users.copy()
 
-    def each(self) -> Floats:
+    def submissions(self) -> Floats:
         """Return what they would submit without noise, by row, `(n, size)`."""
         return self._training.gradients(self.rows, self._order, self._users)[0]
 
@@ -191,11 +191,11 @@ class Counterfactual:
 
     def messages(self, user: int, friend: int) -> Floats:
         """Return what this friend would send the user without noise `(d,)`."""
-        own = self._users[friend, : self._training.defense.dimensions]
+        factors = self._users[friend, : self._training.defense.dimensions]
         if self._training.noise.broadcast:
-            return own.copy()
+            return factors.copy()
         likeness: np.float32 = self._training.rows.similarity[user, friend]
-        return -2 * likeness * own
+        return -2 * likeness * factors
 
     def learn(self) -> None:
         """Update their factors from the current V."""

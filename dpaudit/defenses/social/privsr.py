@@ -18,7 +18,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import SubmittingDefense, Targets
-from dpaudit.defenses.factors import FactorModels, joined
+from dpaudit.defenses.factors import FactorModels, joined_models
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.friend_observation import eligible, observed_messages
 from dpaudit.defenses.social.lengths import length_assumptions
@@ -122,19 +122,19 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        return joined(
+        return joined_models(
             [SocialTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
         )
 
     def observers(self) -> Mapping[str, Observer[SocialRows]]:
         """Return the observers: the recommender, everybody, and friends."""
-        found = {
+        observers = {
             "recommender": step_observer(self.observe, "submissions"),
             "iterates": step_observer(self.observe_items, "the items' factors after each round"),
         }
         if self.social and self.rounds > 1:
-            found["friend"] = step_observer(self.observe_messages, "messages")
-        return {**found, **release_observers(self, ItemFactors)}
+            observers["friend"] = step_observer(self.observe_messages, "messages")
+        return {**observers, **release_observers(self, ItemFactors)}
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
         """Measure the users whose factors end longer than 1."""

@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Targets, TrainedDefense
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.lengths import length_assumptions
-from dpaudit.defenses.social.ranking_models import RankingModels, joined
+from dpaudit.defenses.social.ranking_models import RankingModels, joined_rankings
 from dpaudit.defenses.social.ranking_observation import observed_rounds, observed_sums
 from dpaudit.defenses.social.ranking_rows import RankingRows, offered
 from dpaudit.defenses.social.ranking_settings import RankingSettings
@@ -125,7 +125,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         Raises:
             NoModelError: a training diverged.
         """
-        return joined(
+        return joined_rankings(
             [RankingTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
         )
 
@@ -180,9 +180,9 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         """
         if not self.social or ratings.friends is None:
             return np.ones(len(ratings), np.bool_)
-        found = offered(ratings)
+        informative = offered(ratings)
         # A game removes a purchase of a user who has others, and prefers a private purchase.
         able = np.bincount(ratings.user, minlength=ratings.n_users)[ratings.user] > 1
         if ratings.kept_private.any():
             able &= ratings.kept_private
-        return found if (found & able).any() else np.ones(len(ratings), np.bool_)
+        return informative if (informative & able).any() else np.ones(len(ratings), np.bool_)

@@ -32,13 +32,13 @@ class RankingModels:
 
     def predict(self, users: Indices, items: Indices) -> Floats:
         """Return the scores `u · v` of pairs of a user and an item `(W, n)`, on no rating scale."""
-        found = np.empty((len(self.users), len(users)), np.float32)
+        scores = np.empty((len(self.users), len(users)), np.float32)
         at_once = _GATHERED // self.users[0].shape[1]
-        for row, left, right in zip(found, self.users, self.items, strict=True):
+        for row, left, right in zip(scores, self.users, self.items, strict=True):
             for start in range(0, len(users), at_once):
                 pairs = slice(start, start + at_once)
                 row[pairs] = np.einsum("nf,nf->n", left[users[pairs]], right[items[pairs]])
-        return found
+        return scores
 
     def top(self, users: Indices, k: int, seen: Csr) -> Indices:
         """Return the k items with the largest scores among those that each user has not seen.
@@ -53,25 +53,25 @@ class RankingModels:
             `(W, n, k)`, best first; with equal scores, the lower item index is first. Lists that
             run out of items are filled with −1.
         """
-        found = np.empty((len(self.users), len(users), k), np.int32)
+        ranked = np.empty((len(self.users), len(users), k), np.int32)
         scores = np.empty((len(users), k), np.float32)
-        for lists, left, right in zip(found, self.users, self.items, strict=True):
+        for lists, left, right in zip(ranked, self.users, self.items, strict=True):
             best(
                 users, left.reshape(-1), right.reshape(-1), left.shape[1], seen.start,
                 seen.column, lists, scores,
             )  # fmt: skip
-        return found
+        return ranked
 
     def public(self, items: Indices) -> ItemFactors:
         """Return the published part: every item's factors, whatever `items`, with bias 0."""
-        own = np.stack([right[:, : self.dimensions] for right in self.items])
-        return ItemFactors(np.pad(own, ((0, 0), (0, 0), (0, 1))), 0.0)
+        factors = np.stack([right[:, : self.dimensions] for right in self.items])
+        return ItemFactors(np.pad(factors, ((0, 0), (0, 0), (0, 1))), 0.0)
 
 
-def joined(models: Sequence[RankingModels]) -> RankingModels:
+def joined_rankings(models: Sequence[RankingModels]) -> RankingModels:
     """Join the models of several trials into one, in their order."""
     return RankingModels(
-        users=[users for each in models for users in each.users],
-        items=[items for each in models for items in each.items],
+        users=[users for model in models for users in model.users],
+        items=[items for model in models for items in model.items],
         dimensions=models[0].dimensions,
     )

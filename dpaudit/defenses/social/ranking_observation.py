@@ -148,13 +148,13 @@ class _TargetUsers:
 
 def _changed(before: PreferenceSets, after: PreferenceSets) -> Indices:
     """The users whose sets differ, increasing."""
-    found = [
+    users = [
         user
         for user in range(len(before))
-        for own, other in zip(before.of_user(user), after.of_user(user), strict=True)
-        if not np.array_equal(own, other)
+        for former, other in zip(before.of_user(user), after.of_user(user), strict=True)
+        if not np.array_equal(former, other)
     ]
-    return np.unique(found).astype(np.int32)
+    return np.unique(users).astype(np.int32)
 
 
 class _Counterfactual:
@@ -165,7 +165,7 @@ class _Counterfactual:
         self._order = np.arange(len(targets), dtype=np.int32)
         self._users = training.users[targets]
 
-    def each(self) -> Floats:
+    def submissions(self) -> Floats:
         """Return what each would submit without noise `(n, M, size)`."""
         return self._gradients(shows=True)[1]
 

@@ -122,9 +122,9 @@ class RankingRows:
     def kept_by(self, user: int) -> NDArray[np.bool_]:
         """Return the mask of the items that a user keeps private `(M,)`."""
         first, last = np.searchsorted(self.kept_users, [user, user + 1])
-        found = np.zeros(self.n_items, np.bool_)
-        found[self.kept_items[first:last]] = True
-        return found
+        mask = np.zeros(self.n_items, np.bool_)
+        mask[self.kept_items[first:last]] = True
+        return mask
 
 
 def offered(ratings: Ratings) -> NDArray[np.bool_]:
@@ -171,8 +171,8 @@ def _places(
         return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * n_items + items
 
     first = np.repeat(near_start[:-1], np.diff(start))
-    found = np.searchsorted(keys(near_start, near), keys(start, held)) - first
-    return found.astype(np.int32)
+    places = np.searchsorted(keys(near_start, near), keys(start, held)) - first
+    return places.astype(np.int32)
 
 
 def _taken(start: Starts, users: Indices) -> tuple[Starts, NDArray[np.int64]]:

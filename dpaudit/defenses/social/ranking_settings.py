@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_epsilon
+from dpaudit.defenses.training import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
@@ -54,7 +54,7 @@ class RankingSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> RankingSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         check_summation(self.summation, self.variant)
         return self
 
@@ -106,8 +106,8 @@ class RankingSettings(Plugin):
             sigma = 2 * self.clip_norm * math.sqrt(self.rounds) / self.steps_mu(rows)
             secure = self.summation == "secure"
             among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
-            each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))
-            return RankingNoise(each, False)
+            variances = np.broadcast_to(sigma**2 / among, (2, rows.n_items))
+            return RankingNoise(variances, False)
         # The total variance (√(2d)/ε)² of each kind, for ε_n and then ε_s.
         whole = 2 * self.dimensions / np.array(self._epsilons)[:, None] ** 2
         return RankingNoise(whole / np.maximum(rows.keepers, 1), True)

@@ -116,8 +116,10 @@ class RankingTraining(SharedTraining):
         d = self.defense.dimensions
         self._triples = self._drawn()
         sums = self.gradients(self.rows.sets, self._others, self.users, self._triples, False)[0]
-        own, shown = self.gradients(self.rows.sets, self.observed, self.users, self._triples)
-        sums += own
+        observed_sums, shown = self.gradients(
+            self.rows.sets, self.observed, self.users, self._triples
+        )
+        sums += observed_sums
         exact, scales = sums.copy(), None
         deviations = np.sqrt(self._own)[:, :, None]
         steps = grids(deviations)

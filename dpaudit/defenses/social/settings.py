@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_epsilon, check_rated
+from dpaudit.defenses.training import check_private_epsilon, check_rated
 from dpaudit.kernels.federated import submissions as kernels
 
 
@@ -55,7 +55,7 @@ class PrivSRSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> PrivSRSettings:
-        check_epsilon(self.epsilon, self.variant, "noise")
+        check_private_epsilon(self.epsilon, self.variant, "noise")
         check_summation(self.summation, self.variant)
         return self
 
@@ -129,10 +129,10 @@ class PrivSRSettings(Plugin):
         if not self.social:
             share = 0.0
         # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ
-        own = (2 * self.clip_norm / mu) ** 2 * self.rounds / (1 - share)
+        variance = (2 * self.clip_norm / mu) ** 2 * self.rounds / (1 - share)
         among = honest_raters(rows.raters.sum(0), self.insiders) if self.summed else 1
         return Noise(
-            submitted=np.broadcast_to(own / among, (2, rows.n_items)),
+            submitted=np.broadcast_to(variance / among, (2, rows.n_items)),
             sent=np.zeros(rows.n_users),
             shared=False,
             broadcast=4 / mu**2 * self.rounds / share if share else 0.0,

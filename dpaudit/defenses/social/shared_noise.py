@@ -45,19 +45,19 @@ class SharedNoise:
 
     def draws(self, law: Law, count: int, step: int) -> Numbers:
         """Return standard draws of a law at a step of the noise source `(count, d)`."""
-        found = np.empty((1, count * self.dimensions), np.float64)
-        law(found, self.trial.trials, step, self.trial.key)
-        return found.reshape(count, -1)
+        draws = np.empty((1, count * self.dimensions), np.float64)
+        law(draws, self.trial.trials, step, self.trial.key)
+        return draws.reshape(count, -1)
 
     def factors(self, count: int, step: int, spread: float, start: str) -> Floats:
         """Return initial factors in rows padded with 0 for the kernels, `(count, width(d))`.
 
         They are normal with standard deviation `spread`, or all `spread` if `start` is 'constant'.
         """
-        found = aligned(count, width(self.dimensions))
+        factors = aligned(count, width(self.dimensions))
         drawn = 1.0 if start == "constant" else self.draws(exact_noise.normal, count, step)
-        found[:, : self.dimensions] = drawn * spread
-        return found
+        factors[:, : self.dimensions] = drawn * spread
+        return factors
 
     def scales(self, count: int, step: int) -> Numbers:
         """Return h, the factors on the variances of each item, `(count, d)`."""

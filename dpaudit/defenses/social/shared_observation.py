@@ -18,7 +18,7 @@ Numbers = NDArray[np.float64]
 class Counterfactual(Protocol):
     """The target users with their data of one data set, trained beside the actual training."""
 
-    def each(self) -> Floats:
+    def submissions(self) -> Floats:
         """Return what they would submit without noise, as in `Sent.shown`."""
         ...
 
@@ -56,7 +56,7 @@ class Submitting(_Trial):
     def submit(self) -> ObservedRound:
         """Return what the recommender observes."""
         d, sent = self._dimensions, self._sent()
-        means = [counterfactual.each() for counterfactual in self.counterfactuals]
+        means = [counterfactual.submissions() for counterfactual in self.counterfactuals]
         shown, absent, present = (
             part[..., :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
         )
@@ -95,9 +95,9 @@ class Summing(_Trial):
 
     def submit(self) -> ObservedRound:
         """Return what everybody observes."""
-        *means, own = (counterfactual.sum() for counterfactual in self.counterfactuals)
+        *means, actual = (counterfactual.sum() for counterfactual in self.counterfactuals)
         sent = self._sent()
-        rest = sent.exact - own
+        rest = sent.exact - actual
         seen: tuple[NDArray[Any], ...] = sent.sums, *(rest + mean for mean in means)
         shown, absent, present = (
             part[self._items, : self._dimensions].reshape(1, -1).astype(np.float64) for part in seen

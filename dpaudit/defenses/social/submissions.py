@@ -52,15 +52,15 @@ def submitted(
         shown.append(sent.shown[:, :d])
         known = np.broadcast_to(sent.deviations, (len(sent.shown), d))
         deviations.append(known.astype(np.float32))
-    own = training.observed
-    ratings = np.where(rows.sensitive[own], np.nan, rows.values[own].astype(np.float64))
+    observed = training.observed
+    ratings = np.where(rows.sensitive[observed], np.nan, rows.values[observed].astype(np.float64))
     seen = Submissions(
-        users=rows.users[own],
-        items=rows.items[own],
+        users=rows.users[observed],
+        items=rows.items[observed],
         shared=ratings,
         shown=np.stack(shown),
         deviations=np.stack(deviations),
-        usual=np.sqrt(training.noise.of_rows(rows)[own]),
+        usual=np.sqrt(training.noise.of_rows(rows)[observed]),
         factors=np.stack(factors),
         learning=_learning(defense),
     )

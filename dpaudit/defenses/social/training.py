@@ -177,14 +177,14 @@ class SocialTraining(SharedTraining):
 
     def slopes(self, rows: SocialRows, users: Floats) -> Floats:
         """Return `2 Σ_j (u_i · v_j − r_ij) v_j` of each user for the current V `(N, size)`."""
-        found = aligned(*users.shape)
+        slopes = aligned(*users.shape)
         kernels.learn(
             rows.start, rows.items, self.defense.centred(rows), users.reshape(-1),
-            self.items.reshape(-1), self.items.shape[1], found.reshape(-1),
+            self.items.reshape(-1), self.items.shape[1], slopes.reshape(-1),
         )  # fmt: skip
         # The kernel returns the mean over j, without the factor 2.
-        found *= (2 * np.diff(rows.start)).astype(np.float32)[:, None]
-        return found
+        slopes *= (2 * np.diff(rows.start)).astype(np.float32)[:, None]
+        return slopes
 
     def _pull(self) -> Floats:
         """Return `2 Σ_f S_if (u_i − u_f) + q_i` of each user, from the messages `(N, size)`."""

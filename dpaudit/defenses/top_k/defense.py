@@ -269,7 +269,7 @@ class TopK(ListDefense):
             lists = np.concatenate([law.draw(Streams.first(0, "shown", 1)) for law in laws])
         elif self.variant == "published":
             sets = [self.chain(exact).sets for exact in rows]
-            lists = np.concatenate([each.items(np.arange(len(each.out))) for each in sets])
+            lists = np.concatenate([states.items(np.arange(len(states.out))) for states in sets])
         else:
             lists = extreme_lists(pair.before.scores, int(moved[0]), self.top_k)
         return largest_ratio(laws, lists)
@@ -349,15 +349,15 @@ class TopK(ListDefense):
         Raises:
             ConfigError: as `law`.
         """
-        found = np.empty((len(side.place), len(side.candidates)))
+        logs = np.empty((len(side.place), len(side.candidates)))
         for row in range(len(side.known)):
             here = side.place == row
             for value in range(len(side.candidates)):
                 scores = (side.known[row] + side.terms[row, :, value]) / side.ratings
                 scores[~side.shown[row, :, value]] = -np.inf
                 exact = self._row(scores.astype(np.float32), scale)
-                found[here, value] = self.law(exact).log_probability(shown.items[here])
-        return found
+                logs[here, value] = self.law(exact).log_probability(shown.items[here])
+        return logs
 
     def chain(self, exact: ExactScores) -> SetChain:
         """Build the published chain for this row.

@@ -88,7 +88,7 @@ class SwapLaw:
         out = k * (k + 1) // 2 - np.where(kept, rank, 0).sum(axis=1)
         into = np.where(kept, 0, rank).sum(axis=1)
         whole = kept.all(axis=1)
-        possible = distinct(place) & (whole | (kept.sum(axis=1) == k - 1))
+        possible = all_distinct(place) & (whole | (kept.sum(axis=1) == k - 1))
         code = sets.code_of(np.where(whole, k, out), np.where(whole, k, into))
         codes, logs = self._logs
         place = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
@@ -130,11 +130,11 @@ class PeelingLaw:
         """Return `Σ_t ln(w_t / (Z − Σ_{s<t} w_s))` of each ordered row `(W,)`."""
         _check_length(items, self.k)
         place = places(self.candidates, items)
-        possible = distinct(place)
+        possible = all_distinct(place)
         logs = np.full(len(items), -np.inf)
-        found = np.empty(int(possible.sum()))
-        lists.peeling_log_law(found, place[possible].astype(np.int32), self.tree)
-        logs[possible] = found
+        values = np.empty(int(possible.sum()))
+        lists.peeling_log_law(values, place[possible].astype(np.int32), self.tree)
+        logs[possible] = values
         return logs
 
 
@@ -181,7 +181,7 @@ class JointLaw:
         _check_length(items, self.k)
         place = places(self.candidates, items)
         logs = self.log_weights[place].sum(axis=1) - self.sums[self.k, 0]
-        return np.where(distinct(place), logs, -np.inf)
+        return np.where(all_distinct(place), logs, -np.inf)
 
 
 def places(candidates: Items, items: Items) -> NDArray[np.int64]:
@@ -192,7 +192,7 @@ def places(candidates: Items, items: Items) -> NDArray[np.int64]:
     return place[np.where(items < 0, top + 1, items)]
 
 
-def distinct(place: NDArray[np.int64]) -> NDArray[np.bool_]:
+def all_distinct(place: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether a row's places are distinct and none is −1 `(W,)`."""
     ordered = np.sort(place, axis=1)
     return (ordered[:, 0] >= 0) & (np.diff(ordered, axis=1) > 0).all(axis=1)

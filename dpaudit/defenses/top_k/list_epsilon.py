@@ -8,20 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.releases import ListLaw
-from dpaudit.defenses.top_k.laws import JointLaw
 
 Scores = NDArray[np.float32]
-
-
-def sets_epsilon(before: Scores, after: Scores, rate: float, k: int) -> float:
-    """Return the ε of drawing a set of k with probability `∝ exp(rate · Σ scores)`.
-
-    `before` and `after` differ in one score.
-    """
-    items = np.arange(len(before), dtype=np.int32)
-    moved = int(np.flatnonzero(before != after)[0])
-    laws = [JointLaw(items, rate * row.astype(np.float64), k) for row in (before, after)]
-    return largest_ratio(laws, extreme_lists(before, moved, k))
 
 
 def extreme_lists(scores: Scores, item: int, k: int) -> NDArray[np.int32]:

@@ -31,7 +31,7 @@ _USERS, _ITEMS = 32, 128
 
 @exact_kernel
 def lane_lists(
-    found: NDArray[np.int32],
+    lists: NDArray[np.int32],
     users: Rows,
     left: Flat,
     right: Flat,
@@ -46,7 +46,7 @@ def lane_lists(
     Numbers are clipped to the bounds first. Ties are broken by the lower item index.
 
     Args:
-        found: result `(n, 16, k)`, best first; -1 where there are no more.
+        lists: result `(n, 16, k)`, best first; -1 where there are no more.
         users: the users to make lists for `(n,)`.
         left: the users' factors and biases `(N, size + 1, 16)`, flat.
         right: the items'.
@@ -56,14 +56,14 @@ def lane_lists(
         seen: the item of each row, increasing for each user.
         subsets: the rows and the `b_0` of each model.
     """
-    full, k = size + 1, found.shape[2]
+    full, k = size + 1, lists.shape[2]
     bias, count = size * LANES, len(right) // (full * LANES)
     means, low, high = load(subsets.means, 0), every(bounds[0]), every(bounds[1])
     never = every(F32(-np.inf))
     values = np.empty((_USERS, LANES, k), np.float32)
     bars, shown = np.empty(_USERS * LANES, np.float32), np.empty(LANES, np.float32)
     row, place = np.empty(_USERS, np.int64), np.empty(_USERS, np.int64)
-    found[:] = -1
+    lists[:] = -1
     for group in range(0, len(users), _USERS):
         members = min(_USERS, len(users) - group)
         values[:], bars[:] = -np.inf, -np.inf
@@ -91,6 +91,6 @@ def lane_lists(
                         store(shown, 0, score)
                         for w in range(LANES):
                             if shown[w] > bars[g * LANES + w]:
-                                insert(found[group + g, w], values[g, w], m, shown[w])
+                                insert(lists[group + g, w], values[g, w], m, shown[w])
                                 bars[g * LANES + w] = values[g, w, k - 1]
                 row[g], place[g] = r, p

@@ -54,9 +54,9 @@ def restore(side: Flat, first: int, before: Flat, included: Flat, place: int) ->
         included: as in `Subsets`.
         place: the place of the row among those that not every model has.
     """
-    own = load(included, place * LANES)
+    mask = load(included, place * LANES)
     for f in range(0, len(before), LANES):
-        store(side, first + f, chosen(own, load(side, first + f), load(before, f)))
+        store(side, first + f, chosen(mask, load(side, first + f), load(before, f)))
 
 
 @exact_kernel
@@ -95,10 +95,10 @@ def subset_laplace(
         d, p = had[w] - start, place
         laplace_row(draws[: d + last - first], words, start, step, trial, key)
         for k in range(last - first):
-            own = True
+            present = True
             if p < len(subsets.rows) and subsets.rows[p] == first + k:
-                own = subsets.included[p * LANES + w] != 0
+                present = subsets.included[p * LANES + w] != 0
                 p += 1
             noise[k * LANES + w] = F32(scale * draws[d])
-            d += own
+            d += present
         had[w] = start + d

@@ -235,13 +235,13 @@ def sum_clipped(
             if subsets is not None:
                 partial = next_partial < len(subsets.rows) and subsets.rows[next_partial] == k
                 if partial:
-                    own = load(subsets.included, next_partial * LANES)
-                    error = chosen(own, error, every(F32(0)))
+                    mask = load(subsets.included, next_partial * LANES)
+                    error = chosen(mask, error, every(F32(0)))
                     next_partial += 1
             square = fma(error, error, square)
             store(errors, (k - first) * LANES, error)
-        own = dot(left, u, left, u, size) + one
-        part = load(taken, n * LANES) * most / greatest(root(square * own), most)
+        square_norm = dot(left, u, left, u, size) + one
+        part = load(taken, n * LANES) * most / greatest(root(square * square_norm), most)
         for k in range(first, last):
             v = items[k] * full * LANES
             g = part * load(errors, (k - first) * LANES)

@@ -78,16 +78,16 @@ def count_pairs(
     n_items = len(item_start) - 1
     count = np.zeros(n_items, np.int32)
     seen = user_start[:-1].copy()
-    found = 0
+    pairs = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
             _add_ones(count, user_item, user_start[i], seen[i])
             seen[i] += 1
         for k in range(j):
-            found += count[k] > min_count
+            pairs += count[k] > min_count
         count[:j] = 0
-    return found
+    return pairs
 
 
 @exact_kernel
@@ -117,7 +117,7 @@ def co_ratings(
     start = np.zeros(n_items + 1, np.int64)
     other, counts = np.empty(room + 1, np.int32), np.empty(room + 1, np.int32)
     totals = np.empty(room + 1, np.float64)
-    found = 0
+    pairs = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
@@ -125,13 +125,13 @@ def co_ratings(
             _add_ratings(sums, user_item, user_ticks, user_start[i], seen[i], rating)
             seen[i] += 1
         for k in range(j):
-            # Always write, and keep the entry by advancing `found`: this avoids a branch.
-            other[found], counts[found] = k, _users(sums[k])
-            totals[found] = tick * _difference(sums[k])
-            found += _users(sums[k]) > min_count
+            # Always write, and keep the entry by advancing `pairs`: this avoids a branch.
+            other[pairs], counts[pairs] = k, _users(sums[k])
+            totals[pairs] = tick * _difference(sums[k])
+            pairs += _users(sums[k]) > min_count
         sums[:j] = 0
-        start[j + 1] = found
-    return start, other[:found], counts[:found], totals[:found]
+        start[j + 1] = pairs
+    return start, other[:pairs], counts[:pairs], totals[:pairs]
 
 
 @exact_kernel
@@ -144,18 +144,18 @@ def co_counts(by_item: Rows, by_user: Rows, room: int) -> tuple[Longs, Ints, Int
     seen = user_start[:-1].copy()
     start = np.zeros(n_items + 1, np.int64)
     other, counts = np.empty(room + 1, np.int32), np.empty(room + 1, np.int32)
-    found = 0
+    pairs = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
             _add_ones(count, user_item, user_start[i], seen[i])
             seen[i] += 1
         for k in range(j):
-            other[found], counts[found] = k, count[k]
-            found += count[k] > 0
+            other[pairs], counts[pairs] = k, count[k]
+            pairs += count[k] > 0
         count[:j] = 0
-        start[j + 1] = found
-    return start, other[:found], counts[:found]
+        start[j + 1] = pairs
+    return start, other[:pairs], counts[:pairs]
 
 
 @exact_kernel

@@ -15,9 +15,9 @@ def cosines(
     values: NDArray[np.float32],
     left: NDArray[np.int32],
     right: NDArray[np.int32],
-    found: NDArray[np.float64],
+    result: NDArray[np.float64],
 ) -> None:
-    """Fill `found` with the cosine of each pair of users, 0 where they have no item in common.
+    """Fill `result` with the cosine of each pair of users, 0 where they have no item in common.
 
         Σ_j r_ij r_fj / √(Σ_j r_ij² Σ_j r_fj²),    j over the items that both rated.
 
@@ -27,7 +27,7 @@ def cosines(
         values: the ratings.
         left: the first user of each pair `(L,)`.
         right: the second.
-        found: result `(L,)`.
+        result: result `(L,)`.
     """
     for link in range(len(left)):
         a, a_end = start[left[link]], start[left[link] + 1]
@@ -46,4 +46,4 @@ def cosines(
                 a += 1
                 b += 1
         squares = ours * theirs
-        found[link] = both / np.sqrt(squares) if squares > 0 else 0.0
+        result[link] = both / np.sqrt(squares) if squares > 0 else 0.0

@@ -53,7 +53,7 @@ def _exp(x: np.float64) -> np.float64:
 
 
 @exact_kernel
-def exponentials(x: Numbers, out: Numbers) -> None:
+def powers(x: Numbers, out: Numbers) -> None:
     """Fill `out` with `e^x` of each `−700 <= x <= 0`."""
     for i in range(len(x)):
         out[i] = _exp(x[i])
@@ -255,7 +255,7 @@ def fit(
     factors: Numbers,
     ridge: float,
     centre: Numbers,
-    found: Numbers,
+    fitted: Numbers,
 ) -> int:
     """Fit the factors of users; a user who likes no item, or every item, gets `centre`.
 
@@ -269,20 +269,22 @@ def fit(
         factors: factors of every item, the bias in the last column `(M, d + 1)`.
         ridge: λ.
         centre: ū `(d,)`.
-        found: initial values; overwritten with the result `(n, d)`.
+        fitted: initial values; overwritten with the result `(n, d)`.
 
     Returns:
         The number of users whose fit did not converge.
     """
     failed = 0
     d = factors.shape[1] - 1
-    own, bias = factors[:, :d].copy(), factors[:, d].copy()
+    vectors, bias = factors[:, :d].copy(), factors[:, d].copy()
     for r in range(len(users)):
         liked = items[start[users[r]] : start[users[r] + 1]]
         rest = others[others_start[r] : others_start[r + 1]]
         if len(liked) == 0 or len(rest) == 0:
-            found[r] = centre
+            fitted[r] = centre
             continue
         biases = bias[liked], bias[rest]
-        failed += not _descend(own[liked], own[rest].T.copy(), biases, ridge, centre, found[r])
+        failed += not _descend(
+            vectors[liked], vectors[rest].T.copy(), biases, ridge, centre, fitted[r]
+        )
     return failed

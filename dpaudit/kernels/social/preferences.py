@@ -96,15 +96,15 @@ def _weigh_drawn(
 def _list_sets(held: Rows, near: Rows, touched: Rows) -> None:
     """List P_i, then F_i, then N_i in `touched`, each in increasing order."""
     p, f, n = 0, len(held), len(near)
-    own = close = 0
+    next_held = close = 0
     for item in range(len(touched)):
         if close == len(near) or near[close] != item:
             touched[n] = item
             n += 1
             continue
         close += 1
-        if own < len(held) and held[own] == item:
-            own += 1
+        if next_held < len(held) and held[next_held] == item:
+            next_held += 1
             touched[p] = item
             p += 1
         else:
@@ -136,15 +136,15 @@ def _weigh_all(
     weights: Weights, scores: Flat, psi: Flat, touched: Rows,
 ) -> int:  # fmt: skip
     """Set a_ij of one user over all their triples; list every item in `touched`."""
-    n_items, own, close = len(weights), len(held), len(near)
+    n_items, n_held, close = len(weights), len(held), len(near)
     _list_sets(held, near, touched)
     for t in range(n_items):
         scores[t] = total(dot(left, u, right, touched[t] * size, size // LANES))
     gains = np.zeros(n_items, np.float64)
     # P_i is preferred to F_i, or to N_i if F_i is empty; F_i is preferred to N_i.
-    below_own = close if close > own else n_items
+    below_own = close if close > n_held else n_items
     for j in range(close):
-        first, last = (own, below_own) if j < own else (close, n_items)
+        first, last = (n_held, below_own) if j < n_held else (close, n_items)
         gains[j] += _above(scores[j], scores[first:last], gains[first:last], psi)
     for t in range(n_items):
         weights[touched[t]] = gains[t]

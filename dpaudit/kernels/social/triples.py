@@ -78,21 +78,21 @@ def draw(
     words = np.empty(4 * count, np.uint32)
     for i in range(len(held_start) - 1):
         philox_words(words, i * count, step, trial, key)
-        own, own_end = held_start[i], held_start[i + 1]
+        own_start, own_end = held_start[i], held_start[i + 1]
         all_, all_end = near_start[i], near_start[i + 1]
-        p = own_end - own
+        p = own_end - own_start
         f, n = all_end - all_ - p, n_items - (all_end - all_)
         for t in range(count):
             w = 4 * t
             better[i, t] = worse[i, t] = better[i, count + t] = worse[i, count + t] = -1
             if p > 0 and f > 0:
-                better[i, t] = held[own + _choice(words[w], p)]
-                place = _outside(places, own, own_end, _choice(words[w + 1], f))
+                better[i, t] = held[own_start + _choice(words[w], p)]
+                place = _outside(places, own_start, own_end, _choice(words[w + 1], f))
                 worse[i, t] = near[all_ + place]
             elif p > 0 and n > 0:
-                better[i, t] = held[own + _choice(words[w], p)]
+                better[i, t] = held[own_start + _choice(words[w], p)]
                 worse[i, t] = _outside(near, all_, all_end, _choice(words[w + 1], n))
             if f > 0 and n > 0:
-                place = _outside(places, own, own_end, _choice(words[w + 2], f))
+                place = _outside(places, own_start, own_end, _choice(words[w + 2], f))
                 better[i, count + t] = near[all_ + place]
                 worse[i, count + t] = _outside(near, all_, all_end, _choice(words[w + 3], n))

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from dpaudit.config.card import Card
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.bases import MEANS, WITHOUT
+from dpaudit.record.metric import KEYS, Role
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, DataRecord, Measurement
 from dpaudit.reports import words
@@ -23,6 +24,7 @@ from dpaudit.reports.card.document import (
     PrivacyCard,
 )
 from dpaudit.reports.card.guarantees import guarantees
+from dpaudit.reports.columns import details
 from dpaudit.reports.sections import summary
 from dpaudit.reports.table import NONE
 
@@ -54,11 +56,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
         guarantees=guarantees(result),
         data=result.data and _data(result.data),
         mechanisms=list(_mechanisms(result)),
-        utility=[
-            _measured(found)
-            for found in result.measurements
-            if entry(found.metric).role == "utility"
-        ],
+        utility=[*map(_measured, _of_roles(result, "utility"))],
         correctness=list(_correctness(result)),
         attacks=[
             Attack(
@@ -68,7 +66,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
             )
             for label, attack in [*result.attacks.items(), *result.sybil_attacks.items()]
         ],
-        measured=list(_results(result)),
+        measured=_results(result),
         limits=[*_LIMITS],
     )
 
@@ -117,56 +115,45 @@ def _correctness(result: AuditResult) -> Iterator[str]:
             "Finite precision: released values lie on a public grid, and noise adds at most 2^-30 "
             "to ε for each number that differs."
         )
-    for found in result.measurements:
-        if entry(found.metric).role == "assumption":
-            value = words.number(found.estimate.value)
-            of = f" ({details})" if (details := _details(found)) else ""
-            at = words.epsilon(found.epsilon)
-            yield f"{found.model} at ε = {at}: {entry(found.metric).words}{of}: {value}."
+    for counted in _of_roles(result, "assumption"):
+        where = f"{counted.model} at ε = {words.epsilon(counted.epsilon)}"
+        what = entry(counted.metric).words
+        of = f" ({apart})" if (apart := _details(counted)) else ""
+        yield f"{where}: {what}{of}: {words.number(counted.estimate.value)}."
     yield from summary.findings(result)
 
 
-def _results(result: AuditResult) -> Iterator[Measured]:
-    """Yield the results of attacks; of several efforts or rounds, those of the last."""
+def _results(result: AuditResult) -> list[Measured]:
+    """Return the results of attacks; of several efforts or rounds, those of the last."""
     last: dict[tuple[Any, ...], Measurement] = {}
-    for found in result.measurements:
-        reference = found.basis in _REFERENCES or (found.unit and found.attack != STRONGEST)
-        if entry(found.metric).role in ("recovery", "attack") and not reference:
-            last[found.model_copy(update={"effort": None, "step": None}).key] = found
-    yield from map(_measured, last.values())
+    for result_of in _of_roles(result, "recovery", "attack"):
+        whole = result_of.unit is None or result_of.attack == STRONGEST
+        if whole and result_of.basis not in _REFERENCES:
+            last[result_of.model_copy(update={"effort": None, "step": None}).key] = result_of
+    return [*map(_measured, last.values())]
 
 
-def _measured(found: Measurement) -> Measured:
-    made = found.estimate
+def _of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
+    """Return the measurements whose metrics have one of these roles."""
+    return [each for each in result.measurements if entry(each.metric).role in roles]
+
+
+def _measured(measurement: Measurement) -> Measured:
+    game = measurement.metric == "epsilon"
     return Measured(
-        metric=found.metric,
-        model=found.model,
-        sweep_epsilon=found.epsilon,
-        of=_details(found),
-        group=found.group or "all",
-        value=made.value,
-        lower=made.lower,
-        upper=made.upper,
-        power=_power(found),
+        metric=measurement.metric,
+        model=measurement.model,
+        sweep_epsilon=measurement.epsilon,
+        of=_details(measurement),
+        group=measurement.group or "all",
+        value=measurement.estimate.value,
+        lower=measurement.estimate.lower,
+        upper=measurement.estimate.upper,
+        power=words.power(measurement.control) if game else "",
     )
 
 
-def _details(found: Measurement) -> str:
-    """Return what tells a measurement from others of its metric, in words."""
-    parts = [found.attack, *([found.pair] if found.pair else [found.observer, found.unit])]
-    parts += [found.against, found.kind, found.basis, found.part]
-    parts += [f"at {words.percent(found.at)}"] if found.at is not None else []
-    parts += [f"effort {found.effort}"] if found.effort is not None else []
-    parts += [f"step {found.step}"] if found.step is not None else []
-    return ", ".join(part for part in parts if part)
-
-
-def _power(found: Measurement) -> str:
-    """Return which mutants a game found; empty for what is no game."""
-    if found.metric != "epsilon":
-        return ""
-    factors = [control.factor for control in found.controls if control.found]
-    if factors:
-        return f"finds {min(factors):.3g}×"
-    tried = max((control.factor for control in found.controls), default=None)
-    return "none" if tried is None else f"none up to {tried:.3g}×"
+def _details(measurement: Measurement) -> str:
+    """Return what tells a number from others of its metric, but for its group."""
+    hidden = {"group", *(("observer", "unit") if measurement.pair else ())}  # a pair names these
+    return details(measurement, [name for name in KEYS if name not in hidden])

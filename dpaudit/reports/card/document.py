@@ -120,7 +120,7 @@ class Guarantee(_Part):
     defense: Text
     mechanism: Text
     sweep_epsilon: Positive
-    dp_variant: Literal["pure DP", "approximate DP", "none"]
+    dp_variant: Literal["pure DP", "approximate DP", "none"] = "none"
     epsilon: Positive | None = None
     delta: Probability | None = None
     unit: Text = "none"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dpaudit.bounds.risk import advantage_limit, belief, group_claim, success_limit
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
     DataRecord,
-    PointRecord,
+    ModelRecord,
     VerdictRecord,
 )
 from dpaudit.reports import words
@@ -40,52 +41,45 @@ def guarantees(result: AuditResult) -> list[Guarantee]:
     verdicts = {(each.model, each.epsilon): each for each in result.verdicts}
     return [
         _guarantee(
-            point,
-            verdicts[point.model, point.epsilon],
-            result.data,
-            defense=models[point.model].defense,
-            mechanism=models[point.model].variant,
+            models[point.model], point.claim, verdicts[point.model, point.epsilon], result.data
         )
         for point in result.points
     ]
 
 
 def _guarantee(
-    point: PointRecord,
+    model: ModelRecord,
+    claim: ClaimRecord | None,
     verdict: VerdictRecord,
     data: DataRecord | None,
-    *,
-    defense: str,
-    mechanism: str,
 ) -> Guarantee:
-    found = Guarantee(
-        model=point.model,
-        defense=defense,
-        mechanism=mechanism,
-        sweep_epsilon=point.epsilon,
-        dp_variant="none",
+    return Guarantee(
+        model=model.label,
+        defense=model.defense,
+        mechanism=model.variant,
+        sweep_epsilon=verdict.epsilon,
         verdict=verdict.verdict,
         reason=verdict.reason,
         power=verdict.factor,
         certified=verdict.certified,
-        derived=_derived(point.claim, verdict, data),
+        derived=_derived(claim, verdict, data),
+        **({} if claim is None else _claimed(claim)),
     )
-    claim = point.claim
-    if claim is None:
-        return found
-    return found.model_copy(
-        update={
-            "dp_variant": "approximate DP" if claim.delta else "pure DP",
-            "epsilon": claim.epsilon,
-            "delta": claim.delta,
-            "unit": _UNITS.get(claim.adjacency, claim.adjacency),
-            "adjacency": words.meaning(claim.adjacency),
-            "observers": [words.meaning(each) for each in (claim.observer, *claim.also)],
-            "unprotected": claim.public,
-            "assumes": list(claim.assumes),
-            "source": claim.source,
-        }
-    )
+
+
+def _claimed(claim: ClaimRecord) -> dict[str, Any]:
+    """Return the fields of a guarantee that say what is claimed."""
+    return {
+        "dp_variant": "approximate DP" if claim.delta else "pure DP",
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "unit": _UNITS.get(claim.adjacency, claim.adjacency),
+        "adjacency": words.meaning(claim.adjacency),
+        "observers": [words.meaning(observer) for observer in (claim.observer, *claim.also)],
+        "unprotected": claim.public,
+        "assumes": list(claim.assumes),
+        "source": claim.source,
+    }
 
 
 def _derived(claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None) -> Derived:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dpaudit.core import rounding
 from dpaudit.reports import words
-from dpaudit.reports.card.document import DERIVED, Group, Guarantee, PrivacyCard
+from dpaudit.reports.card.document import DERIVED, Guarantee, PrivacyCard
 from dpaudit.reports.table import NONE, Table
 
 # Columns of limits, the last of the audited data; and columns of beliefs.
@@ -33,79 +33,61 @@ NOTES = (
 
 def tables(card: PrivacyCard) -> list[Table]:
     """Return the limits of attackers under the claims, and their beliefs after an output."""
-    claimed = [each for each in card.guarantees if each.epsilon]
-    beliefs = [row for each in card.guarantees for row in _beliefs(each)]
-    made = []
-    if claimed:
-        made.append(
-            Table(
-                f"If the claim holds, an attacker reaches at most ({DERIVED})",
-                ["model", "ε", "δ", *_LIMITS],
-                [_limits(each) for each in claimed],
-                {(i, 3) for i, each in enumerate(claimed) if each.derived.limits is None},
-            )
-        )
-    if beliefs:
-        header = ["model", "sweep ε", "by", *_BELIEFS]
-        made.append(
-            Table(
-                f"Belief in one of two neighbouring data sets after an output ({DERIVED})",
-                header,
-                beliefs,
-            )
-        )
-    return made
-
-
-def groups(card: PrivacyCard) -> Table | None:
-    """Return what claims about one rating say of users with several, if there are any."""
-    several = [each for each in card.guarantees if each.derived.groups]
-    if not several:
-        return None
-    return Table(
-        f"The claim for all ratings of a user together: k ratings have k ε ({DERIVED})",
-        [
-            "model",
-            "ε",
-            *(f"{each.ratings} ratings, {each.of}" for each in several[0].derived.groups),
-        ],
-        [
-            [each.model, words.epsilon(each.epsilon or 0), *map(_group, each.derived.groups)]
-            for each in several
-        ],
+    claimed = [guarantee for guarantee in card.guarantees if guarantee.epsilon]
+    limits = Table(
+        f"If the claim holds, an attacker reaches at most ({DERIVED})",
+        ["model", "ε", "δ", *_LIMITS],
+        [_limits(guarantee) for guarantee in claimed],
+        {(i, 3) for i, guarantee in enumerate(claimed) if guarantee.derived.limits is None},
     )
+    beliefs = Table(
+        f"Belief in one of two neighbouring data sets after an output ({DERIVED})",
+        ["model", "sweep ε", "by", *_BELIEFS],
+        [row for guarantee in card.guarantees for row in _beliefs(guarantee)],
+    )
+    return [table for table in (limits, beliefs) if table.cells]
 
 
-def _group(found: Group) -> str:
-    limits = found.limits
-    delta = f", δ = {limits.delta:.3g}" if limits.delta else ""
-    return f"ε = {limits.epsilon:.4g}{delta}: advantage at most {_most(limits.advantage)}"
+def groups(card: PrivacyCard) -> list[Table]:
+    """Return what claims about one rating say of users with several, if there are any."""
+    several = [guarantee for guarantee in card.guarantees if guarantee.derived.groups]
+    if not several:
+        return []
+    sizes = [f"{group.ratings} ratings, {group.of}" for group in several[0].derived.groups]
+    caption = f"The claim for all ratings of a user together: k ratings have k ε ({DERIVED})"
+    return [Table(caption, ["model", "ε", *sizes], [*map(_groups, several)])]
 
 
-def _limits(found: Guarantee) -> list[str]:
+def _groups(guarantee: Guarantee) -> list[str]:
+    cells = [guarantee.model, words.epsilon(guarantee.epsilon or 0)]
+    for limits in (group.limits for group in guarantee.derived.groups):
+        delta = f", δ = {limits.delta:.3g}" if limits.delta else ""
+        most = _most(limits.advantage)
+        cells.append(f"ε = {limits.epsilon:.4g}{delta}: advantage at most {most}")
+    return cells
+
+
+def _limits(guarantee: Guarantee) -> list[str]:
     """Return the row of a claim; a claim that is broken or in doubt limits nothing."""
-    limits = found.derived.limits
+    limits = guarantee.derived.limits
+    start = [guarantee.model, words.epsilon(guarantee.epsilon or 0), f"{guarantee.delta or 0:g}"]
     if limits is None:
-        void = "void: the claim is " + ("broken" if found.verdict == "broken" else "in doubt")
-        numbers = [void] + [NONE] * (len(_LIMITS) - 1)
-    else:
-        numbers = [_most(each.bound) for each in limits.success]
-        numbers.insert(0, _most(limits.advantage))
-        if len(numbers) == len(_LIMITS):
-            numbers[-1] += f" ({limits.success[-1].of})"
-        else:
-            numbers.append(NONE)
-    return [found.model, words.epsilon(found.epsilon or 0), f"{found.delta or 0:g}", *numbers]
+        why = "broken" if guarantee.verdict == "broken" else "in doubt"
+        return [*start, f"void: the claim is {why}"] + [NONE] * (len(_LIMITS) - 1)
+    row = [*start, _most(limits.advantage), *(_most(rate.bound) for rate in limits.success)]
+    if len(row) < len(start) + len(_LIMITS):  # no data were audited
+        return [*row, NONE]
+    return [*row[:-1], f"{row[-1]} ({limits.success[-1].of})"]
 
 
-def _beliefs(found: Guarantee) -> Iterator[list[str]]:
+def _beliefs(guarantee: Guarantee) -> Iterator[list[str]]:
     """Yield the rows of a claim at δ = 0 and of a certified ε above 0."""
-    start = [found.model, words.epsilon(found.sweep_epsilon)]
-    limits, certified = found.derived.limits, found.derived.certified_belief
+    start = [guarantee.model, words.epsilon(guarantee.sweep_epsilon)]
+    limits, certified = guarantee.derived.limits, guarantee.derived.certified_belief
     if limits and limits.belief:
-        yield [*start, "claim: at most", *(_most(each.bound) for each in limits.belief)]
+        yield [*start, "claim: at most", *(_most(rate.bound) for rate in limits.belief)]
     if certified:
-        yield [*start, "certified: at least", *(_least(each.bound) for each in certified)]
+        yield [*start, "certified: at least", *(_least(rate.bound) for rate in certified)]
 
 
 def _most(share: float) -> str:

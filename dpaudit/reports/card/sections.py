@@ -8,7 +8,7 @@ and the public registry of deployments of differential privacy (docs/guides/card
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpaudit.core import rounding
 from dpaudit.reports import words
@@ -63,16 +63,23 @@ def header(card: PrivacyCard) -> list[Fact]:
 
 
 def sections(card: PrivacyCard) -> list[Section]:
-    """Return the sections in the order in which the card shows them."""
+    """Return the sections in the order in which the card shows them, without empty tables."""
+    return [
+        replace(section, tables=[table for table in section.tables if table.cells])
+        for section in _sections(card)
+    ]
+
+
+def _sections(card: PrivacyCard) -> list[Section]:
     return [
         Section("Privacy parameters and variant", tables=[_parameters(card)]),
         Section(
             "Unit of privacy",
             _stated(card, "privacy_unit"),
-            [table for table in (_claims(card), risk.groups(card)) if table],
+            [_claims(card), *risk.groups(card)],
         ),
         _risk(card),
-        Section("What is not protected", _stated(card, "unprotected"), _public(card)),
+        Section("What is not protected", _stated(card, "unprotected"), [_public(card)]),
         Section("Data domain", [*_stated(card, "data_domain"), *_data(card.data)]),
         Section("Actors and trust model", _stated(card, "trust_model", "actors")),
         Section("Release and access", _stated(card, "release", "access", "composition")),
@@ -117,57 +124,58 @@ def _joined(stated: str | list[str]) -> str:
 def _parameters(card: PrivacyCard) -> Table:
     cells = [
         [
-            each.model,
-            words.epsilon(each.epsilon) if each.epsilon else "none",
-            each.verdict + (f": {each.reason}" if each.reason else ""),
-            NONE if each.certified is None else f"≥ {rounding.at_least(each.certified)}",
-            _power(each),
-            NONE if each.delta is None else f"{each.delta:g}",
-            each.dp_variant,
-            f"{each.defense}, {each.mechanism}",
+            guarantee.model,
+            words.epsilon(guarantee.epsilon) if guarantee.epsilon else "none",
+            guarantee.verdict + (f": {guarantee.reason}" if guarantee.reason else ""),
+            NONE if guarantee.certified is None else f"≥ {rounding.at_least(guarantee.certified)}",
+            _power(guarantee),
+            NONE if guarantee.delta is None else f"{guarantee.delta:g}",
+            guarantee.dp_variant,
+            f"{guarantee.defense}, {guarantee.mechanism}",
         ]
-        for each in card.guarantees
+        for guarantee in card.guarantees
     ]
     sure = words.percent(card.audit.confidence)
     return Table(
         f"Claims and verdicts, with {sure} simultaneous confidence",
         ["model", "ε", "claim is", "certified ε", "power", "δ", "DP variant", "mechanism"],
         cells,
-        {(row, 2) for row, each in enumerate(card.guarantees) if each.verdict == "broken"},
+        {(row, 2) for row, cell in enumerate(cells) if cell[2] == "broken"},
     )
 
 
-def _power(found: Guarantee) -> str:
+def _power(guarantee: Guarantee) -> str:
     """Return the least multiple of the claim that was found; a broken claim needs none."""
-    if found.power:
-        return f"{found.power:.3g}×"
-    return NONE if found.verdict == "broken" or found.epsilon is None else "none"
+    if guarantee.power:
+        return f"{guarantee.power:.3g}×"
+    return NONE if guarantee.verdict == "broken" or guarantee.epsilon is None else "none"
 
 
-def _claims(card: PrivacyCard) -> Table | None:
-    rows = dict.fromkeys(
+def _claims(card: PrivacyCard) -> Table:
+    rows = (
         (
-            each.model,
-            each.unit,
-            each.adjacency,
-            "; ".join(each.observers),
-            "; ".join(each.assumes) or NONE,
-            each.source,
+            guarantee.model,
+            guarantee.unit,
+            guarantee.adjacency,
+            "; ".join(guarantee.observers),
+            "; ".join(guarantee.assumes) or NONE,
+            guarantee.source,
         )
-        for each in card.guarantees
-        if each.epsilon
+        for guarantee in card.guarantees
+        if guarantee.epsilon
     )
     header = ["model", "one unit", "neighbours", "covers those who see", "assumes", "source"]
-    return Table("What a claim is about", header, _cells(rows)) if rows else None
+    return Table("What a claim is about", header, _once(rows))
 
 
-def _public(card: PrivacyCard) -> list[Table]:
-    rows = dict.fromkeys((each.model, each.unprotected) for each in card.guarantees)
-    return [Table("Treated as public", ["model", "not protected by the claim"], _cells(rows))]
+def _public(card: PrivacyCard) -> Table:
+    rows = ((guarantee.model, guarantee.unprotected) for guarantee in card.guarantees)
+    return Table("Treated as public", ["model", "not protected by the claim"], _once(rows))
 
 
-def _cells(rows: Iterable[tuple[str, ...]]) -> list[list[str]]:
-    return [list(row) for row in rows]
+def _once(rows: Iterable[tuple[str, ...]]) -> list[list[str]]:
+    """Return the cells of rows that are alike at several ε."""
+    return [list(row) for row in dict.fromkeys(rows)]
 
 
 def _data(data: Data | None) -> list[Fact]:
@@ -187,8 +195,8 @@ def _data(data: Data | None) -> list[Fact]:
 
 def _models(card: PrivacyCard) -> Table:
     cells = [
-        [each.model, each.defense, each.source, each.parameters or NONE, each.tuned or NONE]
-        for each in card.mechanisms
+        [model.model, model.defense, model.source, model.parameters or NONE, model.tuned or NONE]
+        for model in card.mechanisms
     ]
     header = ["model", "mechanism", "source", "parameters", "chosen by grid search on these data"]
     return Table("Audited models", header, cells)
@@ -197,41 +205,41 @@ def _models(card: PrivacyCard) -> Table:
 def _utility(card: PrivacyCard) -> Section:
     if not card.utility:
         return Section("Utility and bias", [Fact("Utility", "not measured")])
-    groups = {each.group for each in card.utility}
-    facts = [] if groups != {"all"} else [Fact("By group", "not measured")]
-    metrics = list(dict.fromkeys(each.metric for each in card.utility))
+    grouped = {number.group for number in card.utility} != {"all"}
+    facts = [] if grouped else [Fact("By group", "not measured")]
+    metrics = list(dict.fromkeys(number.metric for number in card.utility))
     rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for each in card.utility:
-        key = (each.model, words.epsilon(each.sweep_epsilon), each.of or NONE, each.group)
-        rows.setdefault(key, {})[each.metric] = _number(each)
+    for number in card.utility:
+        key = (number.model, words.epsilon(number.sweep_epsilon), number.of or NONE, number.group)
+        rows.setdefault(key, {})[number.metric] = _number(number)
     cells = [[*key, *(row.get(name, NONE) for name in metrics)] for key, row in rows.items()]
     table = Table("Utility", ["model", "sweep ε", "of", "group", *metrics], cells)
     return Section("Utility and bias", facts, [table])
 
 
 def _attacks(card: PrivacyCard) -> list[Table]:
-    tried = [[each.label, each.name, each.source] for each in card.attacks]
+    tried = [[attack.label, attack.name, attack.source] for attack in card.attacks]
     results = [
         [
-            each.model,
-            words.epsilon(each.sweep_epsilon),
-            each.metric,
-            each.of or NONE,
-            each.group,
-            _number(each),
-            each.power or NONE,
+            number.model,
+            words.epsilon(number.sweep_epsilon),
+            number.metric,
+            number.of or NONE,
+            number.group,
+            _number(number),
+            number.power or NONE,
         ]
-        for each in card.measured
+        for number in card.measured
     ]
     header = ["model", "sweep ε", "metric", "of", "group", "measured", "power"]
     return [
         Table("Attacks", ["attack", "method", "source"], tried or [["none", NONE, NONE]]),
-        *([Table("Results of attacks", header, results)] if results else []),
+        Table("Results of attacks", header, results),
     ]
 
 
-def _number(found: Measured) -> str:
-    if found.metric == "epsilon":
-        return f"≥ {rounding.at_least(found.lower)}"
-    low, high = rounding.at_least(found.lower), rounding.at_most(found.upper)
-    return f"{rounding.measured(found.value)} [{low}, {high}]"
+def _number(number: Measured) -> str:
+    if number.metric == "epsilon":
+        return f"≥ {rounding.at_least(number.lower)}"
+    low, high = rounding.at_least(number.lower), rounding.at_most(number.upper)
+    return f"{rounding.measured(number.value)} [{low}, {high}]"

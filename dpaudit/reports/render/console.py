@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
-from dpaudit.reports import columns, digest, words
-from dpaudit.reports.digest import Row
-from dpaudit.reports.sections import (
-    intervals,
-    membership,
-    recovery,
-    summary,
-    sybil,
-    tables,
-    transcripts,
-    verdicts,
-    waivers,
-)
+from dpaudit.reports import columns, digest
+from dpaudit.reports.digest import BROKEN, Row
+from dpaudit.reports.sections import intervals, models, summary, tables, verdicts, waivers
+from dpaudit.reports.sections.base import Sections, sections_of
 from dpaudit.reports.sections.verdicts import ModelVerdict
-from dpaudit.reports.table import NONE
+from dpaudit.reports.table import Column
 from dpaudit.reports.table import Table as Shown
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Column = tuple[str, list[str]]
 
 _STYLES = {
     "pass": "green",
@@ -41,8 +28,6 @@ _STYLES = {
     "not tested": "yellow",
     "not broken": "cyan",
 }
-_BROKEN = "bold red"
-_DIGITS = 2
 _GAP = 2
 _INDENT = len("PASS") + _GAP
 _HEADER = 12
@@ -63,41 +48,30 @@ def show(result: AuditResult, console: Console) -> None:
 
     _say(summary.title(result), console, style="bold")
     _say(summary.audited(result), console, style="dim")
-    by_model = digest.rows(result)
+    by_model, sections = digest.rows(result), sections_of(result)
     records = {model.label: model for model in result.models}
-    for found in verdicts.of(result):
-        model = records[found.model]
-        _show_verdict(found, model, by_model[model.label], console)
-        if membership.audited(result):
-            shown = membership.columns_of(result, model.label)
-        else:
-            shown = list(_columns(model, by_model[model.label]))
-        _show_columns(shown, console)
-    more = [
-        *membership.utility(result),
-        *recovery.tables(result),
-        *transcripts.tables(result)[:1],
-        *tables.added(result),
-    ]
-    for table in (sybil.table(result), *more):
-        if table:
-            console.print()
-            _say(table.caption, console)
-            _show_columns(_columns_of(table), console)
+    for verdict in verdicts.of(result):
+        model = records[verdict.model]
+        _show_verdict(verdict, model, by_model[model.label], console)
+        _show_columns(sections.columns(model), console)
+    for table in (*sections.brief(), *tables.others(result)):
+        console.print()
+        _say(table.caption, console)
+        _show_columns(_columns_of(table), console)
     console.print()
     for sentence in summary.findings(result):
         _say(f"Also noticed: {sentence}", console)
-    for note in _notes(result):
+    for note in _notes(sections):
         _say(note, console, style="dim")
     _show_gates(result, console)
     outcome = Text(result.outcome.upper(), style=_STYLES[summary.status(result)])
     _say(summary.decision(result), console, first=outcome, indent=_INDENT)
 
 
-def _notes(result: AuditResult) -> Iterator[str]:
+def _notes(sections: Sections) -> Iterator[str]:
     """Yield what the reader must know of the numbers."""
-    if columns.within(result, "transcripts"):
-        yield "The interval of each area holds by itself, and is about users like these."
+    yield from sections.remarks()
+    result = sections.result
     if not intervals.judged(result):
         return
     yield f"{intervals.together(result.family)}."
@@ -109,20 +83,20 @@ def _notes(result: AuditResult) -> Iterator[str]:
 
 
 def _show_verdict(
-    found: ModelVerdict, model: ModelRecord, here: list[Row], console: Console
+    verdict: ModelVerdict, model: ModelRecord, sweep: list[Row], console: Console
 ) -> None:
     from rich.text import Text
 
     console.print()
-    word = Text(found.verdict.upper(), style=_STYLES[found.verdict])
+    word = Text(verdict.verdict.upper(), style=_STYLES[verdict.verdict])
     variant = (
         f", {model.variant}" if model.variant in ("nonprivate", "published", "corrected") else ""
     )
     name = f"{model.label}: {model.defense}{variant}"
     _say(name, console, first=word, style="bold")
-    _say(found.text, console, indent=2)
-    if any(row.point.claim for row in here):
-        _say(tables.claim_words(here), console, indent=2, style="dim")
+    _say(verdict.text, console, indent=2)
+    if any(row.point.claim for row in sweep):
+        _say(models.claim_words(sweep), console, indent=2, style="dim")
 
 
 def _say(
@@ -176,7 +150,7 @@ def _show_columns(shown: Sequence[Column], console: Console) -> None:
 
 
 def _style(cell: str) -> str:
-    return _BROKEN if cell.endswith(membership.BROKEN) else ""
+    return _STYLES["broken"] if cell.endswith(BROKEN) else ""
 
 
 def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:
@@ -205,56 +179,6 @@ def _width(name: str, cells: Sequence[str], header: int) -> int:
 
 def _columns_of(table: Shown) -> list[Column]:
     return [(name, [row[at] for row in table.cells]) for at, name in enumerate(table.header)]
-
-
-def _columns(model: ModelRecord, here: list[Row]) -> Iterator[Column]:
-    """Yield the name and cells of each column, the most important first."""
-    points = [row.point for row in here]
-    yield "ε", [words.epsilon(point.epsilon) for point in points]
-    if any(point.claim and point.claim.epsilon != point.epsilon for point in points):
-        yield "claimed", [words.epsilon(p.claim.epsilon) if p.claim else "none" for p in points]
-    if any(row.games for row in here):
-        yield "certified ε", [_certified(row) for row in here]
-    found = columns.columns(tables.swept(here), model.top_k, digits=_DIGITS, brief=True)
-    errors = []
-    for metric, name, cells in found:
-        if metric.unit == "rating":
-            errors.append((name, cells))
-        else:
-            yield name, cells
-    known = [game for row in here for game in row.games.values() if game.theory]
-    if known:
-        noised = any(digest.noised(game) for game in known)
-        yield "noise's ε" if noised else "list's ε", [_theory(row) for row in here]
-    yield from errors
-    if any(point.sensitivity is not None for point in points):
-        yield "Δf", [words.number(point.sensitivity) for point in points]
-
-
-def _certified(row: Row) -> str:
-    """Return the largest lower bound over the pairs, which hold together, with a remark.
-
-    If no bound breaks the claim, the remark is the least mutant that was found on any pair.
-    """
-    if not row.games:
-        return NONE
-    largest = max(found.estimate.lower for found in row.games.values())
-    controls = [game.control for game in row.games.values() if game.control]
-    least = min((each.factor for each in controls if each.found), default=None)
-    remark = ""
-    if row.exceeding:
-        remark = " > claim"
-    elif row.point.claim:
-        remark = " (no power)" if least is None else f" (finds {least:.3g}×)"
-    return f"≥ {rounding.at_least(largest, _DIGITS)}{remark}"
-
-
-def _theory(row: Row) -> str:
-    """Return the largest ε by the law over the pairs."""
-    known = [game.theory.upper for game in row.games.values() if game.theory]
-    if not known:
-        return NONE
-    return "∞" if max(known) == math.inf else f"{max(known):.4g}"
 
 
 def _show_gates(result: AuditResult, console: Console) -> None:

@@ -27,13 +27,26 @@ _LOADER = """
 """
 
 
-def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
-    """Render a page from a template of this package, with its scripts and data included."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def render(
+    template: str,
+    *,
+    charts: Sequence[Chart],
+    package: str = "dpaudit.reports",
+    **content: Any,
+) -> str:
+    """Render a page with its scripts and data included.
+
+    Args:
+        template: the name of the template.
+        charts: the charts of the page.
+        package: where the template is; it may extend the templates of `dpaudit.reports`.
+        content: the values of the template.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader("dpaudit.reports", ""),
+        loader=ChoiceLoader([PackageLoader(name, "") for name in (package, "dpaudit.reports")]),
         autoescape=True,
         finalize=_seen,
         undefined=StrictUndefined,

@@ -7,43 +7,13 @@ from collections.abc import Callable
 from dpaudit.core.messages import plain
 from dpaudit.record.metrics import ordered
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import series
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.digest import rows
-from dpaudit.reports.sections import (
-    certified_chart,
-    curves,
-    guesses,
-    membership,
-    membership_chart,
-    recovery_chart,
-    sybil_chart,
-    tradeoff_chart,
-    transcripts_chart,
-)
+from dpaudit.reports.sections.base import sections_of
 
 
 def render(result: AuditResult) -> list[Chart]:
     """Return every chart for which the record has numbers."""
-    by_model = rows(result)
-    look = looks(result)
-    bounds = certified_chart.chart(series.certified(by_model), look)
-    if membership.audited(result):
-        found = [*membership_chart.charts(result, look), bounds]
-        return [chart for chart in found if chart]
-    claims = series.claims(result.verdicts)
-    found = [
-        curves.accuracy(series.accuracy(by_model), look, guesses.of_attacks(result)),
-        tradeoff_chart.chart(by_model, claims, look, guesses.of_attacks(result)),
-        bounds,
-        curves.difference(series.difference(by_model), look),
-        curves.rmse(series.rmse(by_model), look),
-        recovery_chart.chart(result, look),
-        curves.convergence(series.convergence(by_model)),
-        sybil_chart.chart(result),
-        *transcripts_chart.charts(result, look),
-    ]
-    return [chart for chart in found if chart]
+    return [chart for chart in sections_of(result).charts(looks(result)) if chart]
 
 
 def looks(result: AuditResult) -> Look:
@@ -52,13 +22,14 @@ def looks(result: AuditResult) -> Look:
 
 
 def _order(result: AuditResult) -> Callable[[str], list[float]]:
-    leaks = [each.name for each in ordered(m.metric for m in result.measurements) if each.orders]
+    metrics = ordered(measurement.metric for measurement in result.measurements)
+    leaks = [metric.name for metric in metrics if metric.orders]
     most: dict[str, list[float]] = {}
-    for found in result.measurements:
-        here = most.setdefault(plain(found.model), [0.0] * (len(leaks) + 1))
-        if found.metric in leaks:
-            place = leaks.index(found.metric)
-            here[place] = min(here[place], -found.estimate.value)
-        elif found.metric == "epsilon":
-            here[-1] = min(here[-1], -found.estimate.lower)
+    for measurement in result.measurements:
+        row = most.setdefault(plain(measurement.model), [0.0] * (len(leaks) + 1))
+        if measurement.metric in leaks:
+            column = leaks.index(measurement.metric)
+            row[column] = min(row[column], -measurement.estimate.value)
+        elif measurement.metric == "epsilon":
+            row[-1] = min(row[-1], -measurement.estimate.lower)
     return lambda model: most.get(model, [0.0])

@@ -1,4 +1,4 @@
-"""The charts of attack accuracy, list difference and error against ε, and of chains' steps."""
+"""The charts of attack accuracy, list difference and error against ε."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes, ranked
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections.line_chart import Baseline, Lines, chart, level
 from dpaudit.reports.series import MEASURED, UPPER, Datum
 
@@ -77,31 +77,6 @@ def rmse(data: list[Datum], look: Look) -> Chart | None:
         Axis.around("rmse on held-out ratings", ends),
     )
     return chart(lines)
-
-
-def convergence(data: list[Datum]) -> Chart | None:
-    """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
-    if not data:
-        return None
-    steps = sorted({datum["x"] for datum in data})
-    zero = any(datum["step"] == 0 for datum in data)
-    number = "format(datum.value, '~s')"
-    label = f"datum.value == {steps[0]} ? '0' : {number}" if zero else number
-    return chart(
-        Lines(
-            "convergence",
-            "How fast the chain converges",
-            "The divergence of the law of the chain's state from its limit law, a mean over users, "
-            "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left "
-            "edge. A small divergence does not imply privacy: ε is about the least likely list.",
-            extremes("divergence", data),
-            x=Axis.over("steps of the chain", steps, values=steps, label=label),
-            y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
-            data=data,
-            columns={"series": "chain", "step": "steps", "words": "divergence"},
-            series=ranked(data, "y"),
-        )
-    )
 
 
 def _against_epsilon(

@@ -9,14 +9,8 @@ from dpaudit.record.metrics import ordered
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import columns, words
 from dpaudit.reports.digest import Row, noised, rows
-from dpaudit.reports.sections import (
-    chains,
-    intervals,
-    membership,
-    recovery,
-    sybil,
-    transcripts,
-)
+from dpaudit.reports.sections import intervals
+from dpaudit.reports.sections.base import sections_of
 
 _Key = TypeVar("_Key")
 
@@ -52,10 +46,7 @@ def notes(result: AuditResult) -> list[str]:
     notes += _power(result)
     measured = ordered(found.metric for found in result.measurements)
     notes += dict.fromkeys(sentence for metric in measured for sentence in metric.note)
-    if result.sybil_attacks:
-        notes.append(sybil.NOTE)
-    notes += chains.note(result) + recovery.note(result) + transcripts.note(result)
-    notes += membership.note(result)
+    notes += sections_of(result).notes()
     notes += _public(result)
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):

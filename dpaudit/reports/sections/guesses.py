@@ -5,27 +5,18 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 
 Guess = tuple[str, float]  # what is guessed, and how often that is right
-_COIN = ("guess (1 of 2)", 0.5)
+COIN: Guess = ("guess (1 of 2)", 0.5)
 
 
 def of_attacks(result: AuditResult) -> list[Guess]:
     """Return how often a uniform guess is the hidden rating that the attacks look for."""
-    return [_value(result)] if result.attacks else []
+    return [of_value(result)] if result.attacks else []
 
 
-def of_sybils(result: AuditResult) -> list[Guess]:
-    """Return the same of Sybil attacks; who observes lists only tells one user from another."""
-    found = [
-        _value(result) if "category" in attack else _COIN
-        for attack in result.sybil_attacks.values()
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _value(result: AuditResult) -> Guess:
+def of_value(result: AuditResult) -> Guess:
     """Return a guess among the values of the scale; a purchase is there or not."""
     if result.data is None:
-        return _COIN
+        return COIN
     low, high, step = result.data.scale
     values = round((high - low) / step) + 1 if high > low else 2
     return f"guess (1 of {values})", 1 / values

@@ -17,18 +17,18 @@ from dpaudit.reports.sections.line_chart import Baseline, Lines
 from dpaudit.reports.series import Datum
 
 
-def places(found: Sequence[Measurement]) -> Iterator[tuple[Measurement, Datum]]:
-    """Yield the measurements at some false positives, each with its place on the axes."""
-    for each in found:
-        if each.at:
+def positions(rates: Sequence[Measurement]) -> Iterator[tuple[Measurement, Datum]]:
+    """Yield the rates at some false positives, with their positions on the axes."""
+    for rate in rates:
+        if rate.at:
             yield (
-                each,
+                rate,
                 {
-                    "x": each.at,
-                    "value": each.estimate.value,
-                    "lower": each.estimate.lower,
-                    "upper": each.estimate.upper,
-                    "words": words.interval(each.estimate),
+                    "x": rate.at,
+                    "value": rate.estimate.value,
+                    "lower": rate.estimate.lower,
+                    "upper": rate.estimate.upper,
+                    "words": words.interval(rate.estimate),
                 },
             )
 
@@ -47,7 +47,7 @@ def chart(
         name: its id in the page.
         title: its heading.
         caption: how to read it.
-        data: the points: `series`, `name`, the fields of `columns`, and `places`.
+        data: the points: `series`, `name`, the fields of `columns`, and `positions`.
         columns: the fields of tooltips and tables that say whose curve it is, with their titles.
         choice: the groups of which it shows one at a time.
     """
@@ -70,7 +70,7 @@ def chart(
             name,
             title,
             caption,
-            extremes(rate, [each for each in drawn if each["x"] == least]),
+            extremes(rate, [datum for datum in drawn if datum["x"] == least]),
             x=Axis("false-positive rate", least, 1, log=True),
             y=Axis("true-positive rate", floor, 1, log=True),
             data=drawn,

@@ -16,7 +16,8 @@ from dpaudit.record.result import (
     VerdictRecord,
 )
 from dpaudit.reports import words
-from dpaudit.reports.sections import membership, transcripts, waivers
+from dpaudit.reports.sections import waivers
+from dpaudit.reports.sections.base import sections_of
 
 # The worst first.
 VERDICTS: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
@@ -166,18 +167,7 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
         which = "" if len(free) == len(here) else f" {_at(free)}"
         noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
         yield f"It makes no privacy claim{which}{noise}."
-    claims = {(point.model, point.epsilon): point.claim for point in result.points}
-    for found in _most_exposed(result, model.label):
-        claim = claims[found.model, found.epsilon]
-        same = found.epsilon, found.unit, found.observer
-        beside = claim is not None and any(
-            (game.epsilon, game.unit, game.observer) == same and not game.tests(claim)
-            for game in _games(result, found.model)
-        )
-        yield _exposed(found, len(here) > 1, beside=beside)
-    submitted = transcripts.strongest(result, model.label)
-    if submitted is not None:
-        yield _submitted(submitted, len(here) > 1)
+    yield from sections_of(result).leaks(model)
     if not free:
         return
     games = [each for each in free if each.certified]
@@ -188,37 +178,7 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
             f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where} "
             f"{_game(most.decided_by, None)}."
         )
-    if not membership.audited(result):
-        yield from _recovered(result, free)
-
-
-def _most_exposed(result: AuditResult, model: str) -> Iterator[Measurement]:
-    """Yield the membership inference that finds most at any ε, for each kind of target."""
-    found = [each for each in membership.most_exposed(result).values() if each.model == model]
-    for unit in dict.fromkeys(each.unit for each in found):
-        yield max((each for each in found if each.unit == unit), key=membership.sureness)
-
-
-def _exposed(found: Measurement, swept: bool, *, beside: bool) -> str:
-    seen = words.observer(found.observer or "")
-    seen += ", which the claim is not about," if beside else ""
-    which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
-    rate = words.percent(found.at or 0)
-    within = ", which the interval includes" if found.estimate.lower <= (found.at or 0) else ""
-    return (
-        f"{which} attacker who sees {seen} identifies {words.shares(found.estimate)} of the "
-        f"audited {found.unit}s that are in the training data, at a false-positive rate of {rate}; "
-        f"guessing identifies {rate}{within}."
-    )
-
-
-def _submitted(found: Measurement, swept: bool) -> str:
-    where = f" at ε = {words.epsilon(found.epsilon)}" if swept else ""
-    return (
-        f"The attack {found.attack!r} on the submissions of {found.step} rounds tells rated from "
-        f"other items with an area under the curve of {words.interval(found.estimate)}{where}; "
-        "guessing has 0.5."
-    )
+    yield from _recovered(result, free)
 
 
 def _recovered(result: AuditResult, free: list[VerdictRecord]) -> Iterator[str]:

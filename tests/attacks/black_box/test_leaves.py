@@ -22,7 +22,7 @@ import pytest
 from scipy import sparse
 
 from dpaudit.attacks.black_box import encoding, leaves
-from dpaudit.attacks.black_box.encoding import Encoding, packed
+from dpaudit.attacks.black_box.encoding import Encoding, as_batch
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.audits.mechanism.audit import audit
 
@@ -77,8 +77,8 @@ def test_a_score_is_a_function_of_its_output_alone(form: str) -> None:
     assert score.score(fresh[::-1]).tolist() == alone[::-1]
     others = [output for other in FORMS for output in outputs(other, 4, 3)]
     assert score.score(others + fresh)[len(others) :].tolist() == alone
-    if isinstance(packed(fresh), np.ndarray):
-        assert score.score(packed(fresh)).tolist() == alone
+    if isinstance(as_batch(fresh), np.ndarray):
+        assert score.score(as_batch(fresh)).tolist() == alone
 
 
 def test_batches_of_numbers_and_lists_of_them_are_alike() -> None:

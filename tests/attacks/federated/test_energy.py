@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.federated.energy import Energy
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 
 Numbers = NDArray[Any]
 ITEMS, SIZE, SIGMA = 3, 4, 1.5
 
 
-def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> Pairs:
+def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> UserItemPairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
-    return Pairs(
+    return UserItemPairs(
         np.arange(count, dtype=np.int32),
         items,
         SIZE,
@@ -29,7 +29,7 @@ def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> Pa
     )
 
 
-def rounds_of(pairs: Pairs, away: Numbers, seed: int, share: float = 1.0) -> list[Round]:
+def rounds_of(pairs: UserItemPairs, away: Numbers, seed: int, share: float = 1.0) -> list[Round]:
     """In round t each pair submits with a probability: the fake, `away[t]` and noise."""
     source = np.random.default_rng(seed)
     found = []
@@ -42,7 +42,7 @@ def rounds_of(pairs: Pairs, away: Numbers, seed: int, share: float = 1.0) -> lis
     return found
 
 
-def run(attack: Energy, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+def run(attack: Energy, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
     reader = attack.reader(pairs)
     for round_ in rounds:
         reader.see(round_)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.zero_mean import ZeroMean
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 
 Numbers = NDArray[Any]
 Attack = GradientRatio | ZeroMean
@@ -23,13 +23,13 @@ KNOWN, MODEL = GradientRatio(), GradientRatio(knows="model")
 
 def observed(
     users: int, each: int, items: int, size: int, sigma: float, level: float | None = None
-) -> Pairs:
+) -> UserItemPairs:
     """The same number of pairs of every user."""
     source = np.random.default_rng(0)
     chosen = [np.sort(source.choice(items, each, replace=False)) for _ in range(users)]
     owner = np.repeat(np.arange(users), each).astype(np.int32)
     shares = np.full(items, 0.5)
-    return Pairs(
+    return UserItemPairs(
         owner,
         np.concatenate(chosen).astype(np.int32),
         size,
@@ -41,7 +41,7 @@ def observed(
 
 
 def training(
-    pairs: Pairs,
+    pairs: UserItemPairs,
     real: Numbers,
     count: int,
     seed: int,
@@ -75,7 +75,7 @@ def training(
     return found
 
 
-def run(attack: Attack, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+def run(attack: Attack, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
     reader = attack.reader(pairs)
     for round_ in rounds:
         reader.see(round_)

@@ -10,13 +10,13 @@ from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.popularity import Popularity
 from dpaudit.attacks.federated.two_sample import TwoSample
 from dpaudit.attacks.federated.zero_mean import ZeroMean
-from dpaudit.core.transcripts import Pairs, Round
+from dpaudit.core.transcripts import Round, UserItemPairs
 
 
 def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:
     items, shares = np.array([2, 0, 2, 1], np.int32), np.array([0.1, 0.9, 0.4])
     counts = np.array([7, 5, 9])
-    pairs = Pairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares, counts)
+    pairs = UserItemPairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares, counts)
     for attack, scores in (
         (Popularity(), [9, 7, 9, 5]),
         (Popularity(by="response"), [0.4, 0.1, 0.4, 0.9]),

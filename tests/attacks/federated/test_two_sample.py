@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.federated.two_sample import TwoSample, _Energy, _Kept, _kolmogorov_tail
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 
 Numbers = NDArray[Any]
 ITEMS = 3
 
 
-def observed(count: int, size: int, sigma: float, level: float | None = None) -> Pairs:
+def observed(count: int, size: int, sigma: float, level: float | None = None) -> UserItemPairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
-    return Pairs(
+    return UserItemPairs(
         np.arange(count, dtype=np.int32),
         items,
         size,
@@ -32,7 +32,7 @@ def observed(count: int, size: int, sigma: float, level: float | None = None) ->
 
 
 def rounds_of(
-    pairs: Pairs, count: int, seed: int, *, wide: float = 1.0, share: float = 0.7
+    pairs: UserItemPairs, count: int, seed: int, *, wide: float = 1.0, share: float = 0.7
 ) -> list[Round]:
     """Rounds in which each pair submits with a probability: the fake plus noise of any width."""
     source = np.random.default_rng(seed)
@@ -46,7 +46,7 @@ def rounds_of(
     return found
 
 
-def run(attack: TwoSample, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+def run(attack: TwoSample, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
     reader = attack.reader(pairs)
     for round_ in rounds:
         reader.see(round_)

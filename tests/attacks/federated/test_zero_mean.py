@@ -11,16 +11,16 @@ from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as mean_test
 
 from dpaudit.attacks.federated.zero_mean import ZeroMean
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 
 Numbers = NDArray[Any]
 STATISTICS = ["t", "sign", "hotelling", "z"]
 ITEMS = 3
 
 
-def observed(count: int, size: int, sigma: float, level: float | None = None) -> Pairs:
+def observed(count: int, size: int, sigma: float, level: float | None = None) -> UserItemPairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
-    return Pairs(
+    return UserItemPairs(
         np.arange(count, dtype=np.int32),
         items,
         size,
@@ -32,7 +32,7 @@ def observed(count: int, size: int, sigma: float, level: float | None = None) ->
 
 
 def rounds_of(
-    pairs: Pairs, count: int, seed: int, shift: float = 0.0, share: float = 0.7
+    pairs: UserItemPairs, count: int, seed: int, shift: float = 0.0, share: float = 0.7
 ) -> list[Round]:
     """Rounds in which each pair submits with a probability: the fake, a shift, and noise."""
     source = np.random.default_rng(seed)
@@ -46,7 +46,7 @@ def rounds_of(
     return found
 
 
-def run(attack: ZeroMean, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+def run(attack: ZeroMean, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
     reader = attack.reader(pairs)
     for round_ in rounds:
         reader.see(round_)
@@ -58,7 +58,7 @@ def known(verdicts: Verdicts) -> NDArray[np.float64]:
     return verdicts.p_values
 
 
-def residuals(pairs: Pairs, rounds: list[Round], pair: int) -> Numbers:
+def residuals(pairs: UserItemPairs, rounds: list[Round], pair: int) -> Numbers:
     found = [
         r.shown[r.place == pair][0].astype(float) - r.fakes[pairs.items[pair]]
         for r in rounds

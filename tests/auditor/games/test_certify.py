@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
+from dpaudit.execution.executor import UnfinishedError
 from dpaudit.record.result import Control
 
 LEVEL = Level(0.0, 0.01, 0.95)
@@ -197,3 +198,54 @@ def test_without_a_claim_no_mutant_is_tried() -> None:
 def test_a_mutant_that_cannot_be_made_is_no_control(error: Exception) -> None:
     assert noise_game(0.5, error).certified().controls == ()
     assert reported(()) is None
+
+
+@pytest.mark.parametrize("error", [ValueError("no\nnumber"), RunError("lost a worker")])
+def test_a_mutant_whose_run_fails_is_named_and_a_larger_one_is_tried(error: Exception) -> None:
+    honest = noise_game(0.5)
+
+    def score(epsilon: float, seed: int) -> GameScores:
+        if 0.5 < epsilon < 0.8:
+            raise error
+        outcomes = honest.score(epsilon, seed)
+        assert isinstance(outcomes, GameScores)
+        return outcomes
+
+    certificate = replace(honest, score=score).certified([Bar(0.5, 1.5)])
+    (failed,) = certificate.failed
+    assert str(failed) == (
+        f"the same game cannot be run on noise for ε = 0.75 ({str(error).replace(chr(10), ' ')})"
+    )
+    # Only what was run says something of the power.
+    (control,) = certificate.controls
+    assert control.factor > 1.5
+    assert control.found
+
+
+def test_where_no_mutant_can_be_run_the_power_is_unknown() -> None:
+    honest = noise_game(0.5)
+
+    def score(epsilon: float, seed: int) -> GameScores:
+        if epsilon > 0.5:
+            raise RunError("none runs")
+        outcomes = honest.score(epsilon, seed)
+        assert isinstance(outcomes, GameScores)
+        return outcomes
+
+    certificate = replace(honest, score=score).certified()
+    assert certificate.controls == ()
+    assert certificate.failed
+    assert certificate.estimate == noise_game(0.5).certified().estimate
+
+
+def test_results_that_other_shards_have_are_no_failure() -> None:
+    def score(epsilon: float, seed: int) -> GameScores:
+        if epsilon > 0.5:
+            raise UnfinishedError
+        outcomes = honest.score(epsilon, seed)
+        assert isinstance(outcomes, GameScores)
+        return outcomes
+
+    honest = noise_game(0.5)
+    with pytest.raises(UnfinishedError):
+        replace(honest, score=score).certified()

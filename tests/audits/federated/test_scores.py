@@ -32,7 +32,7 @@ from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Pairs, Verdicts
+from dpaudit.core.transcripts import UserItemPairs, Verdicts
 from dpaudit.defenses.federated.transcript import Distances
 
 Exact = NDArray[np.float64]
@@ -48,7 +48,7 @@ def truth_of(seed: int, users: int = 60, items: int = 40, each: int = 10) -> Tru
         np.sort(source.choice(items, each, replace=False, p=popular / popular.sum()))
         for _ in range(users)
     ]
-    pairs = Pairs(
+    pairs = UserItemPairs(
         users=np.repeat(np.arange(users), each).astype(np.int32),
         items=np.concatenate(mine).astype(np.int32),
         dimensions=2,
@@ -266,7 +266,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
 def test_quarters_that_too_few_users_have_are_left_out() -> None:
     # Only one item is rated, so the other groups have no real pair.
     users = 10
-    pairs = Pairs(
+    pairs = UserItemPairs(
         np.repeat(np.arange(users), 3).astype(np.int32),
         np.tile(np.arange(3), users).astype(np.int32),
         2,
@@ -291,7 +291,7 @@ def test_quarters_that_too_few_users_have_are_left_out() -> None:
 def test_the_divergence_is_a_mean_over_real_pairs_with_users_as_the_sample() -> None:
     # With one pair per user this is Student's interval. Fakes do not count.
     source, users = np.random.default_rng(13), 40
-    pairs = Pairs(
+    pairs = UserItemPairs(
         np.arange(users, dtype=np.int32),
         np.zeros(users, np.int32),
         2,
@@ -449,7 +449,7 @@ def test_the_expected_area_is_covered_by_its_interval() -> None:
 def test_the_curve_is_what_is_found_above_the_fakes() -> None:
     source, users = np.random.default_rng(17), 20
     count = 40 * users
-    pairs = Pairs(
+    pairs = UserItemPairs(
         np.arange(count, dtype=np.int32) % users,
         np.zeros(count, np.int32),
         2,

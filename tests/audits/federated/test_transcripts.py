@@ -24,7 +24,7 @@ from dpaudit.audits.federated.scores import Finding, Truth
 from dpaudit.audits.federated.transcripts import Checkpoint, run_transcript
 from dpaudit.bounds.divergence.estimates import sequence_kl
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.transcript import Distances
@@ -77,7 +77,7 @@ def kept(round_: Round) -> Round:
 # Divergences.
 
 
-def divergence_of(pairs: Pairs, round_: Round, row: int) -> float:
+def divergence_of(pairs: UserItemPairs, round_: Round, row: int) -> float:
     """Of one submission, in nats."""
     g = round_.gradients[row].astype(np.float64)
     if pairs.level is not None:
@@ -152,7 +152,7 @@ def test_a_training_without_noise_is_run_and_claims_no_divergence() -> None:
 class Noted:
     """A reader that keeps all rounds."""
 
-    pairs: Pairs
+    pairs: UserItemPairs
     rounds: list[Round] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
@@ -176,7 +176,7 @@ class Passive(SubmissionTest):
     def most_pairs(self) -> int | None:
         return self.pairs
 
-    def reader(self, pairs: Pairs) -> Noted:
+    def reader(self, pairs: UserItemPairs) -> Noted:
         self.made.append(Noted(pairs))
         return self.made[-1]
 
@@ -268,7 +268,7 @@ class Fixed:
         count = len(real)
         self.real, self._seed = real, seed
         self._gradients, self._fakes = gradients, fakes
-        self.pairs = Pairs(
+        self.pairs = UserItemPairs(
             users=np.arange(count, dtype=np.int32),
             items=np.zeros(count, np.int32),
             dimensions=gradients.shape[1],

@@ -11,7 +11,7 @@ import pytest
 from broken_mechanisms import FOUND, UNDECIDED  # type: ignore[import-not-found]
 from scipy.stats import binomtest
 
-from dpaudit.attacks.black_box.encoding import packed
+from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.audits.mechanism.calls import Trials
 from dpaudit.audits.mechanism.planted import positive_control
@@ -35,7 +35,7 @@ def mutants(
 
     def draw(wanted: int) -> Any:
         drawn.extend(make(rng) for _ in range(wanted - len(drawn)))
-        return packed(drawn[:wanted])
+        return as_batch(drawn[:wanted])
 
     def certified(train: Trials, test: Trials) -> float:
         seen.append(test)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from dpaudit.attacks.black_box.encoding import packed
+from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.attacks.black_box.leaves import read
 from dpaudit.audits.mechanism.plants import Split, splits, writings
 from dpaudit.audits.mechanism.pool import Pool
@@ -42,7 +42,7 @@ MAKERS: dict[str, tuple[Callable[[Rng], Any], set[str]]] = {
 
 def pool_of(make: Callable[[Rng], Any], count: int = 300) -> Pool:
     rng = np.random.default_rng(1)
-    return Pool.of(packed([make(rng) for _ in range(count)]), given_score=False)
+    return Pool.of(as_batch([make(rng) for _ in range(count)]), given_score=False)
 
 
 def same(one: Any, other: Any) -> list[bool]:
@@ -67,7 +67,7 @@ def test_a_written_bit_can_be_read_where_it_was_written(name: str) -> None:
         low, high = place.put(pool, zeros), place.put(pool, ones)
         there = np.array([not equal for equal in same(low, high)])
         assert there.mean() == pytest.approx(place.share, abs=1e-9), place.name
-        again = place.put(Pool.of(packed(high), given_score=False), zeros)
+        again = place.put(Pool.of(as_batch(high), given_score=False), zeros)
         assert np.all(np.array(same(again, low)) | ~there), place.name
 
 

@@ -17,7 +17,7 @@ from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.recommenders.base import Query
-from dpaudit.recommenders.checks import checked
+from dpaudit.recommenders.checks import checked_answer
 
 DATA: Ratings = small_ratings()
 # Half of the rows, and no row of user 2 or of item 4.
@@ -100,7 +100,9 @@ def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant
     changes = {"accept": "any"} if (name, variant) == ("dpps-mf", "published") else {}
     trained = DefenseRecommender(made(name, variant, **changes), with_friends())
     data = interactions_of(DATA, KEPT)
-    first, again = (checked(trained.answer(data, 7, QUERY), QUERY, data.shape) for _ in range(2))
+    first, again = (
+        checked_answer(trained.answer(data, 7, QUERY), QUERY, data.shape) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.scores, again.scores)
     np.testing.assert_array_equal(first.lists, again.lists)
     assert first.factors is None
@@ -119,7 +121,7 @@ def test_fake_users_are_trained_on_beside_real_users_and_their_friends() -> None
     trained = DefenseRecommender(made("privsr", "corrected"), design.ratings)
     data = design.data(0)
     assert data.shape == (60 + 24, 30)
-    checked(trained.answer(data, 7, design.query), design.query, data.shape)
+    checked_answer(trained.answer(data, 7, design.query), design.query, data.shape)
 
 
 def test_noise_is_drawn_from_the_seed_of_the_training() -> None:

@@ -21,10 +21,9 @@ from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.cost import cost_of
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import family_of, plan
-from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import BATTERY, MembershipConfig
 from dpaudit.audits.membership.measures import MembershipInferences

@@ -118,7 +118,7 @@ def test_a_hypothesis_once_kept_stays_kept() -> None:
             rejected = []
             for mean in np.linspace(1e-3, 1, 250):
                 shares = np.minimum(plan.shares, LOSS / mean)
-                factors = 1 + plan.each(shares) * (values - mean)
+                factors = 1 + plan.per_value(shares) * (values - mean)
                 assert factors.min() >= 0
                 rejected.append(grows(factors, shares, plan, 0.1))
             ends = np.diff(np.array(rejected).astype(int))
@@ -138,7 +138,8 @@ def test_larger_values_give_no_smaller_wealth() -> None:
         values = rng.random(n)
         more = np.maximum(values, rng.random(n) * 0.6)
         lesser, larger = (
-            grows(1 + plan.each(shares) * (v - 0.42), shares, plan, 0.05) for v in (values, more)
+            grows(1 + plan.per_value(shares) * (v - 0.42), shares, plan, 0.05)
+            for v in (values, more)
         )
         assert larger or not lesser
         outcomes.add((lesser, larger))

@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
-from dpaudit.bounds.frequentist.thresholds import Threshold, choose_threshold, held_out_epsilon
+from dpaudit.bounds.frequentist.thresholds import ThresholdRule, choose_threshold, held_out_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import LaplacePair, Predictions
@@ -45,17 +45,17 @@ def coin(share: float, n: int) -> Scores:
 
 def test_threshold_counts_and_words() -> None:
     absent, present = np.array([0.0, 1, 2, 3]), np.array([1.0, 2, 3, 3, 3])
-    assert Threshold(1.0).counts(absent, present) == Counts(tp=5, fp=3, fn=0, tn=1)
-    assert Threshold(1.5).counts(absent, present) == Counts(tp=4, fp=2, fn=1, tn=2)
-    assert Threshold(2.0, above=False).counts(absent, present) == Counts(tp=1, fp=2, fn=4, tn=2)
-    assert str(Threshold(1.5)) == "says D' at score >= 1.5"
-    assert str(Threshold(1.5, above=False)) == "says D' at score < 1.5"
+    assert ThresholdRule(1.0).counts(absent, present) == Counts(tp=5, fp=3, fn=0, tn=1)
+    assert ThresholdRule(1.5).counts(absent, present) == Counts(tp=4, fp=2, fn=1, tn=2)
+    assert ThresholdRule(2.0, above=False).counts(absent, present) == Counts(tp=1, fp=2, fn=4, tn=2)
+    assert str(ThresholdRule(1.5)) == "says D' at score >= 1.5"
+    assert str(ThresholdRule(1.5, above=False)) == "says D' at score < 1.5"
 
 
 def brute_force(absent: Scores, present: Scores, delta: float, alpha: float) -> float:
     """The largest bound, at the stricter level, over all thresholds and both directions."""
     return max(
-        bound(Threshold(float(value), above).counts(absent, present), delta, alpha / 10)
+        bound(ThresholdRule(float(value), above).counts(absent, present), delta, alpha / 10)
         for value in np.unique(np.concatenate((absent, present)))
         for above in (True, False)
     )
@@ -132,10 +132,10 @@ def test_the_second_half_decides() -> None:
     n = 400
     first = np.repeat((1.0, 0.0), n)
     found, rule = held_out_epsilon(np.zeros(2 * n), first)
-    assert (found.lower, rule) == (0, Threshold(1.0))
+    assert (found.lower, rule) == (0, ThresholdRule(1.0))
     # Where the second half speaks for the opposite event, the first half's choice still stands.
     reversed_, rule = held_out_epsilon(1 - first, first)
-    assert (reversed_.lower, reversed_.value, rule) == (0, 0, Threshold(1.0))
+    assert (reversed_.lower, reversed_.value, rule) == (0, 0, ThresholdRule(1.0))
     # Both halves differ.
     found, _ = held_out_epsilon(np.zeros(2 * n), np.ones(2 * n), confidence=0.9)
     assert found.lower >= bound(Counts(n, 0, 0, n), 0.0, 0.05)
@@ -210,7 +210,7 @@ GRID = [float(value) for value in range(16)]
 def any_above_zero(absent: Scores, present: Scores, alpha: float) -> bool:
     """Whether one of all thresholds certifies a violation at the level of one bound."""
     return any(
-        bound(Threshold(value, above).counts(absent, present), 0.0, alpha) > 0
+        bound(ThresholdRule(value, above).counts(absent, present), 0.0, alpha) > 0
         for value in GRID
         for above in (True, False)
     )

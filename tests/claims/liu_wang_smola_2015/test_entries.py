@@ -23,7 +23,7 @@ from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
 from dpaudit.claims.liu_wang_smola_2015.games import OwnBoundGame
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
+from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
@@ -148,7 +148,7 @@ def test_the_law_of_one_item_is_that_of_the_text(place: Any, arguments: Any) -> 
     epsilon, least, s = arguments[:3]
     defense = game.defense
     assert defense.decay == pytest.approx(2 * least / (epsilon * s**2))
-    assert defense.largest_loss(data.STARS) == least
+    assert defense.largest_loss(STARS) == least
 
 
 def game_at(id_: str, role: str, place: int) -> Any:
@@ -296,7 +296,7 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
         biases=False, decay=2 * 16 * tau / (epsilon * 100.0**2),
     )  # fmt: skip
     profile = [[(item, 5.0) for item in range(tau)]]
-    law = defense.law(defense.prepare(from_profiles(profile, tau, data.STARS)))
+    law = defense.law(defense.prepare(from_profiles(profile, tau)))
     positive = (law.draw(Streams.first(0, "signs", 20_000))[:, :, 0] > 0).sum(1)
     expected = 20_000 * lws15_algebra.sign_law(tau, epsilon, 100.0)
     seen = np.bincount(positive, minlength=tau + 1)
@@ -330,7 +330,7 @@ def width(
     densities = [
         model.law(model.prepare(replace(ratings, budgets=shares))).log_density(draws)
         for profile in (before, after)
-        for ratings in [from_profiles([profile, [(0, 4.0)]], 6, data.STARS)]
+        for ratings in [from_profiles([profile, [(0, 4.0)]], 6)]
     ]
     return float(np.ptp(densities[1] - densities[0]))
 

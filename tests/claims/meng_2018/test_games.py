@@ -51,10 +51,10 @@ def certified(game: Any, trials: int) -> float:
 def test_what_a_user_submits_moves_by_twice_the_bound_at_most(id_: str) -> None:
     (game,) = games(id_, "corrected")
     if isinstance(game, SubmittedGame):
-        before, after = game._rows()
+        before, after = game.prepared()
         apart = [float(np.linalg.norm(game.sums(after) - game.sums(before)))]
     elif isinstance(game, MessagesGame):
-        before, after = game._rows()
+        before, after = game.prepared()
         assert abs(game._sent(after) - game._sent(before)) == pytest.approx(4.0, rel=1e-6)
         return
     else:

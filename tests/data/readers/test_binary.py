@@ -16,7 +16,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.binary import parquet_names, read_parquet
-from dpaudit.data.readers.cells import Table, ids
+from dpaudit.data.readers.cells import RawTable, ids
 
 U1, U2 = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -87,14 +87,14 @@ TYPES: dict[str, tuple[pa.Array, list[str], list[int]]] = {
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Table:
+def every(tmp_path_factory: pytest.TempPathFactory) -> RawTable:
     path = tmp_path_factory.mktemp("types") / "r.parquet"
     pq.write_table(pa.table({name: column for name, (column, _, _) in TYPES.items()}), path)
     return read_parquet(path, {name: name for name in TYPES})
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_ids_of_every_plain_type_are_told_apart(every: Table, name: str) -> None:
+def test_ids_of_every_plain_type_are_told_apart(every: RawTable, name: str) -> None:
     codes, known = ids(every, name)
     _, expected, numbers = TYPES[name]
     assert (known.tolist(), codes.tolist()) == (expected, numbers)

@@ -8,7 +8,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, load
-from dpaudit.data.neighbors import RatingRemoved, UserAdded, UserReplaced, apply
+from dpaudit.data.neighbors import RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Scale
 
 RATINGS = "10,x,3\n9,x,4\n7,y,5\n"
@@ -100,9 +100,6 @@ def test_users_keep_their_budgets_in_neighbouring_data_sets() -> None:
         same = apply(ratings, change).budgets
         assert same is not None
         assert same.tolist() == [0.5, 0.25]
-    more = apply(ratings, UserAdded(items, values)).budgets
-    assert more is not None
-    assert more.tolist() == [0.5, 0.25, 1.0]
     for wrong in (np.array([0.5]), np.array([0.5, 0.0]), np.array([0.5, np.nan])):
         with pytest.raises(DataError, match="not one number above 0 and at most 1 for each of 2"):
             Ratings.build(ratings.user, ratings.item, ratings.value, 2, 2, Scale(), budgets=wrong)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, limits, load
 from dpaudit.data.readers import delimited, usual
-from dpaudit.data.readers.cells import Table
+from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.source import Layout
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
@@ -47,7 +47,7 @@ LAYOUTS = [
 ]
 
 
-def outcome(table: Table) -> dict[str, Any]:
+def outcome(table: RawTable) -> dict[str, Any]:
     cells = {what: np.asarray(cells).tolist() for what, cells in table.cells.items()}
     count = len(cells["user"])
     return cells | {"places": [table.place(row) for row in range(count)], "path": table.path}

@@ -14,7 +14,7 @@ from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.adadelta import AdaDelta
-from dpaudit.defenses.factors import joined, width
+from dpaudit.defenses.factors import joined_models, width
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
@@ -601,7 +601,7 @@ def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:
         )
         for f in found
     ]
-    models = joined([each.models() for each in found])
+    models = joined_models([each.models() for each in found])
     assert models.trials == 3
     np.testing.assert_allclose(models.predict(users, items), expected, atol=1e-5)
     public = models.public(np.empty(0, np.int32))

@@ -16,7 +16,7 @@ from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
-from dpaudit.defenses.federated.transcript import Distances, Transcript
+from dpaudit.defenses.federated.transcript import Distances, TrainingTranscript
 
 STARS = Scale()
 N, M, D = 24, 10, 3
@@ -74,7 +74,7 @@ class State:
 
 def outcome(
     defense: FakeGradients, users: NDArray[np.bool_] = EVERYBODY
-) -> tuple[Transcript, list[tuple[Round, Distances | None]], list[State]]:
+) -> tuple[TrainingTranscript, list[tuple[Round, Distances | None]], list[State]]:
     """A transcript, and the states of the same training run separately."""
     candidates = defense.prepare(drawn())
     transcript = defense.transcript(candidates, TRIAL, users)
@@ -91,7 +91,9 @@ def outcome(
     return transcript, rounds, states
 
 
-def rows_of(transcript: Transcript, own: Candidates, users: NDArray[np.bool_]) -> NDArray[np.intp]:
+def rows_of(
+    transcript: TrainingTranscript, own: Candidates, users: NDArray[np.bool_]
+) -> NDArray[np.intp]:
     """The candidate of each pair."""
     rows = np.flatnonzero(users[own.users])
     assert len(rows) == len(transcript.pairs) == len(transcript.real)
@@ -188,7 +190,7 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
 
 
 def expected_mean(
-    transcript: Transcript, seen: Round, real: NDArray[np.bool_] | None = None
+    transcript: TrainingTranscript, seen: Round, real: NDArray[np.bool_] | None = None
 ) -> Exact:
     """What is submitted without noise, `(n, d)`."""
     where = (transcript.real if real is None else real)[seen.place, None]

@@ -10,7 +10,7 @@ from dpaudit.kernels.social import preference_fits as kernels
 def test_powers_are_those_of_e() -> None:
     x = np.concatenate((np.linspace(-700, 0, 100_001), -np.geomspace(1e-300, 1, 1000)))
     found = np.empty_like(x)
-    kernels.exponentials(x, found)
+    kernels.powers(x, found)
     np.testing.assert_allclose(found, np.exp(x), rtol=3e-15)
 
 

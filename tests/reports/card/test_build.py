@@ -70,7 +70,7 @@ def test_of_membership_attacks_the_strongest_is_shown_and_groups_apart(
     ]
     shown = card_of(with_measurements(result, *found)).measured
     rates = [each for each in shown if each.metric == "attack.tpr"]
-    assert [(each.of, each.value) for each in rates] == [("strongest, scores, user, at 1 %", 0.4)]
+    assert [(each.of, each.value) for each in rates] == [("strongest, at 1 %, scores, user", 0.4)]
     groups = [each for each in shown if each.metric == "membership.group"]
     assert [(each.group, each.value) for each in groups] == [("few", 0.1), ("many", 0.2)]
 

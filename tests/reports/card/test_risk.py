@@ -40,8 +40,7 @@ def test_a_row_without_audited_data_has_no_base_rate_of_them(make: Make) -> None
 
 def test_users_with_several_ratings_are_told(make: Make) -> None:
     card = card_of(make(epsilons=(0.1,), game=False))
-    table = risk.groups(card)
-    assert table is not None
+    (table,) = risk.groups(card)
     assert table.header[2:] == ["40 ratings, median user", "78 ratings, 90 % quantile of users"]
     assert table.cells[0][2] == "ε = 4: advantage at most 96.5 %"
 
@@ -49,4 +48,4 @@ def test_users_with_several_ratings_are_told(make: Make) -> None:
 def test_no_claim_has_no_tables(make: Make) -> None:
     card = card_of(make(epsilons=(math.inf,), game=False))
     assert risk.tables(card) == []
-    assert risk.groups(card) is None
+    assert risk.groups(card) == []

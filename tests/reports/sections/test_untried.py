@@ -53,7 +53,9 @@ def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: 
         estimate=estimate(0.1, 0.0, 0.2),
         **fields,
     )
-    found = untried.sentences(base.model_copy(update={"measurements": [game]}))
+    found = untried.sentences(
+        base.model_copy(update={"kind": "membership", "measurements": [game]})
+    )
     assert found[0] == (
         "Observers who see the list shown to the target's user; or the lists shown to some other "
         "users; or the published factors of the items."

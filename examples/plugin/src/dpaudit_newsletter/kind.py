@@ -15,11 +15,13 @@ from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
-from dpaudit.core.reference import named
+from dpaudit.core.reference import import_object
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.metric import Column, Metric
 from dpaudit.record.result import Measurement, ModelRecord, PointRecord
+from dpaudit.reports.sections.base import Sections
+from dpaudit_newsletter.sections import DraftSections
 
 NAMED = Metric(
     "draft.named",
@@ -114,7 +116,7 @@ class Drafts(Subject[DraftConfig]):
     def models(self) -> Iterator[Writer]:
         """Yield the function."""
         table = self.context.config.draft
-        yield Writer(table, named(table.target, "draft.target"))
+        yield Writer(table, import_object(table.target, "draft.target"))
 
     def data(self) -> None:
         """Return None: subscribers are made up."""
@@ -133,9 +135,9 @@ class Naming(Measure[DraftConfig, Writer]):
 
     @classmethod
     def plan(cls, config: DraftConfig) -> Iterator[MetricKey]:
-        """Yield the one number."""
+        """Yield the key of the one number."""
         for label, epsilon in points(config):
-            yield MetricKey("draft.named", label, epsilon)
+            yield _key(label, epsilon)
 
     def run(self, model: Writer) -> Iterator[Measurement]:
         """Write drafts and search them for names."""
@@ -143,12 +145,12 @@ class Naming(Measure[DraftConfig, Writer]):
         people = [f"subscriber-{index}" for index in range(model.table.subscribers)]
         drafts = [model.write(people, rng) for _ in range(model.table.drafts)]
         count = sum(any(person in draft for person in people) for draft in drafts)
-        yield Measurement(
-            metric="draft.named",
-            model=model.label,
-            epsilon=math.inf,
-            estimate=proportion(count, len(drafts), family.alpha, family.confidence),
-        )
+        share = proportion(count, len(drafts), family.alpha, family.confidence)
+        yield _key(model.label, math.inf).measured(share)
+
+
+def _key(label: str, epsilon: float) -> MetricKey:
+    return MetricKey("draft.named", label, epsilon)
 
 
 class DraftAudits(AuditKind):
@@ -164,6 +166,10 @@ class DraftAudits(AuditKind):
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the one measure."""
         return (Naming,)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports say of drafts."""
+        return DraftSections
 
 
 KIND = DraftAudits()

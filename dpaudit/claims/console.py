@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpaudit.claims import report
 from dpaudit.claims.record import Verification
 from dpaudit.core.messages import plain
-from dpaudit.reports.render import claims
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,16 +17,16 @@ _DISPENSABLE = ("finds", "trials", "seconds")
 _WIDE = 110
 
 
-def show(found: Verification, console: Console) -> None:
+def show(verification: Verification, console: Console) -> None:
     """Print the verdicts, and what differs from the catalogue."""
     from rich.table import Table
     from rich.text import Text
 
-    word = claims.outcome(found)
-    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", claims.headline(found)))
-    for text in claims.findings(found):
+    word = report.outcome(verification)
+    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", report.headline(verification)))
+    for text in report.findings(verification):
         console.print(Text(plain(text), style="" if word == "pass" else _STYLES[word]))
-    for table in claims.tables(found):
+    for table in report.tables(verification):
         drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
         # The claim's name has a line of its own, above its experiments.
         keep = [i for i, name in enumerate(table.header) if i and name not in drop]
@@ -49,5 +49,5 @@ def show(found: Verification, console: Console) -> None:
         if drop:
             console.print(Text(f"too wide for this terminal: {', '.join(drop)}", style="dim"))
     console.print()
-    for note in claims.footnotes(found):
+    for note in report.footnotes(verification):
         console.print(Text(note, style="dim"))

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from dpaudit.audits.membership import charts as drawings
+from dpaudit.audits.membership import tables
+from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import (
     STRONGEST,
@@ -23,7 +26,7 @@ from dpaudit.record.result import (
 from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import COLORS, Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import charts, membership, membership_chart, summary, verdicts
+from dpaudit.reports.sections import charts, summary, verdicts
 from tests.support.records import judged
 
 Make = Callable[..., AuditResult]
@@ -110,6 +113,7 @@ def record(
         utility.append(Measurement(metric=name, model=label, epsilon=1.0, estimate=error))
     made = base.model_copy(
         update={
+            "kind": "membership",
             "points": [point],
             "measurements": [*numbers(bounds or {}, model=label), *utility],
             "pairs": [],
@@ -125,12 +129,14 @@ def shown(result: AuditResult) -> str:
     return file.getvalue()
 
 
-def test_other_records_have_no_membership(result: AuditResult) -> None:
-    assert not membership.audited(result)
-    assert not membership.tables(result)
-    assert not membership.utility(result)
-    assert not membership.note(result)
-    assert membership_chart.charts(result, Look(["published"])) == []
+def test_without_a_model_there_is_nothing_to_show(make: Make) -> None:
+    """As if no training ended with one."""
+    bare = record(make).model_copy(update={"measurements": []})
+    sections = MembershipSections(bare)
+    assert sections.tables() == sections.brief() == []
+    assert not any(sections.charts(Look(["own"])))
+    assert not list(sections.leaks(bare.models[0]))
+    assert "| own" in markdown.render(bare)
 
 
 def test_a_membership_game_has_mutants_and_no_two_data_sets(make: Make) -> None:
@@ -150,7 +156,7 @@ def test_the_data_are_said_with_the_numbers_of_targets(make: Make) -> None:
 
 
 def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
-    strongest, utility, attacks, exposed = membership.tables(record(make))
+    strongest, utility, attacks, exposed = tables.tables(record(make))
     assert strongest.header == [
         *("model", "target", "observer", "AUC"),
         *("TPR at 1 % FPR", "TPR at 10 % FPR", "advantage", "certified ε"),
@@ -170,12 +176,12 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     assert [row[4] for row in exposed.cells[:3]] == [
         *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
     ]
-    assert membership.utility(record(make)) == [utility]
+    assert tables.utility(record(make)) == [utility]
 
 
 def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    found = membership.tables(record(make, bounds, {}))[0]
+    found = tables.tables(record(make, bounds, {}))[0]
     assert found.header[1] == "claimed ε"
     assert [row[1] for row in found.cells] == ["1", "none", "none"]
     assert [row[-1] for row in found.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
@@ -185,9 +191,9 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
     assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
-    found = membership.tables(record(make, bounds, users))[0]
+    found = tables.tables(record(make, bounds, users))[0]
     assert found.marked == {(2, len(found.header) - 1)}
-    assert not membership.tables(record(make, bounds))[0].marked
+    assert not tables.tables(record(make, bounds))[0].marked
 
 
 def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
@@ -245,7 +251,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     made = base.model_copy(update={"measurements": measurements})
     [said] = verdicts.of(made)
     assert "sees the scores of the target's own (user, item) pairs" in said.sentences[1]
-    drawn = membership_chart.against_utility(made, Look(["own"]))
+    drawn = drawings.against_utility(made, Look(["own"]))
     assert drawn is not None
     assert drawn.spec["datasets"]["points"][0]["seen"] == "interaction, scores"
 
@@ -285,7 +291,7 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     make: Make,
 ) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    claimed = membership.columns_of(record(make, bounds, {}), "own")
+    claimed = tables.columns_of(record(make, bounds, {}), "own")
     names = [name for name, _ in claimed]
     assert names == [
         *("target, observer", "claimed ε", "certified ε", "AUC"),
@@ -295,8 +301,8 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     assert columns["target, observer"] == [", ".join(each) for each in GAMES]
     assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
     assert columns["TPR at 1 % FPR"][2] == "–"
-    assert "claimed ε" not in dict(membership.columns_of(record(make, bounds), "own"))
-    assert all(not cells for _, cells in membership.columns_of(record(make), "another"))
+    assert "claimed ε" not in dict(tables.columns_of(record(make, bounds), "own"))
+    assert all(not cells for _, cells in tables.columns_of(record(make), "another"))
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:
@@ -307,7 +313,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else each
         for each in made.measurements
     ]
-    drawn = membership_chart.curves(made.model_copy(update={"measurements": zero}))
+    drawn = drawings.curves(made.model_copy(update={"measurements": zero}))
     assert drawn is not None
     points = drawn.spec["datasets"]["points"]
     assert {(each["series"], each["x"]) for each in points} == {
@@ -327,8 +333,8 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
 def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
     made = record(make)
-    table = membership.tables(made)[0]
-    drawn = membership_chart.curves(made)
+    table = tables.tables(made)[0]
+    drawn = drawings.curves(made)
     assert drawn is not None
     points = {(each["series"], each["x"]): each for each in drawn.spec["datasets"]["points"]}
     assert len(points) == len(drawn.spec["datasets"]["points"])
@@ -346,7 +352,7 @@ def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
 
 
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
-    drawn = membership_chart.against_utility(record(make), Look(["other", "own"]))
+    drawn = drawings.against_utility(record(make), Look(["other", "own"]))
     assert drawn is not None
     assert valid(drawn.spec)
     assert drawn.choice is not None
@@ -362,7 +368,7 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     bare = record(make)
     unmeasured = [each for each in bare.measurements if each.metric != "utility.ndcg"]
     without = bare.model_copy(update={"measurements": unmeasured})
-    assert membership_chart.against_utility(without, Look(["own"])) is None
+    assert drawings.against_utility(without, Look(["own"])) is None
 
 
 @pytest.mark.long
@@ -370,6 +376,6 @@ def test_hostile_labels_stay_text(make: Make) -> None:
     made, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):
         assert html.render(made).count(tag) == html.render(harmless).count(tag)
-    assert "\n" not in membership.tables(made)[0].cells[0][0]
+    assert "\n" not in tables.tables(made)[0].cells[0][0]
     assert shown(made)
     assert markdown.render(made)

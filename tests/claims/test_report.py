@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from dpaudit.claims import chart, report
+from dpaudit.claims.console import show
 from dpaudit.claims.record import Entry, Game, Verification
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Timing
-from dpaudit.reports.render import claims, claims_console
 
 HARD = "<img src=x onerror=alert(1)> a|b *c* [d](e) `f`"
 VERDICTS = ["falsified", "not falsified", "holds", "unprovable as stated", "inconclusive"]
@@ -89,14 +90,14 @@ def both(**changes: Any) -> Verification:
 
 def text(found: Verification, width: int = 160) -> str:
     console = Console(width=width, record=True, file=io.StringIO(), color_system=None)
-    claims_console.show(found, console)
+    show(found, console)
     return console.export_text()
 
 
 FORMATS: dict[str, Callable[[Verification], str]] = {
-    "json": claims.render_json,
-    "markdown": claims.render_markdown,
-    "html": claims.render_html,
+    "json": report.render_json,
+    "markdown": report.render_markdown,
+    "html": report.render_html,
     "console": text,
 }
 every_format = pytest.mark.parametrize("name", FORMATS)
@@ -132,10 +133,10 @@ def test_what_holds_by_algebra_is_not_tested_and_names_its_test(name: str) -> No
     assert "not tested" in shown
     assert "tests/papers/test_aa.py" in shown
     assert ("PASS" in shown.upper()) or name == "json"
-    assert claims.outcome(verification(entry(game()), untested)) == "pass"
+    assert report.outcome(verification(entry(game()), untested)) == "pass"
     # Where nothing is run, nothing passes.
-    assert claims.outcome(verification(untested)) == "inconclusive"
-    assert claims.findings(verification(untested)) == ["Not tested: 1 that hold by algebra alone."]
+    assert report.outcome(verification(untested)) == "inconclusive"
+    assert report.findings(verification(untested)) == ["Not tested: 1 that hold by algebra alone."]
 
 
 def test_the_table_tells_the_kinds_of_false_apart() -> None:
@@ -148,13 +149,13 @@ def test_the_table_tells_the_kinds_of_false_apart() -> None:
         ),
         entry(check(), id="aa11-prop2", basis="on a reading", reading="as printed"),
     )
-    games, algebra = claims.tables(found)
+    games, algebra = report.tables(found)
     place = games.header.index("verdict")
     assert [row[place] for row in games.cells] == ["falsified on a reading", "falsified: differs"]
     assert [row[2] for row in algebra.cells] == ["falsified on a reading"]
 
 
-@pytest.mark.parametrize("render", [claims.render_markdown, claims.render_html])
+@pytest.mark.parametrize("render", [report.render_markdown, report.render_html])
 def test_an_entry_says_its_neighbours_and_its_observer_in_words(
     render: Callable[[Verification], str],
 ) -> None:
@@ -175,8 +176,8 @@ def test_what_differs_is_said_first(name: str) -> None:
 
 def test_the_record_survives_json() -> None:
     found = both()
-    assert Verification.model_validate_json(claims.render_json(found)) == found
-    assert '"Infinity"' in claims.render_json(found)
+    assert Verification.model_validate_json(report.render_json(found)) == found
+    assert '"Infinity"' in report.render_json(found)
 
 
 @every_format
@@ -218,7 +219,7 @@ def test_numbers_stand_there(name: str) -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    shown = claims.render_html(both())
+    shown = report.render_html(both())
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", shown)
     assert not re.search(r"@import|<link|<iframe", shown)
 
@@ -248,13 +249,13 @@ def test_reports_of_a_real_verification_name_no_place_and_no_record_of_people() 
 )
 def test_the_outcome_is_the_worst_status(states: list[Any], word: str) -> None:
     found = verification(*(entry(game(status=state), status=state) for state in states))
-    assert claims.outcome(found) == word
-    assert word.upper() in claims.render_markdown(found)
+    assert report.outcome(found) == word
+    assert word.upper() in report.render_markdown(found)
     assert word.upper() in text(found)
 
 
 def test_findings_name_what_differs() -> None:
-    assert claims.findings(both()) == ["Every verdict is as recorded in the catalogue."]
+    assert report.findings(both()) == ["Every verdict is as recorded in the catalogue."]
     odd = verification(
         entry(
             game(verdict="inconclusive", status="too few trials"),
@@ -262,7 +263,7 @@ def test_findings_name_what_differs() -> None:
             status="differs",
         )
     )
-    assert claims.findings(odd) == [
+    assert report.findings(odd) == [
         "aa11-thm1: too few trials: published as printed is inconclusive, the catalogue has "
         "falsified",
         "aa11-thm1: DIFFERS: corrected damped is falsified, the catalogue has not falsified",
@@ -270,31 +271,29 @@ def test_findings_name_what_differs() -> None:
 
 
 def test_the_headline_counts() -> None:
-    assert "2 published statements: 2 falsified as stated." in claims.headline(both())
+    assert "2 published statements: 2 falsified as stated." in report.headline(both())
     read = entry(game(), id="aa11-thm2", basis="on a reading")
-    said = claims.headline(verification(entry(game()), read))
+    said = report.headline(verification(entry(game()), read))
     for words in ("1 falsified as stated", "1 falsified on a reading"):
         assert words in said
-    assert ("Verdict", "falsified on a reading") in claims.about(read)
-    one = claims.headline(verification(entry(game())))
+    assert ("Verdict", "falsified on a reading") in report.about(read)
+    one = report.headline(verification(entry(game())))
     assert one.startswith("1 published statement:")
 
 
 def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], bool]) -> None:
-    from dpaudit.reports.sections import claims_chart
-
-    charts = claims_chart.render(both())
+    charts = chart.render(both())
     assert len(charts) == 1
     assert valid(charts[0].spec)
     games = [(row["entry"], row["game"]) for row in charts[0].spec["datasets"]["points"]]
     assert games == [("aa11-thm1", "published: as printed"), ("aa11-thm1", "corrected: damped")]
     assert charts[0].summary == "2 of 2 bounds are above the claimed ε."
-    assert claims_chart.render(verification(entry(check()))) == []
+    assert chart.render(verification(entry(check()))) == []
 
 
 def test_a_pass_is_not_green_beside_a_falsified_claim() -> None:
     file = io.StringIO()
-    claims_console.show(both(), Console(file=file, force_terminal=True, color_system="standard"))
+    show(both(), Console(file=file, force_terminal=True, color_system="standard"))
     first = file.getvalue().splitlines()[0]
     assert "PASS" in first
     assert "32m" not in first

@@ -5,45 +5,47 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dpaudit.claims.record import Entry, Game, Verification, told
+from dpaudit.claims import chart
+from dpaudit.claims.entry import PublishedClaim
+from dpaudit.claims.record import Entry, Game, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section, table_text
-from dpaudit.reports.sections import claims_chart
 from dpaudit.reports.table import NONE, Table
 
 _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
+_NEITHER = "none: not a statement about neighbours"
 
 
-def headline(found: Verification) -> str:
+def headline(verification: Verification) -> str:
     """Return the number of statements with each verdict, as a sentence."""
-    counts = Counter(told(entry.verdict, entry.basis) for entry in found.entries)
+    counts = Counter(verdict_text(entry.verdict, entry.basis) for entry in verification.entries)
     verdicts = ", ".join(
         f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
         for verdict, count in counts.most_common()
     )
-    statements = "statement" if len(found.entries) == 1 else "statements"
-    return f"{len(found.entries)} published {statements}: {verdicts}."
+    statements = "statement" if len(verification.entries) == 1 else "statements"
+    return f"{len(verification.entries)} published {statements}: {verdicts}."
 
 
-def outcome(found: Verification) -> str:
+def outcome(verification: Verification) -> str:
     """Return `pass` if all verdicts are as recorded, `fail` if one differs, else `inconclusive`.
 
     Entries without experiments decide nothing: if there are no others, it is `inconclusive`.
     """
-    states = {entry.status for entry in found.entries if entry.games}
+    states = {entry.status for entry in verification.entries if entry.games}
     if "differs" in states:
         return "fail"
     return "pass" if states == {"as recorded"} else "inconclusive"
 
 
-def findings(found: Verification) -> list[str]:
+def findings(verification: Verification) -> list[str]:
     """Return the disagreements with the catalogue as sentences, or that there are none."""
-    odd = [entry for entry in found.entries if entry.status != "as recorded"]
-    untested = sum(not entry.games for entry in found.entries)
+    odd = [entry for entry in verification.entries if entry.status != "as recorded"]
+    untested = sum(not entry.games for entry in verification.entries)
     notes = [f"Not tested: {untested} that hold by algebra alone."] if untested else []
-    if not odd and untested < len(found.entries):
+    if not odd and untested < len(verification.entries):
         notes.insert(0, "Every verdict is as recorded in the catalogue.")
     return notes + [
         f"{entry.id}: {_STATUS[game.status]}: {game.role} {game.label} is {game.verdict}, the "
@@ -54,12 +56,12 @@ def findings(found: Verification) -> list[str]:
     ]
 
 
-def footnotes(found: Verification) -> list[str]:
+def footnotes(verification: Verification) -> list[str]:
     """Return the notes that explain the tables."""
-    share = words.percent(found.confidence)
+    share = words.percent(verification.confidence)
     return [
-        f"The verdicts on all {found.size} games hold together with {share} confidence (Holm), and "
-        "so do all certified bounds (Bonferroni).",
+        f"The verdicts on all {verification.size} games hold together with {share} confidence "
+        "(Holm), and so do all certified bounds (Bonferroni).",
         "Certified ε: a lower bound on the ε of the pair of data sets, from trials of the "
         "mechanism alone. ε by the law: the same pair's ε, computed and not measured; no verdict "
         "rests on it.",
@@ -83,10 +85,10 @@ def footnotes(found: Verification) -> list[str]:
     ]
 
 
-def tables(found: Verification) -> list[Table]:
+def tables(verification: Verification) -> list[Table]:
     """Return the table of the games and the table of the statements of algebra."""
-    outcome = [entry for entry in found.entries if any(game.trials for game in entry.games)]
-    tried = [entry for entry in found.entries if entry not in outcome]
+    outcome = [entry for entry in verification.entries if any(game.trials for game in entry.games)]
+    tried = [entry for entry in verification.entries if entry not in outcome]
     return [table for table in (_games(outcome), _algebra(tried)) if table.cells]
 
 
@@ -107,62 +109,76 @@ def details(entry: Entry) -> Table:
     )
 
 
+def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
+    """Return a published statement as named texts: claim, source, neighbours and observer."""
+    parts = [
+        ("Claim", entry.sentence),
+        ("Reading", entry.reading),
+        ("Source", entry.source),
+        ("Neighbours", words.meaning(entry.adjacency) if entry.adjacency else _NEITHER),
+        ("Observer", words.meaning(entry.observer) if entry.observer else _NEITHER),
+    ]
+    return [(name, text) for name, text in parts if text]
+
+
 def about(entry: Entry) -> list[tuple[str, str]]:
     """Return an entry as named texts: its statement, its verdict and the reason."""
-    verdict = told(entry.verdict, entry.basis)
-    parts = [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
+    verdict = verdict_text(entry.verdict, entry.basis)
+    parts = [*statement(entry), ("Verdict", verdict), ("Why", entry.because)]
     if not entry.games:
         parts += [("Recorded", entry.recorded), ("Held by", entry.held_by)]
     return parts
 
 
-def provenance(found: Verification) -> Table:
+def provenance(verification: Verification) -> Table:
     """Return what is needed to reproduce the numbers."""
     rows = {
-        "dpaudit": found.tool,
-        **found.environment,
-        "seed": str(found.seed),
-        "started": found.timing.started,
-        "seconds": f"{found.timing.seconds:g}",
+        "dpaudit": verification.tool,
+        **verification.environment,
+        "seed": str(verification.seed),
+        "started": verification.timing.started,
+        "seconds": f"{verification.timing.seconds:g}",
     }
     return Table("How to reproduce", ["", ""], [[key, value] for key, value in rows.items()])
 
 
-def render_json(found: Verification) -> str:
+def render_json(verification: Verification) -> str:
     """Render the record as JSON."""
-    return found.model_dump_json(indent=1) + "\n"
+    return verification.model_dump_json(indent=1) + "\n"
 
 
-def render_markdown(found: Verification) -> str:
+def render_markdown(verification: Verification) -> str:
     """Render the verification as GitHub Markdown."""
     parts = [
         "# Published guarantees and their verdicts",
-        f"**{outcome(found).upper()}** {escape(headline(found))}",
-        "\n".join(f"- {escape(text)}" for text in findings(found)),
-        *(section(table.caption, [table]) for table in tables(found)),
-        "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in footnotes(found)),
+        f"**{outcome(verification).upper()}** {escape(headline(verification))}",
+        "\n".join(f"- {escape(text)}" for text in findings(verification)),
+        *(section(table.caption, [table]) for table in tables(verification)),
+        "## How to read this\n\n"
+        + "\n".join(f"- {escape(note)}" for note in footnotes(verification)),
         "## Each claim",
     ]
-    for entry in found.entries:
+    for entry in verification.entries:
         parts += [f"### {entry.id}", "\n".join(f"- {k}: {escape(v)}" for k, v in about(entry))]
         if entry.games:
             parts.append(table_text(details(entry)))
-    parts.append(section("How to reproduce", [provenance(found)]))
+    parts.append(section("How to reproduce", [provenance(verification)]))
     return "\n\n".join(parts) + "\n"
 
 
-def render_html(found: Verification) -> str:
+def render_html(verification: Verification) -> str:
     """Render the verification as one HTML file that loads nothing."""
     return page.render(
         "claims.html.j2",
-        charts=claims_chart.render(found),
-        outcome=outcome(found),
-        headline=headline(found),
-        findings=findings(found),
-        tables=tables(found),
-        footnotes=footnotes(found),
-        entries=[(entry, about(entry), details(entry)) for entry in found.entries],
-        provenance=provenance(found),
+        package="dpaudit.claims",
+        charts=chart.render(verification),
+        outcome=outcome(verification),
+        headline=headline(verification),
+        findings=findings(verification),
+        tables=tables(verification),
+        footnotes=footnotes(verification),
+        entries=[(entry, about(entry), details(entry)) for entry in verification.entries],
+        provenance=provenance(verification),
     )
 
 
@@ -185,7 +201,7 @@ def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
         words.epsilon(game.claimed) if game.claimed is not None else NONE,
         f"≥ {rounding.at_least(game.certified.lower)}" if game.certified else NONE,
         f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
-        _verdict_words(entry, game),
+        _verdict(entry, game),
         _power(game),
         f"2 × {game.trials:,}".replace(",", " ") if game.trials else NONE,
         f"{game.seconds:.1f}",
@@ -206,17 +222,17 @@ def _algebra(entries: Sequence[Entry]) -> Table:
     marked: set[tuple[int, int]] = set()
     for entry in entries:
         if not entry.games:
-            recorded = told(entry.recorded, entry.basis)
+            recorded = verdict_text(entry.recorded, entry.basis)
             cells.append([entry.id, NONE, f"not tested; recorded: {recorded}", entry.held_by])
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
                 marked.add((len(cells), 2))
-            verdict = _verdict_words(entry, game)
+            verdict = _verdict(entry, game)
             cells.append([entry.id if i == 0 else "", game.label, verdict, game.event or NONE])
     return Table("Statements of algebra", ["claim", "tried", "verdict", "witness"], cells, marked)
 
 
-def _verdict_words(entry: Entry, game: Game) -> str:
+def _verdict(entry: Entry, game: Game) -> str:
     """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
-    verdict = game.verdict if game.role == "corrected" else told(game.verdict, entry.basis)
+    verdict = game.verdict if game.role == "corrected" else verdict_text(game.verdict, entry.basis)
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

@@ -8,7 +8,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.bases import MEANS, RELEASED
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import words
+from dpaudit.reports import digest, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.series import Datum
@@ -22,7 +22,7 @@ _COLUMNS = {
 }
 
 
-def chart(result: AuditResult, look: Look) -> Chart | None:
+def recovery(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of both errors, with one point for each model and ε."""
     points, means = _points(result), _means(result)
     if not points:
@@ -35,7 +35,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
     series = look.series(points, "leak")
     last = {datum["series"]: datum for datum in points}
     named, rows = parts.labels(
-        [Label(each.name, y.share(last[each.name]["value"]), each.color) for each in series]
+        [Label(line.name, y.share(last[line.name]["value"]), line.color) for line in series]
         + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
     )
     base = parts.drawn_from("points").encode(
@@ -61,7 +61,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
             [*layers, *named],
             series,
             points=points,
-            means=[{**each, "low": x.low, "high": x.high} for each in means],
+            means=[{**datum, "low": x.low, "high": x.high} for datum in means],
             labels=rows,
         ),
         columns=_COLUMNS,
@@ -69,43 +69,35 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
     )
 
 
-def _of(result: AuditResult, states: str) -> list[Measurement]:
-    return [
-        each
-        for each in result.measurements
-        if each.metric == "reconstruction.rmse" and each.detail == states
-    ]
+def _of(result: AuditResult, basis: str) -> list[Measurement]:
+    return [m for m in digest.of(result, "reconstruction.rmse") if m.detail == basis]
 
 
 def _points(result: AuditResult) -> list[Datum]:
-    errors = {
-        (each.model, each.epsilon): each.estimate
-        for each in result.measurements
-        if each.metric == "utility.rmse"
-    }
-    found = sorted(_of(result, RELEASED), key=lambda each: each.epsilon)
-    attacks = {each.attack for each in found}
+    errors = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.rmse")}
+    recovered = sorted(_of(result, RELEASED), key=lambda error: error.epsilon)
+    attacks = {error.attack for error in recovered}
     return [
         {
-            "series": plain(each.model if len(attacks) == 1 else f"{each.model}, {each.attack}"),
-            "model": plain(each.model),
-            "attack": plain(each.attack or ""),
-            "at": words.epsilon(each.epsilon),
-            "name": plain(f"{each.model}, {each.attack}, ε = {words.epsilon(each.epsilon)}"),
+            "series": plain(one.model if len(attacks) == 1 else f"{one.model}, {one.attack}"),
+            "model": plain(one.model),
+            "attack": plain(one.attack or ""),
+            "at": words.epsilon(one.epsilon),
+            "name": plain(f"{one.model}, {one.attack}, ε = {words.epsilon(one.epsilon)}"),
             "rank": rank,
-            "error": errors[each.model, each.epsilon].value,
-            "error_words": words.interval(errors[each.model, each.epsilon]),
-            "value": each.estimate.value,
-            "leak": -each.estimate.value,  # the smaller the error, the more leaks
-            "lower": each.estimate.lower,
-            "upper": each.estimate.upper,
-            "words": words.interval(each.estimate),
+            "error": errors[one.model, one.epsilon].value,
+            "error_words": words.interval(errors[one.model, one.epsilon]),
+            "value": one.estimate.value,
+            "leak": -one.estimate.value,  # the smaller the error, the more leaks
+            "lower": one.estimate.lower,
+            "upper": one.estimate.upper,
+            "words": words.interval(one.estimate),
         }
-        for rank, each in enumerate(found)
-        if math.isfinite(each.estimate.upper)
+        for rank, one in enumerate(recovered)
+        if (one.model, one.epsilon) in errors and math.isfinite(one.estimate.upper)
     ]
 
 
 def _means(result: AuditResult) -> list[Datum]:
     # The item means are the same for every model.
-    return [{"mean": each.estimate.value} for each in _of(result, MEANS)[:1]]
+    return [{"mean": error.estimate.value} for error in _of(result, MEANS)[:1]]

@@ -29,11 +29,11 @@ _COLUMNS = {
 }
 
 
-def render(found: Verification) -> list[Chart]:
+def render(verification: Verification) -> list[Chart]:
     """Return the chart, if any game was run: one row for each claim, one dot for each game."""
     data = [
         _datum(entry.id, game)
-        for entry in found.entries
+        for entry in verification.entries
         for game in entry.games
         if game.certified and game.claimed
     ]
@@ -46,7 +46,7 @@ def render(found: Verification) -> list[Chart]:
         datum["law"] = min(datum["law"], most) if datum["law"] is not None else None
     entries = list(dict.fromkeys(datum["entry"] for datum in data))
     x = Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
-    verdicts = [each for each in _VERDICTS if any(each.name == d["series"] for d in data)]
+    verdicts = [series for series in _VERDICTS if any(series.name == d["series"] for d in data)]
     base = parts.drawn_from("points").encode(
         y=alt.Y("entry:N", sort=entries, title=None, axis=None),
         tooltip=parts.tips(_COLUMNS),
@@ -73,14 +73,14 @@ def render(found: Verification) -> list[Chart]:
             text=alt.Text("entry:N"),
         ),
     ]
-    made = parts.spec(
+    spec = parts.spec(
         layers,
         verdicts,
         points=data,
         claimed=[{"certified": 1.0}],
         entries=[{"entry": entry} for entry in entries],
     )
-    made["height"] = _ROW * len(entries)
+    spec["height"] = _ROW * len(entries)
     caption = (
         "One row for each claim, one dot for each of its games: the certified lower bound on ε "
         "over the claimed ε. Diamonds: the pair's ε by the mechanism's law over the claimed ε, at "
@@ -91,7 +91,7 @@ def render(found: Verification) -> list[Chart]:
     title = "Certified ε as a multiple of the claimed ε"
     above = sum(datum["certified"] > 1 for datum in data)
     summary = f"{above} of {len(data)} bounds are above the claimed ε."
-    return [Chart("claims", title, caption, summary, made, columns=_COLUMNS, series=verdicts)]
+    return [Chart("claims", title, caption, summary, spec, columns=_COLUMNS, series=verdicts)]
 
 
 def _datum(entry: str, game: Game) -> Datum:

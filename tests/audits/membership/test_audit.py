@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 import dpaudit
+from dpaudit.audits.membership.audit import RecommenderAudit
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.interactions import given_ratings
-from dpaudit.membership import RecommenderAudit
 
 
 class Fitted:

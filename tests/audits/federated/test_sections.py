@@ -12,12 +12,14 @@ import pytest
 from rich.console import Console
 
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.federated import charts as drawings
+from dpaudit.audits.federated.sections import FederatedSections
 from dpaudit.config.schema import Config
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import transcripts, transcripts_chart, verdicts
+from dpaudit.reports.sections import verdicts
 from dpaudit.reports.sections.charts import looks
 
 Valid = Callable[[dict[str, Any]], bool]
@@ -55,8 +57,14 @@ def result() -> AuditResult:
 def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: AuditResult) -> None:
     [said] = [each for each in verdicts.of(result) if each.model == "corrected"]
     [sentence] = [text for text in said.sentences if "area under the curve" in text]
-    strongest = transcripts.strongest(result, "corrected")
-    assert strongest is not None
+    open_areas = [
+        m
+        for m in result.measurements
+        if (m.metric, m.model, m.step) == ("transcript.auc", "corrected", 5)
+        and m.detail is None
+        and m.attack != "my own"
+    ]
+    strongest = max(open_areas, key=lambda m: m.estimate.value)
     assert (
         f"The attack {strongest.attack!r} on the submissions of {strongest.step} rounds" in sentence
     )
@@ -73,7 +81,7 @@ def area(result: AuditResult, **where: Any) -> Measurement:
 
 
 def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
-    areas, rounds, first, second, parts = transcripts.tables(result)
+    areas, rounds, first, second, parts = FederatedSections(result).revealed()
     assert areas.header == ["attack", f"{EVIL}, ε = 5", "corrected, ε = 5"]
     assert [row[0] for row in areas.cells] == ["popularity", "zero-mean (z)", "my own"]
     for row in areas.cells:
@@ -94,8 +102,7 @@ def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
 
 
 def test_games_show_their_divergence(result: AuditResult) -> None:
-    table = transcripts.games(result)
-    assert table is not None
+    table = FederatedSections(result).tables()[-1]
     assert table.header[3:] == ["mean log-ratio", "normal plug-in", "nearest neighbours"]
     assert len(table.cells) == 2
 
@@ -104,17 +111,19 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
     bare = result.model_copy(
         update={"measurements": [m for m in result.measurements if m.metric == "epsilon"]}
     )
-    assert not transcripts.tables(bare)
-    assert not transcripts_chart.charts(bare, looks(bare))
-    assert transcripts.games(bare) is None
-    assert transcripts.note(bare) == []
+    sections = FederatedSections(bare)
+    assert not sections.revealed()
+    assert not any(drawings.rounds(bare, looks(bare)))
+    assert len(sections.tables()) == len(bare.models)
+    assert sections.notes() == sections.remarks() == []
+    assert not list(sections.leaks(bare.models[0]))
 
 
 @pytest.mark.long
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
-    charts = transcripts_chart.charts(result, looks(result))
+    charts = [chart for chart in drawings.rounds(result, looks(result)) if chart]
     assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
         assert valid(chart.spec)
@@ -128,7 +137,7 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
 
 
 def test_a_long_training_is_drawn_at_few_rounds() -> None:
-    kept = transcripts_chart._thinned(range(1, 401))
+    kept = drawings._thinned(range(1, 401))
     assert {1, 2, 400} <= kept
     assert 20 < len(kept) <= 42
 

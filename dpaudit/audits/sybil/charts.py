@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import columns, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, extremes, ranked
 from dpaudit.reports.sections import guesses, line_chart
+from dpaudit.reports.sections.guesses import Guess
 from dpaudit.reports.sections.line_chart import Lines, level
-from dpaudit.reports.sections.sybil import LEVEL, found_in
 from dpaudit.reports.series import Datum
 
+# The accuracy that an attacker is to reach.
+LEVEL = 0.9
 
-def chart(result: AuditResult) -> Chart | None:
+
+def efforts(result: AuditResult) -> Chart | None:
     """Return the chart of accuracy against effort, if there are Sybil attacks."""
-    data = [_datum(found) for found in found_in(result)]
+    data = [_datum(accuracy) for accuracy in columns.within(result, "sybil")]
     if not data:
         return None
-    efforts = sorted({datum["x"] for datum in data})
-    x = Axis.over("accounts, changes or observed lists", efforts, values=efforts, units=True)
-    baselines = [*guesses.of_sybils(result), (words.percent(LEVEL), LEVEL)]
+    tried = sorted({datum["x"] for datum in data})
+    x = Axis.over("accounts, changes or observed lists", tried, values=tried, units=True)
+    baselines = [*_guesses(result), (words.percent(LEVEL), LEVEL)]
     return line_chart.chart(
         Lines(
             "sybil",
@@ -39,15 +42,24 @@ def chart(result: AuditResult) -> Chart | None:
     )
 
 
-def _datum(found: Measurement) -> Datum:
-    series = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}, {found.attack}")
+def _guesses(result: AuditResult) -> list[Guess]:
+    """Return how often a guess is right; who observes lists only tells one user from another."""
+    of_attacks = [
+        guesses.of_value(result) if "category" in attack else guesses.COIN
+        for attack in result.sybil_attacks.values()
+    ]
+    return list(dict.fromkeys(of_attacks))
+
+
+def _datum(accuracy: Measurement) -> Datum:
+    series = plain(f"{accuracy.model}, ε = {words.epsilon(accuracy.epsilon)}, {accuracy.attack}")
     return {
         "series": series,
-        "name": f"{series}, effort {found.effort}",
-        "x": found.effort,
-        "y": found.estimate.value,
-        "value": found.estimate.value,
-        "lower": found.estimate.lower,
-        "upper": found.estimate.upper,
-        "words": words.interval(found.estimate),
+        "name": f"{series}, effort {accuracy.effort}",
+        "x": accuracy.effort,
+        "y": accuracy.estimate.value,
+        "value": accuracy.estimate.value,
+        "lower": accuracy.estimate.lower,
+        "upper": accuracy.estimate.upper,
+        "words": words.interval(accuracy.estimate),
     }

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from dpaudit.audits.sybil import charts
+from dpaudit.audits.sybil.sections import SybilSections
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import footnotes, sybil, sybil_chart, tables
+from dpaudit.reports.sections import footnotes, tables
+from dpaudit.reports.table import Table
 
 Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
@@ -67,6 +70,7 @@ def add(
     labels = {label for label, _ in curves}
     return result.model_copy(
         update={
+            "kind": "sybil",
             "measurements": result.measurements + found,
             "sybil_attacks": {**result.sybil_attacks, **dict.fromkeys(sorted(labels), said)},
         }
@@ -82,6 +86,11 @@ def with_sybils(result: AuditResult) -> AuditResult:
             ("passive", 1.0): tried(LOW, LOW, LOW),
         },
     )
+
+
+def efforts(result: AuditResult) -> Table:
+    (table,) = SybilSections(result).brief()
+    return table
 
 
 def shown(result: AuditResult, width: int = 120) -> str:
@@ -115,8 +124,7 @@ def shown(result: AuditResult, width: int = 120) -> str:
 def test_the_effort_in_words(result: AuditResult, curve: Curve, said: str) -> None:
     # In whatever order they were measured.
     for order in (curve, curve[::-1]):
-        table = sybil.table(add(result, {("a", 1.0): order}))
-        assert table is not None
+        table = efforts(add(result, {("a", 1.0): order}))
         assert table.header == ["model", "ε", "a"]
         assert table.cells == [["published", "1", said]]
 
@@ -124,8 +132,7 @@ def test_the_effort_in_words(result: AuditResult, curve: Curve, said: str) -> No
 def test_a_row_for_each_point_and_a_column_for_each_sybil(result: AuditResult) -> None:
     one = add(result, {("b", 10.0): tried(HIGH), ("a", 0.1): tried(LOW), ("b", 1.0): tried(OPEN)})
     both = add(one, {("a", math.inf): tried(HIGH)}, model="exact")
-    table = sybil.table(both)
-    assert table is not None
+    table = efforts(both)
     assert table.header == ["model", "ε", "b", "a"]
     # ε ascends as in every table; what was not run is a dash.
     assert table.cells == [
@@ -137,21 +144,22 @@ def test_a_row_for_each_point_and_a_column_for_each_sybil(result: AuditResult) -
 
 
 def test_without_sybil_nothing_is_said_of_them(result: AuditResult) -> None:
-    assert sybil.table(result) is None
-    assert sybil.NOTE not in footnotes.notes(result)
-    assert sybil_chart.chart(result) is None
+    assert SybilSections(result).brief() == []
+    assert SybilSections(result).notes()[0] not in footnotes.notes(result)
+    assert charts.efforts(result) is None
     assert "Accounts, changes or lists" not in shown(result)
     assert "Accounts, changes or lists" not in markdown.render(result)
 
 
 def test_the_note_says_how_the_table_is_read(result: AuditResult) -> None:
     notes = footnotes.notes(with_sybils(result))
-    assert sybil.NOTE in notes
+    (note,) = SybilSections(result).notes()
+    assert note in notes
     for words in ("created before training included", "'a to b'", "'> n'", "tried"):
-        assert words in sybil.NOTE
-    assert "'a to > n'" in sybil.NOTE
-    assert "only guesses" in sybil.NOTE
-    assert "certain;" not in sybil.NOTE
+        assert words in note
+    assert "'a to > n'" in note
+    assert "only guesses" in note
+    assert "certain;" not in note
 
 
 # The reports.
@@ -186,7 +194,7 @@ def test_html_has_the_same_table_and_a_chart(result: AuditResult) -> None:
 
 
 def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> None:
-    chart = sybil_chart.chart(with_sybils(result))
+    chart = charts.efforts(with_sybils(result))
     assert chart is not None
     assert valid(chart.spec)
     data = chart.spec["datasets"]["points"]
@@ -200,7 +208,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
         "words": "0.900 [0.700, 0.970]",
     } in data
     levels = {row["series"]: row["y"] for row in chart.spec["datasets"]["baselines"]}
-    assert levels == {"guess (1 of 2)": 0.5, "90 %": sybil.LEVEL}
+    assert levels == {"guess (1 of 2)": 0.5, "90 %": charts.LEVEL}
     assert "created before training included" in chart.caption
     assert "90 %" in chart.caption
 
@@ -210,7 +218,7 @@ def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     import altair
     import vl_convert
 
-    chart = sybil_chart.chart(add(result, {("dynamic", 1.0): tried(OPEN)}))
+    chart = charts.efforts(add(result, {("dynamic", 1.0): tried(OPEN)}))
     assert chart is not None
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
     drawn = vl_convert.vegalite_to_svg({**chart.spec, "width": 600}, vl_version=version)

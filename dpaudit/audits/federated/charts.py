@@ -18,10 +18,9 @@ from dpaudit.reports.series import Datum, edge
 _DRAWN = 40
 
 
-def charts(result: AuditResult, look: Look) -> list[Chart]:
-    """Return the charts for which the record has numbers."""
-    made = [_areas(result), _curves(result), _divergences(result, look), _errors(result, look)]
-    return [chart for chart in made if chart]
+def rounds(result: AuditResult, look: Look) -> list[Chart | None]:
+    """Return the charts, with None in place of one for which the record has no numbers."""
+    return [_areas(result), _curves(result), _divergences(result, look), _errors(result, look)]
 
 
 def _areas(result: AuditResult) -> Chart | None:
@@ -37,7 +36,7 @@ def _areas(result: AuditResult) -> Chart | None:
             "How fast submissions reveal items",
             "How often an attacker who observes every round scores a real pair of a user and an "
             "item above a fake one. The dashed line is a guess.",
-            extremes("area", [each for each in data if each["x"] == last]),
+            extremes("area", [datum for datum in data if datum["x"] == last]),
             x=x,
             y=y,
             data=data,
@@ -51,8 +50,8 @@ def _areas(result: AuditResult) -> Chart | None:
 
 def _curves(result: AuditResult) -> Chart | None:
     data = [
-        {**_by_attack(found), **place}
-        for found, place in roc_chart.places(digest.of(result, "transcript.roc"))
+        {**_by_attack(rate), **position}
+        for rate, position in roc_chart.positions(digest.of(result, "transcript.roc"))
     ]
     if not data:
         return None
@@ -68,8 +67,8 @@ def _curves(result: AuditResult) -> Chart | None:
 
 
 def _divergences(result: AuditResult, look: Look) -> Chart | None:
-    found = [m for m in digest.of(result, "transcript.kl") if m.detail == WHOLE]
-    data = [_datum(m) for m in found if m.estimate.value > 0]
+    whole = [m for m in digest.of(result, "transcript.kl") if m.detail == WHOLE]
+    data = [_datum(m) for m in whole if m.estimate.value > 0]
     if not data:
         return None
     floor = edge([datum["value"] for datum in data])
@@ -88,9 +87,9 @@ def _divergences(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _errors(result: AuditResult, look: Look) -> Chart | None:
-    found = digest.of(result, "transcript.rmse")
-    steps = _thinned(sorted({m.step or 0 for m in found}))
-    data = [_datum(m) for m in found if m.step in steps]
+    errors = digest.of(result, "transcript.rmse")
+    steps = _thinned(sorted({m.step or 0 for m in errors}))
+    data = [_datum(m) for m in errors if m.step in steps]
     if not data:
         return None
     return _by_model(
@@ -154,28 +153,28 @@ def _thinned(steps: Sequence[int]) -> set[int]:
     return {*kept, steps[-1]}
 
 
-def _by_attack(found: Measurement) -> Datum:
-    model = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}")
-    attack = plain(found.attack or "")
+def _by_attack(measurement: Measurement) -> Datum:
+    model = plain(f"{measurement.model}, ε = {words.epsilon(measurement.epsilon)}")
+    attack = plain(measurement.attack or "")
     return {
-        **_datum(found),
+        **_datum(measurement),
         "model": model,
         "series": attack,
-        "name": f"{model}, {attack}, {found.step} rounds",
+        "name": f"{model}, {attack}, {measurement.step} rounds",
     }
 
 
-def _datum(found: Measurement) -> Datum:
-    ends = {"lower": found.estimate.lower, "upper": found.estimate.upper}
-    series = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}")
+def _datum(measurement: Measurement) -> Datum:
+    ends = {"lower": measurement.estimate.lower, "upper": measurement.estimate.upper}
+    series = plain(f"{measurement.model}, ε = {words.epsilon(measurement.epsilon)}")
     return {
         "series": series,
-        "model": plain(found.model),
-        "name": f"{series}, {found.step} rounds",
-        "x": found.step,
-        "y": found.estimate.value,
-        "value": found.estimate.value,
+        "model": plain(measurement.model),
+        "name": f"{series}, {measurement.step} rounds",
+        "x": measurement.step,
+        "y": measurement.estimate.value,
+        "value": measurement.estimate.value,
         # A single training has no finite interval, and JSON has no infinity.
         **{end: value for end, value in ends.items() if math.isfinite(value)},
-        "words": words.interval(found.estimate),
+        "words": words.interval(measurement.estimate),
     }

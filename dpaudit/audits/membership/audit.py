@@ -17,6 +17,7 @@ from pydantic import PrivateAttr, ValidationError
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, sizes_for
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -29,7 +30,6 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult
-from dpaudit.reports.sections import membership as sections
 from dpaudit.reports.sections import summary, verdicts
 from dpaudit.reports.table import Table
 
@@ -102,7 +102,7 @@ class RecommenderAudit:
         sentences = [f"{each.verdict.upper()}: {each.text}" for each in verdicts.of(self.record)]
         sentences += summary.findings(self.record)
         said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        shown = sections.tables(self.record)[:2]
+        shown = tables.tables(self.record)[:2]
         return said + "".join(_html(table) for table in shown)
 
 

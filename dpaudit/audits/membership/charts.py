@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
+from dpaudit.audits.membership import tables
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import words
+from dpaudit.reports import digest, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Choice, Label, Look
-from dpaudit.reports.sections import membership, roc_chart
+from dpaudit.reports.sections import roc_chart
 from dpaudit.reports.series import Datum
 
 _AGAINST = {
@@ -23,25 +24,18 @@ _AGAINST = {
 }
 
 
-def charts(result: AuditResult, look: Look) -> list[Chart]:
-    """Return the charts for which the record has numbers."""
-    found = [curves(result), against_utility(result, look)]
-    return [chart for chart in found if chart]
-
-
 def curves(result: AuditResult) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
     Where the table has a rate, the chart has the number and the interval of the table.
     """
-    points = [each for each in result.measurements if each.metric == "membership.roc"]
-    points += membership.joint(result, "attack.tpr")
-    at = {(each.model, each.epsilon, each.unit, each.observer, each.at): each for each in points}
-    curves = sorted(at.values(), key=lambda each: each.at or 0)
-    several = len({(each.model, each.epsilon) for each in curves}) > len(result.models)
+    rates = [*digest.of(result, "membership.roc"), *tables.joint(result, "attack.tpr")]
+    at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
+    curves = sorted(at.values(), key=lambda rate: rate.at or 0)
+    several = len({(rate.model, rate.epsilon) for rate in curves}) > len(result.models)
     data = [
-        {**_named(found, several), "attack": plain(found.event or found.attack or ""), **place}
-        for found, place in roc_chart.places(curves)
+        {**_named(rate, several), "attack": plain(rate.event or rate.attack or ""), **position}
+        for rate, position in roc_chart.positions(curves)
     ]
     if not data:
         return None
@@ -56,11 +50,11 @@ def curves(result: AuditResult) -> Chart | None:
     )
 
 
-def _named(found: Measurement, several: bool) -> Datum:
-    """Return the series of a measurement, with its ε if models have several."""
-    finite = several and math.isfinite(found.epsilon)
-    at = f", ε = {words.epsilon(found.epsilon)}" if finite else ""
-    series = plain(f"{found.model}{at}, {found.unit}, {found.observer}")
+def _named(rate: Measurement, several: bool) -> Datum:
+    """Return the series of a rate, with its ε if models have several."""
+    finite = several and math.isfinite(rate.epsilon)
+    at = f", ε = {words.epsilon(rate.epsilon)}" if finite else ""
+    series = plain(f"{rate.model}{at}, {rate.unit}, {rate.observer}")
     return {"series": series, "name": series}
 
 
@@ -75,7 +69,7 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
     x = Axis.around("nDCG on held-out interactions", _ends(data, "utility"))
     y = Axis("true-positive rate", 0, 1)
     series = look.series(data, "value")
-    colors = {each.name: each.color for each in series}
+    colors = {line.name: line.color for line in series}
     named, rows = parts.labels(
         [
             Label(datum["series"], y.share(datum["value"]), colors[datum["series"]], datum["unit"])
@@ -119,26 +113,19 @@ def _ends(data: list[Datum], of: str) -> list[float]:
 
 
 def _points(result: AuditResult) -> list[Datum]:
-    utility = {
-        (each.model, each.epsilon): each.estimate
-        for each in result.measurements
-        if each.metric == "utility.ndcg"
-    }
+    utility = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.ndcg")}
     bounds = {
-        (each.model, each.epsilon, each.unit, each.observer): each.estimate.lower
-        for each in result.measurements
-        if each.metric == "epsilon"
+        (game.model, game.epsilon, game.unit, game.observer): game.estimate.lower
+        for game in digest.of(result, "epsilon")
     }
-    worst = {
-        key: found for key, found in membership.most_exposed(result).items() if key[:2] in utility
-    }
+    worst = {key: rate for key, rate in tables.most_exposed(result).items() if key[:2] in utility}
     several = len({key[:2] for key in worst}) > len({model for model, _, _ in worst})
-    found = []
+    points = []
     for (model, epsilon, unit), game in worst.items():
         served = utility[model, epsilon]
         at = "" if math.isinf(epsilon) or not several else f", ε = {words.epsilon(epsilon)}"
         bound = bounds.get((model, epsilon, unit, game.observer))
-        found.append(
+        points.append(
             {
                 "series": plain(f"{model}{at}"),
                 "model": plain(model),
@@ -157,4 +144,4 @@ def _points(result: AuditResult) -> list[Datum]:
                 "certified": "–" if bound is None else f"≥ {rounding.at_least(bound)}",
             }
         )
-    return found
+    return points

@@ -1,0 +1,219 @@
+"""What reports show of submissions to a federated training, besides what they show of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from dpaudit.audits.federated import charts
+from dpaudit.audits.trained.sections import TrainedSections, interval
+from dpaudit.core import rounding
+from dpaudit.record.metric import ATTACKS
+from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
+from dpaudit.reports import columns, digest, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.table import NONE, Table
+
+Key = tuple[str, float]  # model and ε
+
+# The names of the parts in the table of divergences, and their names in the record.
+_PARTS = {
+    "gradients' distance from their mean": "scatter",
+    "mean's distance from the fake": "apart",
+    "due to the mean's delay": "delay",
+    "due to noise in the estimated mean": "estimate",
+}
+_NOTES = (
+    "Area: how often an attacker scores a real pair of a user and an item, which the user has "
+    "rated, above a fake one. 0.5 is a guess, and an area below 0.5 reveals as much with the "
+    "scores reversed. The attack gradient-ratio, if it knows the gradient, knows "
+    "it without noise, which no server does: no test of one pair's submissions is more "
+    "powerful. All other attacks use only what the server has, including what it knows before "
+    "any round (popularity). Each interval of a transcript holds by itself at 95 %, is about "
+    "users like these, assumes that they are independent, and decides no gate. Gates on "
+    "attack.auc and transcript.kl are judged by the spread over trainings on these very data.",
+    "Among all tests together, those that the Benjamini-Hochberg correction calls real contain "
+    "at most 5 % fakes on average; those that Holm's calls real contain any fake with a "
+    "probability of at most 5 %. The share of fakes among those found is a mean over trainings "
+    "that found any, and may be larger. An attack whose law of fakes does not hold has no "
+    "tests. The largest area after a number of rounds is that of the luckiest of several "
+    "attacks: near 0.5 it is chance.",
+    "The divergence of real submissions from fakes is Σ ‖g − F‖²/(2σ²) over rounds, a mean "
+    "over real pairs. No single F for all users can reduce the distance of their gradients "
+    "from their mean. The distance of F from that mean is due to the mean's delay and to the "
+    "noise in its estimate.",
+)
+
+
+class FederatedSections(TrainedSections):
+    """Adds what submissions reveal by attack and by round."""
+
+    shown: ClassVar[frozenset[str]] = TrainedSections.shown | {
+        ATTACKS,
+        "transcripts",
+        "divergence of submissions",
+        "curves",
+    }
+
+    def revealed(self) -> list[Table]:
+        """Return the tables of what attacks recover, and of what submissions reveal."""
+        return [*super().revealed(), *_submissions(self.result)]
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return the charts of models, and those of submissions by round."""
+        return [*super().charts(look), *charts.rounds(self.result, look)]
+
+    def notes(self) -> list[str]:
+        """Return the notes on recovered ratings and on submissions."""
+        shown = _NOTES if digest.of(self.result, "transcript.auc") else ()
+        return [*super().notes(), *shown]
+
+    def leaks(self, model: ModelRecord) -> Iterator[str]:
+        """Yield how well the strongest attack on submissions tells rated from other items."""
+        strongest = _strongest(self.result, model.label)
+        if strongest is None:
+            return
+        swept = digest.swept(self.result, model.label)
+        where = f" at ε = {words.epsilon(strongest.epsilon)}" if swept else ""
+        yield (
+            f"The attack {strongest.attack!r} on the submissions of {strongest.step} rounds tells "
+            "rated from other items with an area under the curve of "
+            f"{words.interval(strongest.estimate)}{where}; guessing has 0.5."
+        )
+
+    def brief(self) -> list[Table]:
+        """Return what attacks recover, and the areas after the last round."""
+        return [*super().revealed(), *_submissions(self.result)[:1]]
+
+    def remarks(self) -> list[str]:
+        """Return what the intervals of areas are about."""
+        if not columns.within(self.result, "transcripts"):
+            return super().remarks()
+        about = "The interval of each area holds by itself, and is about users like these."
+        return [about, *super().remarks()]
+
+
+def _submissions(result: AuditResult) -> list[Table]:
+    """Return the tables of areas by attack and by round, of what attacks find, and divergences."""
+    areas = digest.of(result, "transcript.auc")
+    if not areas:
+        return []
+    last = _last(areas)
+    return [
+        _areas(areas, last),
+        _rounds(areas, _ideal(result)),
+        *(_details(result, key, last[key]) for key in last),
+        _divergences(digest.of(result, "transcript.kl"), last),
+    ]
+
+
+def _strongest(result: AuditResult, model: str) -> Measurement | None:
+    """Return the largest area after the last round of any attack open to a server, at any ε."""
+    areas = [area for area in digest.of(result, "transcript.auc") if area.model == model]
+    last, ideal = _last(areas), _ideal(result)
+    open_areas = [m for m in areas if m.detail is None and m.attack not in ideal]
+    return max((m for m in open_areas if m.step == last[_key(m)]), key=_value, default=None)
+
+
+def _last(areas: Sequence[Measurement]) -> dict[Key, int]:
+    return {key: max(m.step or 0 for m in areas if _key(m) == key) for key in _keys(areas)}
+
+
+def _ideal(result: AuditResult) -> set[str]:
+    """Return the attacks that know the noiseless gradient, which no server does."""
+    return {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
+
+
+def _key(measurement: Measurement) -> Key:
+    return measurement.model, measurement.epsilon
+
+
+def _keys(measurements: Iterable[Measurement]) -> list[Key]:
+    return list(dict.fromkeys(map(_key, measurements)))
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]}, ε = {words.epsilon(key[1])}"
+
+
+def _attacks(measurements: Iterable[Measurement]) -> list[str]:
+    return list(dict.fromkeys(m.attack or "" for m in measurements))
+
+
+def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
+    at = {
+        (_key(m), m.attack): m.estimate
+        for m in areas
+        if m.detail is None and m.step == last[_key(m)]
+    }
+    return Table(
+        "Area under the curve of real submissions against fakes after the last round, by attack",
+        ["attack", *(_name(key) for key in last)],
+        [[name, *(interval(at.get((key, name))) for key in last)] for name in _attacks(areas)],
+    )
+
+
+def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
+    """Return the largest area of any attack open to a server, by round."""
+    steps = sorted({m.step or 0 for m in areas})
+    cells = []
+    for key in _keys(areas):
+        at_key = [m for m in areas if _key(m) == key and m.detail is None and m.attack not in ideal]
+        at = {
+            step: max((m for m in at_key if m.step == step), key=_value, default=None)
+            for step in steps
+        }
+        cells.append(
+            [
+                _name(key),
+                *(
+                    f"{rounding.measured(best.estimate.value)} {best.attack}" if best else NONE
+                    for best in at.values()
+                ),
+            ]
+        )
+    return Table(
+        "How fast items are exposed: the largest area that a server reaches, by number of rounds",
+        ["model", *(str(step) for step in steps)],
+        cells,
+    )
+
+
+def _value(measurement: Measurement) -> float:
+    return measurement.estimate.value
+
+
+def _details(result: AuditResult, key: Key, step: int) -> Table:
+    """Return what each attack finds, by group of items."""
+    cells: dict[str, list[Measurement]] = {}
+    for m in (*columns.within(result, ATTACKS), *columns.within(result, "transcripts")):
+        if _key(m) != key or m.step != step or not m.attack:
+            continue
+        row = cells.setdefault(m.attack, [])
+        if (m.metric, m.detail) != ("transcript.auc", None):
+            row.append(m)
+    shown = list(columns.columns(list(cells.values()), but=["attack", "step"]))
+    return Table(
+        f"{_name(key)}: what each attack finds after {step} rounds",
+        ["attack", *(column.name for column in shown)],
+        [[attack, *(column.cells[row] for column in shown)] for row, attack in enumerate(cells)],
+    )
+
+
+def _divergences(divergences: Sequence[Measurement], last: dict[Key, int]) -> Table:
+    cells = []
+    for key, step in last.items():
+        at = {m.detail: m.estimate for m in divergences if _key(m) == key and m.step == step}
+        shown = [
+            interval(at.get(WHOLE)),
+            *(
+                rounding.measured(at[name].value) if name in at else NONE
+                for name in _PARTS.values()
+            ),
+        ]
+        cells.append([_name(key), str(step), *shown])
+    return Table(
+        "Divergence of a real item's submissions from fakes, in nats, and its parts",
+        ["model", "rounds", WHOLE, *_PARTS],
+        cells,
+    )

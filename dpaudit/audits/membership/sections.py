@@ -1,0 +1,118 @@
+"""What reports show of membership inference: whose data were used for training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from dpaudit.audits.membership import charts, tables
+from dpaudit.core.membership import OBSERVERS
+from dpaudit.record.metric import ATTACKS
+from dpaudit.record.result import DataRecord, Measurement, ModelRecord
+from dpaudit.reports import columns, digest, series, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.sections import certified_chart
+from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Sections
+from dpaudit.reports.table import NONE, Column, Table
+
+_NOTES = (
+    "Membership: in every training a coin decides for each target whether it is in the data. "
+    "One half of the trainings calibrates the attacks and chooses the strongest by each "
+    "number; the other half judges it. Intervals take the training as the sample, because "
+    "targets of one training depend on each other.",
+    "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
+    "absent ones. AUC is the probability that a present target scores above an absent one: "
+    "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "
+    "set beforehand: 0 is chance, and balanced accuracy is a half plus a half of it.",
+    "The certified ε counts right guesses of the coins; it holds whatever the dependence "
+    "between targets. A claim is compared with it only if it is about the same target and "
+    "observer.",
+    "The attacker knows all data but the targets' coins, and can train the model on data like "
+    "these. Exposures by group say who is hit hardest; they name nobody.",
+)
+
+
+class MembershipSections(Sections):
+    """Rows are targets and observers, instead of values of ε."""
+
+    shown: ClassVar[frozenset[str]] = Sections.shown | {ATTACKS, "exposure", "curves"}
+    beyond: ClassVar[Sequence[str]] = (ACCOUNTS_UNTRIED,)
+
+    def tables(self) -> list[Table]:
+        """Return the strongest attacks, utility, every attack, and who is hit hardest."""
+        return tables.tables(self.result)
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return ROC curves, leaks against utility, and certified against claimed ε."""
+        bounds = series.certified(digest.rows(self.result))
+        return [
+            charts.curves(self.result),
+            charts.against_utility(self.result, look),
+            certified_chart.chart(bounds, look),
+        ]
+
+    def notes(self) -> list[str]:
+        """Return the notes that explain the tables."""
+        return [*_NOTES]
+
+    def leaks(self, model: ModelRecord) -> Iterator[str]:
+        """Yield whom the best placed observer identifies at any ε, for each kind of target."""
+        most = tables.most_exposed(self.result).values()
+        of_model = [rate for rate in most if rate.model == model.label]
+        for unit in dict.fromkeys(rate.unit for rate in of_model):
+            rates = (rate for rate in of_model if rate.unit == unit)
+            yield self._exposed(max(rates, key=tables.sureness))
+
+    def untried(self) -> Iterator[str]:
+        """Yield the observers and the targets that the run left out."""
+        games = [measurement for measurement in self.result.measurements if measurement.unit]
+        observers = {game.observer for game in games}
+        missing = [sight for name, sight in OBSERVERS.items() if name not in observers]
+        if missing:
+            yield f"Observers who see {'; or '.join(missing)}."
+        units = {game.unit for game in games}
+        for unit, size in (("interaction", "single"), ("user", "whole")):
+            if unit not in units:
+                yield f"Whether a {size} {unit} was in the training data."
+        if not columns.within(self.result, "games"):
+            yield GAMES_UNTRIED
+
+    def columns(self, model: ModelRecord) -> list[Column]:
+        """Return the columns of one model's strongest attacks, the most important first."""
+        return tables.columns_of(self.result, model.label)
+
+    def brief(self) -> list[Table]:
+        """Return the table of utility."""
+        return tables.utility(self.result)
+
+    def attacked(self, data: DataRecord) -> tuple[str, str]:
+        """Return the number of targets of each unit, e.g. `60 interactions and 40 users`."""
+        sizes = self.result.config.get("membership")
+        if not isinstance(sizes, dict):
+            return "targets", NONE
+        units = dict.fromkeys(m.unit for m in self.result.measurements if m.unit)
+        return "targets", " and ".join(f"{sizes.get(f'{unit}s', NONE)} {unit}s" for unit in units)
+
+    def _exposed(self, rate: Measurement) -> str:
+        sight = words.observer(rate.observer or "")
+        sight += ", which the claim is not about," if self._beside_claim(rate) else ""
+        swept = digest.swept(self.result, rate.model)
+        which = f"At ε = {words.epsilon(rate.epsilon)}, an" if swept else "An"
+        guess = words.percent(rate.at or 0)
+        within = ", which the interval includes" if rate.estimate.lower <= (rate.at or 0) else ""
+        return (
+            f"{which} attacker who sees {sight} identifies {words.shares(rate.estimate)} of the "
+            f"audited {rate.unit}s that are in the training data, at a false-positive rate of "
+            f"{guess}; guessing identifies {guess}{within}."
+        )
+
+    def _beside_claim(self, rate: Measurement) -> bool:
+        """Return whether the model's claim is not about who finds most at this rate."""
+        claims = {(point.model, point.epsilon): point.claim for point in self.result.points}
+        claim = claims[rate.model, rate.epsilon]
+        return claim is not None and any(
+            not game.tests(claim)
+            for game in digest.of(self.result, "epsilon")
+            if (game.model, game.epsilon, game.unit, game.observer)
+            == (rate.model, rate.epsilon, rate.unit, rate.observer)
+        )

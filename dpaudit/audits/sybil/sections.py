@@ -1,0 +1,97 @@
+"""What reports show of Sybil attacks: the effort that an attacker needs to read 9 of 10 ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dpaudit.audits.on_demand.sections import OnDemandSections
+from dpaudit.audits.sybil import charts
+from dpaudit.audits.sybil.charts import LEVEL
+from dpaudit.core import rounding
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports import columns, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.sections.base import MEMBERSHIP_UNTRIED
+from dpaudit.reports.table import NONE, Table
+
+_NOTE = (
+    "An effort is the number of accounts that the attacker creates (those created before training "
+    "included), of changes, or of observed lists. 'a to b': the first effort tried that has "
+    f"{words.percent(LEVEL)} accuracy is from a to b. '> n' or 'a to > n': every effort tried, up "
+    "to n, falls short or may fall short, and n has the accuracy in brackets. An attacker who only "
+    "guesses a rating with v possible values is right in 1/v of the cases; for a purchase, or by "
+    "observed lists, in half. A claimed ε covers one release: m releases together have m ε."
+)
+
+
+class SybilSections(OnDemandSections):
+    """Adds the efforts of attackers with accounts, and of those who read public lists."""
+
+    shown: ClassVar[frozenset[str]] = OnDemandSections.shown | {"sybil"}
+    beyond: ClassVar[Sequence[str]] = (MEMBERSHIP_UNTRIED,)
+
+    def tables(self) -> list[Table]:
+        """Return the tables of models, and that of efforts."""
+        return [*super().tables(), *_efforts(self.result)]
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return the charts of models, and that of accuracy against effort."""
+        return [*super().charts(look), charts.efforts(self.result)]
+
+    def notes(self) -> list[str]:
+        """Return the note on efforts, and those on models."""
+        return [_NOTE, *super().notes()]
+
+    def brief(self) -> list[Table]:
+        """Return the table of efforts."""
+        return [*_efforts(self.result), *super().brief()]
+
+
+def _efforts(result: AuditResult) -> list[Table]:
+    """Return the effort for 90 % accuracy, with a column for each Sybil attack."""
+    accuracies = columns.within(result, "sybil")
+    attacks = list(dict.fromkeys(accuracy.attack for accuracy in accuracies))
+    if not attacks:
+        return []
+    models = list(dict.fromkeys(accuracy.model for accuracy in accuracies))
+    points = {(accuracy.model, accuracy.epsilon) for accuracy in accuracies}
+    cells = [
+        [
+            model,
+            words.epsilon(epsilon),
+            *(
+                _effort(
+                    [
+                        accuracy
+                        for accuracy in accuracies
+                        if (accuracy.model, accuracy.epsilon) == (model, epsilon)
+                        and accuracy.attack == attack
+                    ]
+                )
+                for attack in attacks
+            ),
+        ]
+        for model, epsilon in sorted(points, key=lambda point: (models.index(point[0]), point[1]))
+    ]
+    caption = f"Accounts, changes or lists for {words.percent(LEVEL)} accuracy"
+    return [Table(caption, ["model", "ε", *(attack or "" for attack in attacks)], cells)]
+
+
+def _effort(accuracies: Sequence[Measurement]) -> str:
+    """Return the range from the first tried effort that may reach the level to the first that does.
+
+    Efforts below the former do not reach the level; the first effort that reaches it is at most the
+    latter. Both hold with the family's confidence, because its intervals hold together.
+    """
+    if not accuracies:
+        return NONE
+    tried = sorted(accuracies, key=lambda accuracy: accuracy.effort or 0)
+    least = next((m.effort for m in tried if m.estimate.upper >= LEVEL), None)
+    most = next((m.effort for m in tried if m.estimate.lower >= LEVEL), None)
+    last = tried[-1]
+    if most is None:
+        reached = rounding.measured(last.estimate.value, 2)
+        possible = "" if least is None else f"{least} to "
+        return f"{possible}> {last.effort} ({reached})"
+    return str(most) if least == most else f"{least} to {most}"

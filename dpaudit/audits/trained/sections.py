@@ -1,0 +1,195 @@
+"""What reports show of trained recommenders, besides what they show of any model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from dpaudit.audits.trained import charts
+from dpaudit.core import rounding
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.bases import (
+    BEYOND_MEANS,
+    BEYOND_RELEASED,
+    BEYOND_WITHOUT,
+    LEAK,
+    MEANS,
+    RELEASED,
+    SUBMITTED,
+    WITHOUT,
+)
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports import columns, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.sections.base import Sections
+from dpaudit.reports.table import NONE, Table
+
+# The columns of the table of reconstruction, and their names in the record.
+_COLUMNS = {
+    "from the released model": RELEASED,
+    "from a model without sensitive ratings": WITHOUT,
+    "better than without": BEYOND_WITHOUT,
+    "leak": LEAK,
+    "from item means": MEANS,
+    "better than item means": BEYOND_MEANS,
+}
+# The columns of the table of recovery from submissions.
+_READ = {
+    "from submissions": SUBMITTED,
+    "from the released model": RELEASED,
+    "better than the model": BEYOND_RELEASED,
+    "from item means": MEANS,
+    "better than item means": BEYOND_MEANS,
+}
+
+# The sections of both tables.
+_OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
+# References for the other columns; the table leaves out their intervals, which the record has.
+_PLAIN = {WITHOUT, MEANS}
+_MODELS_NOTE = (
+    "Sensitive ratings are recovered from a released model and from what users share. Much "
+    "of this works for ratings that the model never saw. 'better than without' compares "
+    "with a model trained without any sensitive rating: it shows how much all sensitive "
+    "ratings together help the attack, including one rating's help for another. If noise "
+    "depends on which ratings are sensitive, the model without them has less noise, and "
+    "may serve the attack better. 'leak' is what a rating reveals about itself because it "
+    "is in the training data: two models are trained on a random half of the sensitive "
+    "ratings each, and the leak is by how much worse the attack does on the half that a "
+    "model never saw than with the other model, which did. If a rating in the training "
+    "data adds noise to its item that hides more than the rating reveals, the leak may be "
+    "below 0. Each number is a mean over folds with Student's interval, which is a paired "
+    "t test: if the interval does not contain 0, the difference is significant, as far as "
+    "folds that share training data can show. A number that a gate judges has instead an "
+    "interval over trainings on these data, which holds together with all others."
+)
+_SUBMISSIONS_NOTE = (
+    "From submissions, the recommender recovers the sensitive ratings of some users, whom "
+    "it observes in every round of a training. The other columns of that table are about "
+    "the same ratings."
+)
+
+
+class TrainedSections(Sections):
+    """Adds what attackers recover of sensitive ratings, and how far apart observations are."""
+
+    shown: ClassVar[frozenset[str]] = Sections.shown | {
+        _OF_MODELS,
+        _OF_SUBMISSIONS,
+        "comparison",
+        "divergence of games",
+    }
+
+    def tables(self) -> list[Table]:
+        """Return the tables of models, of attacks on them, and of their games' divergences."""
+        return [*super().tables(), *self.revealed(), *_divergences(self.result)]
+
+    def revealed(self) -> list[Table]:
+        """Return the tables of what attacks recover, and of the comparison with one model."""
+        return [*_recovered(self.result), *_compared(self.result)]
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return the charts of models, and that of recovered ratings."""
+        return [*super().charts(look), charts.recovery(self.result, look)]
+
+    def notes(self) -> list[str]:
+        """Return the notes on recovered ratings."""
+        notes = ((_OF_MODELS, _MODELS_NOTE), (_OF_SUBMISSIONS, _SUBMISSIONS_NOTE))
+        shown = [note for section, note in notes if columns.within(self.result, section)]
+        return [*super().notes(), *shown]
+
+    def brief(self) -> list[Table]:
+        """Return what attacks recover."""
+        return self.revealed()
+
+
+def interval(estimate: Estimate | None) -> str:
+    """Return a cell of an estimate that may be missing."""
+    return words.interval(estimate) if estimate else NONE
+
+
+def _recovered(result: AuditResult) -> list[Table]:
+    """Return a table of errors for each attacker."""
+    tables = []
+    for section, bases in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
+        errors = columns.within(result, section)
+        labels = dict.fromkeys(error.attack or "" for error in errors)
+        tables += [_attack(label, errors, bases) for label in labels]
+    return tables
+
+
+def _attack(label: str, errors: Sequence[Measurement], bases: Mapping[str, str]) -> Table:
+    of_attack = [error for error in errors if error.attack == label]
+    points = dict.fromkeys((error.model, error.epsilon, error.metric) for error in of_attack)
+    at = {(e.model, e.epsilon, e.metric, e.detail): e.estimate for e in of_attack}
+    # Without a model, an attacker that lists items lists the most popular.
+    lists = of_attack[0].metric.endswith(("precision", "recall"))
+    guess = "the most popular" if lists else "item means"
+    return Table(
+        f"Sensitive ratings recovered by {label}, and the gain over other guesses",
+        ["model", "ε", "measure", *(name.replace("item means", guess) for name in bases)],
+        [
+            [
+                model,
+                words.epsilon(epsilon),
+                metric.rpartition(".")[2],
+                *(
+                    _shown(at.get((model, epsilon, metric, basis)), basis)
+                    for basis in bases.values()
+                ),
+            ]
+            for model, epsilon, metric in points
+        ],
+    )
+
+
+def _shown(estimate: Estimate | None, basis: str) -> str:
+    if estimate and basis in _PLAIN:
+        return rounding.measured(estimate.value)
+    return interval(estimate)
+
+
+def _compared(result: AuditResult) -> list[Table]:
+    """Return the table of the differences of models from one model, if they were measured."""
+    differences = columns.within(result, "comparison")
+    if not differences:
+        return []
+    kinds = list(dict.fromkeys(difference.detail or "" for difference in differences))
+    at = {(d.model, d.epsilon, d.detail): d.estimate for d in differences}
+    return [
+        Table(
+            f"Difference on held-out data from {differences[0].against}, fold by fold (paired)",
+            ["model", "ε", *kinds],
+            [
+                [
+                    model,
+                    words.epsilon(epsilon),
+                    *(interval(at.get((model, epsilon, kind))) for kind in kinds),
+                ]
+                for model, epsilon in dict.fromkeys((d.model, d.epsilon) for d in differences)
+            ],
+        )
+    ]
+
+
+def _divergences(result: AuditResult) -> list[Table]:
+    """Return the table of the divergences that games measured, by estimator."""
+    divergences = columns.within(result, "divergence of games")
+    if not divergences:
+        return []
+    at = {(d.model, d.epsilon, d.pair or "", d.detail): d.estimate for d in divergences}
+    names = list(dict.fromkeys(d.detail or "" for d in divergences))
+    return [
+        Table(
+            "Divergence of the games' observations on D' from those on D, in nats",
+            ["model", "ε", "pair", *names],
+            [
+                [
+                    model,
+                    words.epsilon(epsilon),
+                    pair,
+                    *(interval(at.get((model, epsilon, pair, name))) for name in names),
+                ]
+                for model, epsilon, pair in dict.fromkeys(key[:3] for key in at)
+            ],
+        )
+    ]

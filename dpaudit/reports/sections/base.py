@@ -1,0 +1,134 @@
+"""What a kind of audit shows in every report; by default, what the table of metrics describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from dpaudit.core import registry
+from dpaudit.record.metric import MODELS
+from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
+from dpaudit.reports import columns, digest, series, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.sections import certified_chart, curves, guesses, models, tradeoff_chart
+from dpaudit.reports.table import Column, Table
+
+GAMES_UNTRIED = "Games that test a claimed ε: no [[game]] and no membership game was run."
+MEMBERSHIP_UNTRIED = (
+    "Membership inference with real users: whether the training data held an interaction or a user."
+)
+ACCOUNTS_UNTRIED = "Attackers who add fake accounts or change the training data."
+
+
+@dataclass(frozen=True)
+class Sections:
+    """What the reports show of a record besides gates, claims, games and how to reproduce it.
+
+    A kind of audit changes what it needs in a class of its own, which `AuditKind.sections` returns;
+    a kind that extends another one extends its sections.
+
+    Attributes:
+        result: the record.
+        shown: the sections of the table of metrics that stand in its tables and charts. Each other
+            section of the record becomes a table of its own.
+        beyond: what audits of the kind never try, as sentences.
+    """
+
+    result: AuditResult
+
+    shown: ClassVar[frozenset[str]] = frozenset({MODELS, "games"})
+    beyond: ClassVar[Sequence[str]] = (MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED)
+
+    def tables(self) -> list[Table]:
+        """Return the tables of results: one for each model, with a row for each ε."""
+        return models.tables(self.result)
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return the charts of results, with None in place of one without numbers.
+
+        Args:
+            look: the colours of the models.
+        """
+        by_model, claims = digest.rows(self.result), series.claims(self.result.verdicts)
+        guess = guesses.of_attacks(self.result)
+        return [
+            curves.accuracy(series.accuracy(by_model), look, guess),
+            tradeoff_chart.chart(by_model, claims, look, guess),
+            certified_chart.chart(series.certified(by_model), look),
+            curves.difference(series.difference(by_model), look),
+            curves.rmse(series.rmse(by_model), look),
+        ]
+
+    def notes(self) -> list[str]:
+        """Return the notes that explain its tables; those of metrics stand in their entries."""
+        return []
+
+    def leaks(self, model: ModelRecord) -> Iterator[str]:
+        """Yield what attackers find of a model, as sentences of its verdict.
+
+        What games certify, and how many hidden ratings attacks recover, is said without them.
+        """
+        yield from ()
+
+    def untried(self) -> Iterator[str]:
+        """Yield which games the run left out, as sentences, the most specific first."""
+        if not columns.within(self.result, "games"):
+            yield GAMES_UNTRIED
+            return
+        pairs = ", ".join(dict.fromkeys(pair.pair for pair in self.result.pairs))
+        yield f"Other pairs of neighbouring data sets than those that were compared ({pairs})."
+        yield from _unseen(self.result)
+
+    def columns(self, model: ModelRecord) -> list[Column]:
+        """Return the columns of a model's table on a console, the most important first."""
+        return list(models.brief(model, digest.rows(self.result)[model.label]))
+
+    def brief(self) -> list[Table]:
+        """Return the tables that a console shows below those of the models."""
+        return []
+
+    def remarks(self) -> list[str]:
+        """Return what a reader of a console must know of the numbers."""
+        return []
+
+    def attacked(self, data: DataRecord) -> tuple[str, str]:
+        """Return of whom or what in the data an attacker learns: a name, and numbers."""
+        verb = "is" if data.attacked == 1 else "are"
+        return "users", f"{data.trained} train the models, {data.attacked} {verb} attacked"
+
+
+class _Kind(Protocol):
+    def sections(self) -> type[Sections]: ...
+
+
+def sections_of(result: AuditResult) -> Sections:
+    """Return the sections of a record's kind; the default if that kind is not installed.
+
+    Raises:
+        ConfigError: the kind is registered, and cannot be imported.
+    """
+    if result.kind not in registry.names("audits"):
+        return Sections(result)
+    kind: _Kind = registry.load("audits", result.kind)
+    return kind.sections()(result)
+
+
+def _unseen(result: AuditResult) -> Iterator[str]:
+    """Yield the observers whom a claim covers and whom no game put to the test."""
+    claimed = {
+        words.observer(name): name
+        for point in result.points
+        if point.claim
+        for name in point.claim.also
+    }
+    seen = {_observer(measurement) for measurement in result.measurements}
+    missing = [phrase for phrase, name in claimed.items() if name not in seen]
+    if missing:
+        yield f"Further observers whom a claim covers: {'; '.join(missing)}."
+
+
+def _observer(measurement: Measurement) -> str | None:
+    """Return who observed a game; an observer who was chosen stands behind the pair's name."""
+    _, chosen, name = (measurement.pair or "").rpartition(" (")
+    return measurement.observer or (name.removesuffix(")") if chosen else None)

@@ -1,0 +1,114 @@
+"""A plug-in that is none, or that cannot be imported, ends in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from scratch_package import install  # type: ignore[import-not-found]
+
+from dpaudit.cli import main
+
+CODE = """
+import math
+
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.measure import Measure
+from dpaudit.record.metric import Metric
+
+NOTHING = None
+
+
+class Unfinished(AuditKind):
+    name = "unfinished"
+
+    def subject(self):
+        return None
+
+    def measures(self):
+        return ()
+
+
+class Nowhere(Measure):
+    def __init__(self, subject):
+        pass
+
+    @classmethod
+    def plan(cls, config):
+        yield from ()
+
+    def run(self, model):
+        yield from ()
+
+
+OTHER = Metric("other.name", "words", "share", {})
+"""
+CONFIG = """
+[data]
+synthetic = { n_users = 60, n_items = 40, mean_per_user = 20 }
+[[model]]
+defense = "slope-one"
+[audit]
+trials = 10
+"""
+
+
+def said(place: Path, monkeypatch: pytest.MonkeyPatch, group: str, point: str) -> str:
+    """Return what a command says that needs this entry point."""
+    site = place / "site"
+    site.mkdir()
+    install(site, monkeypatch, CODE, {f"dpaudit.{group}": point})
+    (place / "audit.toml").write_text(CONFIG)
+    arguments = ["run", str(place / "audit.toml"), "-o", str(place / "out")]
+    if group == "metrics":  # a run without a gate on others reads dpaudit's own alone
+        arguments = ["list", "metrics"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, done.output
+    assert not (place / "out").exists()
+    lines = done.output.strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("group", "point", "words"),
+    [
+        ("audits", "x = scratch:math", "no object of dpaudit.auditor.kind.AuditKind, but a module"),
+        ("audits", "x = scratch:Unfinished", "AuditKind, but the class Unfinished: correct its"),
+        ("audits", "x = scratch:NOTHING", "AuditKind, but a NoneType"),
+        ("audits", "x = scratch_of_nobody:KIND", "cannot be imported: ModuleNotFoundError"),
+        ("measures", "x = scratch:math", "no subclass of dpaudit.auditor.measure.Measure, but a"),
+        ("measures", "x = scratch:OTHER", "Measure, but a Metric"),
+        ("measures", "x = scratch:Absent", "cannot be imported: AttributeError"),
+        ("measures", "x = scratch:Nowhere", "is of no kind of audit: set its attribute audit to"),
+        ("metrics", "x.y = scratch:math", "no object of dpaudit.record.metric.Metric, but a"),
+        ("metrics", "x.y = scratch:OTHER", "names the metric 'other.name': give both one name"),
+    ],
+)
+def test_it_is_named_with_its_entry_point_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, point: str, words: str
+) -> None:
+    text = said(tmp_path, monkeypatch, group, point)
+    assert words in text
+    assert "'x" in text
+
+
+def test_a_kind_without_a_config_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "x = scratch:KIND"
+    monkeypatch.setattr(f"{__name__}.CODE", CODE + "\nKIND = Unfinished()\n")
+    assert "Unfinished has no config" in said(tmp_path, monkeypatch, "audits", code)
+
+
+@pytest.mark.parametrize("group", ["attacks", "defenses", "recommenders", "reports"])
+def test_parts_that_a_config_names_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    from dpaudit.core import registry
+    from dpaudit.core.errors import ConfigError
+
+    install(tmp_path, monkeypatch, CODE, {f"dpaudit.{group}": "wrong = scratch:math"})
+    with pytest.raises(ConfigError, match=r"'wrong' \(scratch:math\) is no .*but a module"):
+        registry.load(group, "wrong")  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="but a module"):
+        assert "wrong" not in registry.load_all(group)  # type: ignore[arg-type]

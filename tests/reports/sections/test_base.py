@@ -1,0 +1,92 @@
+"""What each kind of audit shows, and what a record of any other kind shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpaudit.auditor.kind import kinds
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.record.metrics import entry, table
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.render import html, markdown
+from dpaudit.reports.sections import tables, untried
+from dpaudit.reports.sections.base import (
+    ACCOUNTS_UNTRIED,
+    MEMBERSHIP_UNTRIED,
+    Sections,
+    sections_of,
+)
+from tests.support.records import estimate
+
+Make = Callable[..., AuditResult]
+VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01}
+
+
+def measured(name: str) -> Measurement:
+    fields = {field: VALUES.get(field, field) for field in table()[name].fields}
+    made = estimate(0.4567, 0.4, 0.6)
+    return Measurement(metric=name, model="published", epsilon=1.0, estimate=made, **fields)
+
+
+def of_kind(make: Make, kind: str, *names: str) -> AuditResult:
+    """A record of a kind with one measurement of each of these metrics."""
+    base = make(epsilons=(1.0,), attacks=False, game=False, gate=False)
+    return base.model_copy(update={"kind": kind, "measurements": [*map(measured, names)]})
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any) -> None:
+    record = of_kind(make, kind.name)
+    assert type(sections_of(record)) is kind.sections()
+    for base in type(kind).__mro__[1:-3]:
+        assert issubclass(kind.sections(), base().sections())
+        assert base().sections().shown <= kind.sections().shown
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+def test_what_a_kind_measures_has_a_place_in_its_reports(make: Make, kind: Any) -> None:
+    own = [metric for metric in table().values() if kind.names & metric.audits.keys()]
+    if not any(kind.name in other.names for other in kinds() if other is not kind):
+        assert {metric.section for metric in own} <= kind.sections().shown
+    # All else has a table of its own.
+    others = [
+        metric.name for metric in table().values() if metric.section not in kind.sections().shown
+    ]
+    captions = [each.caption for each in tables.others(of_kind(make, kind.name, *others))]
+    assert captions == list(dict.fromkeys(entry(name).section for name in others))
+
+
+def test_a_record_of_a_kind_that_is_not_installed_shows_what_metrics_describe(make: Make) -> None:
+    record = of_kind(make, "elsewhere", "utility.rmse", "sybil.accuracy", "transcript.auc")
+    assert type(sections_of(record)) is Sections
+    assert [each.caption.partition(":")[0] for each in tables.results(record)] == [
+        "published", "sybil", "transcripts",
+    ]  # fmt: skip
+    for text in (markdown.render(record), html.render(record)):
+        assert text.count("0.457 [0.400, 0.600]") >= 3
+
+
+def test_only_an_audit_that_tries_it_does_not_say_that_it_was_left_out(make: Make) -> None:
+    def said(kind: str) -> set[str]:
+        sentences = untried.sentences(of_kind(make, kind))
+        return {MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED}.intersection(sentences)
+
+    assert said("membership") == {ACCOUNTS_UNTRIED}
+    assert said("sybil") == {MEMBERSHIP_UNTRIED}
+    for kind in ("on_demand", "trained", "federated", "mechanism", "elsewhere"):
+        assert said(kind) == {MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED}
+
+
+def test_a_kind_that_cannot_be_imported_is_named(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(group: str, name: str) -> None:
+        raise ConfigError(f"the {group} {name!r} cannot be imported")
+
+    monkeypatch.setattr(registry, "load", broken)
+    with pytest.raises(ConfigError, match="'sybil' cannot be imported"):
+        sections_of(of_kind(make, "sybil"))
