@@ -166,7 +166,14 @@ class Signals(NamedTuple):
 
 
 class MembershipInference(Attack):
-    """`[[attack]]` beside `[membership]`: infer from trained models who is in the training data."""
+    """`[[attack]]` beside `[membership]`: infer from trained models who is in the training data.
+
+    Attributes:
+        compares_targets: whether a target is compared with itself in the attacker's trainings, so
+            that these have the same targets; else other targets of one training calibrate it too.
+    """
+
+    compares_targets: ClassVar[bool] = True
 
     @abstractmethod
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:

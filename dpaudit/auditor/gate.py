@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.auditor.measure import MetricKey
+from dpaudit.auditor.trainings import NextTraining, judge_at_hand
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
@@ -33,8 +34,13 @@ def judge(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
+    coming: NextTraining | None = None,
+    level: float = 0.05,
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
+
+    - A number that each training has is judged by `trainings`: the next training, or those at hand,
+      as the gate's `of` says; only the average is judged by its interval as below.
 
     - `max`: fails if a lower bound is above it; passes if no upper bound is. An attack so much
       worse than guessing that its reverse may exceed `max` is inconclusive.
@@ -52,16 +58,20 @@ def judge(
       picked point that has no such number because of a finding, as trainings diverged, or because
       a utility of a membership audit is not defined in some training.
 
+    Args:
+        gate: the gate.
+        points: the points of the sweep.
+        measurements: all that was measured.
+        findings: what was noticed.
+        coming: what the judged trainings say about the next one; None for this gate alone.
+        level: the error probability of each joint interval, and of that gate alone.
+
     Raises:
         ConfigError: the gate picks nothing that was measured.
     """
     at = {(point.model, point.epsilon): point for point in points}
-    # Single membership inference attacks are not judged: a choice among them needs other trainings.
-    able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
-    picked = [
-        found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())
-    ]
-    picked = _joint(picked)
+    picked = picked_by(gate, measurements)
+    coming = coming or NextTraining.of([(gate, picked)], level)
     members = any(found.unit for found in measurements)
     lacking = dict(_lacking(gate, points, measurements, findings, members=members))
     if not picked and not lacking:
@@ -76,7 +86,9 @@ def judge(
         decided[model, epsilon, None] = [("inconclusive", said)]
     for found in picked:
         point = at[found.model, found.epsilon]
-        outcome, reason = _compare(gate, found, point, members=members)
+        outcome, reason = _of_trainings(gate, found, coming, level) or _compare(
+            gate, found, point, members=members
+        )
         open_ = next((each for each in findings if each.opens(found)), None)
         if open_ and outcome != "fail":
             outcome, reason = "inconclusive", _said_by(open_)
@@ -106,6 +118,29 @@ def judge(
     )
 
 
+def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return what a gate judges of all that was measured."""
+    # Single membership inference attacks are not judged: a choice among them needs other trainings.
+    able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
+    return _joint(
+        [found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())]
+    )
+
+
+def _of_trainings(
+    gate: Gate, measurement: Measurement, coming: NextTraining | None, level: float
+) -> tuple[Outcome, str] | None:
+    """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
+    if gate.of == "average":
+        return None
+    if measurement.census is None:
+        lacking = "no number of each training is recorded: remove the gate's of"
+        return ("inconclusive", lacking) if gate.of else None
+    if gate.of == "this-model":
+        return judge_at_hand(gate, measurement.census, level)
+    return coming.judge(gate, measurement, measurement.census) if coming else None
+
+
 def _beside(
     gate: Gate, picked: Sequence[Measurement], at: Mapping[tuple[str, float], PointRecord]
 ) -> list[Measurement]:
@@ -130,7 +165,7 @@ def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
     return [
         found
         for found in picked
-        if found.estimate.kind == "frequentist" or game(found) not in joint
+        if found.census or found.estimate.kind == "frequentist" or game(found) not in joint
     ]
 
 
@@ -218,7 +253,7 @@ def _compare(
     estimate = found.estimate
     if estimate.kind != "frequentist":
         remedy = "gate another metric"
-        if estimate.kind == "assumes-law":
+        if estimate.kind in ("assumes-law", "range"):
             remedy = "run a config that has this gate, so that its interval is joint"
         return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {remedy}"
     limit = _limit(gate, found, point)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
+from typing import Any
 
-from dpaudit.auditor.gate import judge
+from dpaudit.auditor.gate import judge, picked_by
+from dpaudit.auditor.trainings import NextTraining
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
@@ -38,7 +40,18 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        found = [judge(gate, result.points, result.measurements, result.findings) for gate in gates]
+        coming = _coming(result, gates)
+        found = [
+            judge(
+                gate,
+                result.points,
+                result.measurements,
+                result.findings,
+                coming,
+                result.family.alpha,
+            )
+            for gate in gates
+        ]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
@@ -48,6 +61,29 @@ def judge_run(
     return result.model_copy(
         update={"config": config, "gates": found, "waivers": applied, "outcome": outcome}
     )
+
+
+def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining | None:
+    """Return what the trainings of a run say about the next one, at the level that is left.
+
+    The joint intervals that decide a claim or another gate take theirs. What decides nothing takes
+    none.
+    """
+    judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]
+    claims = {(point.model, point.epsilon): point.claim for point in result.points}
+    deciding: dict[tuple[Any, ...], float] = {}
+    for found in result.measurements:
+        claim = claims[found.model, found.epsilon]
+        if found.metric == "epsilon" and claim is not None and found.tests(claim):
+            deciding[found.key] = found.estimate.alpha
+    for gate, measurements in judged:
+        for found in measurements:
+            if found.census is None or gate.of == "average":
+                deciding[found.key] = found.estimate.alpha
+            elif gate.of == "this-model":
+                deciding[(*found.key, gate.of)] = found.census.alpha * len(found.census.values)
+    left = 1 - result.family.confidence - sum(deciding.values())
+    return NextTraining.of(judged, max(left, 0.0))
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") -> None:

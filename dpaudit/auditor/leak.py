@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from dpaudit.auditor.measure import Found
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Measurement
+from dpaudit.record.result import Census, Measurement
 
 
 def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
@@ -31,13 +31,18 @@ def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
         if (
             isinstance(each, Measurement)
             and each.metric == "attack.advantage"
-            and each.estimate.kind == "frequentist"
+            and (each.census or each.estimate.kind == "frequentist")
         ):
             at.setdefault((each.model, each.epsilon), []).append(each)
     for here in at.values():
         most = max(here, key=lambda each: max(_directions(each.estimate)))
         estimate = _largest([each.estimate for each in here])
-        yield most.model_copy(update={"metric": "leak", "estimate": estimate})
+        censuses = [each.census for each in here if each.census]
+        census = _largest_of_each(censuses) if censuses else None
+        if census and estimate.kind == "range":
+            estimate = census.estimate
+        update = {"metric": "leak", "estimate": estimate, "census": census}
+        yield most.model_copy(update=update)
 
 
 def _largest(estimates: list[Estimate]) -> Estimate:
@@ -47,6 +52,28 @@ def _largest(estimates: list[Estimate]) -> Estimate:
     method = several if len(estimates) > 1 else estimates[0].method
     return estimates[0].changed(
         value=value, lower=lower, upper=upper, n=min(each.n for each in estimates), method=method
+    )
+
+
+def _largest_of_each(censuses: list[Census]) -> Census:
+    """Return the leak of each training; the intervals hold where those of all advantages do."""
+    trainings = range(len(censuses[0].values))
+
+    def largest(*rows: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(max(0.0, *(row[training] for row in rows)) for training in trainings)
+
+    def reversed_(row: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(-number for number in row)
+
+    both = [(c.values, reversed_(c.values), c.worst) for c in censuses]
+    worst = largest(*(row for rows in both for row in rows))
+    values = largest(*(row for rows in both for row in rows[:2]))
+    return Census(
+        values=values,
+        lower=largest(*(row for c in censuses for row in (c.lower, reversed_(c.upper)))),
+        upper=largest(*(row for c in censuses for row in (c.upper, reversed_(c.lower)))),
+        alpha=sum(c.alpha for c in censuses),
+        most=worst if worst != values else (),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Config, Statement
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measured
@@ -36,6 +36,7 @@ class MetricKey:
         basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
         joint: whether its interval holds jointly with all others, so that it may gate; never if
             the metric may not gate.
+        census: whether each training has the number, so that gates may judge trainings one by one.
     """
 
     metric: str
@@ -49,6 +50,7 @@ class MetricKey:
     at: float | None = None
     basis: str | None = None
     joint: bool = True
+    census: bool = False
 
     def __post_init__(self) -> None:
         """A number of a metric that may not gate stands by itself."""
@@ -68,7 +70,7 @@ class MetricKey:
                 `detail`, which goes to the field that the metric names for it.
         """
         own = {name: value for name, value in asdict(self).items() if value is not None}
-        del own["joint"]
+        del own["joint"], own["census"]
         return measured(**{**own, **fields}, estimate=estimate)
 
 
@@ -122,6 +124,16 @@ def gated(config: Config, *metrics: str) -> bool:
     Numbers that are seldom judged have joint intervals only then, as each widens all others.
     """
     return any(gate.metric in metrics for gate in config.gate)
+
+
+def picked(config: Config, key: MetricKey, *statements: Statement | None) -> bool:
+    """Return whether a gate about one of these statements picks a number; None is none given."""
+    return any(gate.of in statements and gate.picks(asdict(key)) for gate in config.gate)
+
+
+def of_trainings(config: Config, key: MetricKey) -> MetricKey:
+    """Return the key of a number that each training has; its mean is joint if a gate judges it."""
+    return replace(key, joint=picked(config, key, "average"), census=True)
 
 
 def judged_bases(config: Config, metric: str) -> set[str]:

@@ -12,7 +12,8 @@ from typing import Any
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.kind import measures_of
-from dpaudit.auditor.measure import MetricKey
+from dpaudit.auditor.measure import MetricKey, picked
+from dpaudit.auditor.trainings import NEXT
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
@@ -37,7 +38,12 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
     """
     has_ratings = ratings is None or ratings.scale.width > 0
     keys = [key for key in plan(config) if has_ratings or not rated(key.metric)]
-    return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
+    trained = [key for key in keys if key.census]
+    size = sum(key.counted for key in keys)
+    size += sum(picked(config, key, "this-model") for key in trained)
+    # All gates about the next training count as one.
+    size += any(picked(config, key, *NEXT) for key in trained)
+    return Family.of(config.audit.confidence, max(1, size))
 
 
 def check_gates(config: Config) -> None:
@@ -49,7 +55,8 @@ def check_gates(config: Config) -> None:
     Raises:
         ConfigError: a gate picks nothing; names the gate and the remedy.
     """
-    keys = [asdict(key) for key in plan(config) if key.joint] if config.gate else []
+    planned = plan(config) if config.gate else []
+    keys = [asdict(key) for key in planned if key.joint or key.census]
     for index, gate in enumerate(config.gate):
         _check_gate(f"gate.{index}", gate, keys)
 
@@ -82,5 +89,10 @@ def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
                 f"{place}.where.{name} = {value!r} is not measured"
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
+    if gate.of and not any(key["census"] for key in keys if gate.picks(key)):
+        raise ConfigError(
+            f"{place}.of = {gate.of!r} is for numbers that each training of [membership] has, and "
+            f"{gate.metric} is none here: remove it"
+        )
     if not any(gate.picks(key) for key in keys):
         raise ConfigError(f"{place}.where picks no point: no point has all these values")

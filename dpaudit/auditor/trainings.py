@@ -10,12 +10,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
-from dpaudit.config.schema import Gate
+from dpaudit.config.schema import Gate, Statement
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Census, Family, Measurement, Outcome
+from dpaudit.record.result import Census, Measurement, Outcome
 
 Flags = tuple[bool, ...]
+# The most calibrating trainings by default, and the share of the trainings.
+_MOST, _SHARE = 16, 5
+# What gates about the next training say that they are of; it is the default.
+NEXT: tuple[Statement | None, ...] = (None, "next-training")
+
+
+def default_calibrating(trainings: int) -> int:
+    """Return how many trainings calibrate the attacks if the config does not say it.
+
+    A fifth of them, at least 2 if one is left to judge, and at most 16.
+    """
+    return min(_MOST, max(trainings // _SHARE, min(2, trainings - 1)))
+
+
+def trainings_for(judged: int) -> int:
+    """Return the least number of trainings of which so many are judged by default."""
+    return next(
+        trainings
+        for trainings in range(judged, judged + _MOST + 1)
+        if trainings - default_calibrating(trainings) >= judged
+    )
 
 
 def threshold(gate: Gate) -> float:
@@ -62,14 +83,19 @@ class NextTraining:
 
     @classmethod
     def of(
-        cls, picked: Sequence[tuple[Gate, Sequence[Measurement]]], family: Family
+        cls, picked: Sequence[tuple[Gate, Sequence[Measurement]]], alpha: float
     ) -> NextTraining | None:
-        """Return it for the gates of a run and what they pick; None without such gates."""
+        """Return it for the gates of a run; None without such gates.
+
+        Args:
+            picked: the gates, each with what it picks.
+            alpha: the error probability of all gates about the next training together.
+        """
         flags = [
             may_break(gate, measurement, measurement.census)
             for gate, measurements in picked
             for measurement in measurements
-            if measurement.census and gate.of in (None, "next-training")
+            if measurement.census and gate.of in NEXT
         ]
         if not flags:
             return None
@@ -78,8 +104,11 @@ class NextTraining:
         exceeding = sum(
             any(training) for training in zip(*(f[:length] for f in flags), strict=True)
         )
-        gates = sum(gate.of in (None, "next-training") for gate, _ in picked)
-        return cls(length, exceeding, gates, len(flags), family.alpha)
+        gates = sum(
+            gate.of in NEXT and any(measurement.census for measurement in measurements)
+            for gate, measurements in picked
+        )
+        return cls(length, exceeding, gates, len(flags), alpha)
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether the next training keeps a gate's threshold.
@@ -95,12 +124,18 @@ class NextTraining:
         count = len(broken)
         shown = _shown(census)
         ends = census.lower if gate.min is None else census.upper
+        if self.alpha <= 0:
+            return "inconclusive", (
+                f"{shown} other gates and claims take the whole error probability: remove some of "
+                "them, or lower audit.confidence"
+            )
         if share_wealth(broken, self.alpha) * self.alpha >= self.numbers:
             return "fail", (
                 f"{shown} {sum(broken)} of {count} judged trainings {_are(sum(broken))} {beyond} "
                 f"{limit:g}, so more than {percent(self.alpha)} of trainings are"
             )
-        if all(breaks(gate, ends)):
+        known = census.alpha * count * self.numbers <= self.alpha * (1 + 1e-9)
+        if known and all(breaks(gate, ends)):
             which = (
                 "the judged training is" if count == 1 else f"each of {count} judged trainings is"
             )
@@ -110,17 +145,18 @@ class NextTraining:
         alone = next_exceeds(count, own)
         risk = min(together, alone * self.gates)
         said = f"{own or 'none'} of {count} judged trainings {_are(own)} {beyond} {limit:g}"
+        if count == 1:
+            said = f"the judged training is {'' if own else 'not '}{beyond} {limit:g}"
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
         most = max(own, self.exceeding)
-        others = "" if own == most else f", and {most} break some gate"
-        of_which = f", of which {most} or fewer break one" if most else ""
+        needed = draws_needed(most, self.alpha)
+        of_which = f", of which {most} or fewer exceed a gate's limit" if most else ""
         return "inconclusive", (
-            f"{shown} {said}{others}, which bounds the next one by a probability of "
-            f"{percent(risk, 2)}, and {percent(self.alpha)} is asked: raise membership.trainings "
-            f"until {draws_needed(most, self.alpha)} are judged{of_which}"
+            f"{shown} {said}, too few to say it of the next one: it takes {needed} judged "
+            f"trainings{of_which}: set membership.trainings = {trainings_for(needed)}"
         )
 
 

@@ -17,7 +17,7 @@ def _is_number(value: float) -> float:
 
 Number = Annotated[float, AfterValidator(_is_number)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Kind = Literal["frequentist", "credible", "assumes-gdp", "assumes-law", "exact"]
+Kind = Literal["frequentist", "credible", "assumes-gdp", "assumes-law", "exact", "range"]
 
 
 class Estimate(BaseModel):
@@ -31,7 +31,8 @@ class Estimate(BaseModel):
         alpha: the error probability of this interval alone.
         n: the number of independent trials that the interval rests on.
         method: how the interval was computed.
-        kind: what the interval assumes; only `frequentist` may gate a user's model.
+        kind: what the interval assumes; only `frequentist` may gate a user's model. A `range` is no
+            interval for a number: it is what some trainings showed, and gates judge each of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

@@ -108,6 +108,11 @@ class Trainable(ABC):
         """What it cannot show: `scores` or `lists`; it is asked for these only if need be."""
         return ()
 
+    @property
+    def trains(self) -> bool:
+        """Whether it can train on any data; else it has what trainings elsewhere gave."""
+        return True
+
     @abstractmethod
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked.

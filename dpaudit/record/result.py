@@ -185,6 +185,28 @@ class Census(_Record):
         """The numbers, with missing answers as leaks."""
         return self.most or self.values
 
+    @property
+    def estimate(self) -> Estimate:
+        """Their mean with their range; the range leaves out the next one 2 times in J + 1.
+
+        The number of one training has its own interval.
+        """
+        count = len(self.values)
+        value, low, high = sum(self.values) / count, min(self.values), max(self.values)
+        if count == 1:
+            low, high = self.lower[0], self.upper[0]
+        alpha = self.alpha if count == 1 else 2 / (count + 1)
+        return Estimate(
+            value=min(max(value, low), high),
+            lower=low,
+            upper=high,
+            confidence=1 - alpha,
+            alpha=alpha,
+            n=count,
+            method="uniform subset of one training" if count == 1 else "range over trainings",
+            kind="range",
+        )
+
 
 class Measurement(_Record):
     """One measured number; its metric decides which fields it has (`record/metrics.py`).

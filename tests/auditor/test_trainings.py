@@ -12,12 +12,11 @@ from scipy.stats import binom
 from dpaudit.auditor.trainings import NextTraining, judge_at_hand
 from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Census, Family, Measurement
+from dpaudit.record.result import Census, Measurement
 
 Numbers = NDArray[np.float64]
 Law = Callable[[np.random.Generator, int], Numbers]
 LIMIT, ALPHA, AUDITS = 0.55, 0.05, 400
-FAMILY = Family.of(1 - ALPHA, 1)
 
 
 def measured(census: Census, metric: str = "attack.auc", at: float | None = None) -> Measurement:
@@ -48,11 +47,11 @@ def gate(**fields: object) -> Gate:
     return Gate.model_validate({"metric": "attack.auc", "max": LIMIT, **fields})
 
 
-def outcome(*censuses: Census, one: Gate | None = None, numbers: int | None = None) -> str:
+def outcome(*censuses: Census, one: Gate | None = None) -> str:
     """The worst outcome of one gate on all these."""
     chosen = one or gate()
     picked = [measured(each) for each in censuses]
-    together = NextTraining.of([(chosen, picked)], FAMILY)
+    together = NextTraining.of([(chosen, picked)], ALPHA)
     assert together is not None
     outcomes = [
         together.judge(chosen, each, each.census)[0] for each in picked if each.census is not None
@@ -151,7 +150,7 @@ def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
             estimate=Estimate.exact(value, "census"),
             census=numbers,
         )
-        together = NextTraining.of([(least, [one])], FAMILY)
+        together = NextTraining.of([(least, [one])], ALPHA)
         assert together is not None
         assert together.judge(least, one, numbers)[0] == word
 
@@ -174,11 +173,10 @@ def test_trainings_at_hand_are_judged_by_their_own_intervals(
 
 def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     chosen, one = gate(), measured(census(np.linspace(0.48, 0.52, 12)))
-    together = NextTraining.of([(chosen, [one])], FAMILY)
+    together = NextTraining.of([(chosen, [one])], ALPHA)
     assert together is not None
     assert one.census is not None
     assert together.judge(chosen, one, one.census)[1] == (
-        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, which "
-        "bounds the next one by a probability of 7.7 %, and 5 % is asked: raise "
-        "membership.trainings until 19 are judged"
+        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, too "
+        "few to say it of the next one: it takes 19 judged trainings: set membership.trainings = 23"
     )

@@ -31,7 +31,7 @@ def made(name: str, **changes: Any) -> Measurement:
 
 
 def test_every_metric_stands_in_the_table_once() -> None:
-    own = {"metric", "model", "epsilon", "estimate"}
+    own = {"metric", "model", "epsilon", "estimate", "census"}
     assert set(FIELDS) == set(Measurement.model_fields) - own
     for metric in METRICS.values():
         assert metric.detail is None or metric.detail in metric.known
@@ -115,7 +115,7 @@ def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> No
         if metric.gateable
     ]
     configs = [Config.model_validate({**tables, "gate": gates}) for tables in AUDITS[audit]]
-    planned = {key.metric for config in configs for key in plan(config) if key.joint}
+    planned = {key.metric for config in configs for key in plan(config) if key.joint or key.census}
     expected = {
         metric.name for metric in METRICS.values() if metric.gateable and audit in metric.audits
     }

@@ -17,7 +17,7 @@ from dpaudit.core.plugin import STRICT
 _OF_MEAN, _OF_VARIANCE = 2.0, 4.0
 # One training cannot tell the scatter of a target from that between targets: its share of both.
 _ALONE = 0.1
-# A variance is at least this share of that over all targets, and at least this number.
+# A variance is at least this share of that over all targets; a smaller one is none.
 _LEAST, _SMALLEST = 1e-6, 1e-60
 
 
@@ -62,7 +62,9 @@ def _log_ratio(seen: Numbers, own: Numbers, present: NDArray[np.bool_]) -> Any:
     """
     center = own[0, 0]  # so that the mean of equal values is their value and not rounded
     seen, own = seen - center, own - center
-    count = len(own)
+    count, spread = len(own), own.var()
+    if spread <= _SMALLEST:
+        return np.zeros(seen.shape)  # what never changes tells nothing
     gap = _mean(own, present) - _mean(own, ~present)
     levels = own - gap * (present - 0.5)
     total = levels.var()
@@ -80,7 +82,7 @@ def _log_ratio(seen: Numbers, own: Numbers, present: NDArray[np.bool_]) -> Any:
         squares = (which * (own - mean) ** 2).sum(0)
         freedom = _OF_VARIANCE + n
         variance = (_OF_VARIANCE * within + squares) / freedom * (1 + 1 / (_OF_MEAN + n))
-        variance = np.maximum(variance, _LEAST * total + _SMALLEST)
+        variance = np.maximum(variance, _LEAST * spread)
         # ln t_ν(x; m, s²) = ln Γ((ν + 1)/2) − ln Γ(ν/2) − ln(ν π s²)/2
         #                    − (ν + 1)/2 ln(1 + (x − m)²/(ν s²)); π cancels.
         width = freedom * variance

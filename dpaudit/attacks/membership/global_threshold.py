@@ -21,6 +21,7 @@ class GlobalThreshold(MembershipInference):
     standardise the fit, so that a threshold chosen with some trainings holds with others.
     """
 
+    compares_targets: ClassVar[bool] = False
     name: ClassVar[str] = "global-threshold"
     title: ClassVar[str] = "One threshold on how well the model fits, the same for all targets"
     source: ClassVar[str] = (

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.audits.membership.estimates import Guesses, best_guesses
 from dpaudit.audits.membership.rates import Curve, best_threshold
 from dpaudit.core.errors import RunError
@@ -26,30 +27,24 @@ from dpaudit.record.result import Family
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-# The most calibrating trainings by default, and the share of the trainings.
-_MOST, _SHARE = 16, 5
 # The most parts of the calibrating trainings of which each is attacked with the help of the others.
 _FOLDS = 4
-# The share of the targets that chooses without calibrating trainings to do it.
-_CHOOSING = 0.25
 
 
-def default_calibrating(trainings: int) -> int:
-    """Return how many trainings calibrate the attacks if the config does not say it.
+def division(trainings: int, calibrating: int, seed: int) -> tuple[Rows, Rows]:
+    """Return which trainings calibrate, and which are judged, at random.
 
-    A fifth of them, at most 16; and half of fewer than four, so that one is left to judge.
+    Neither the place of a training nor its neighbours decide in which part it is, so a model that
+    leaks in every second training leaks in both. The order within a part is random too, as
+    intervals over trainings need it of a model that drifts.
+
+    Args:
+        trainings: their number.
+        calibrating: the number of trainings that calibrate.
+        seed: the run's seed.
     """
-    return min(_MOST, max(trainings // _SHARE, min(2, trainings // 2)))
-
-
-def chooses_by_targets(calibrating: int) -> bool:
-    """Whether targets, and no trainings, choose the attack, its threshold and its guesses."""
-    return calibrating < 2
-
-
-def choosing_targets(targets: int) -> int:
-    """Return the number of targets that choose where no trainings do."""
-    return int(_CHOOSING * targets)
+    order = generator(seed, "membership judged half").permutation(trainings)
+    return order[:calibrating], order[calibrating:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +85,9 @@ class Trials:
         return type(self)(self.features[:, which], self.population, self.present[:, which], lacking)
 
     def divided(self, calibrating: int, seed: int) -> tuple[Self, Self]:
-        """Divide the trainings at random in those that calibrate and those that are judged.
-
-        Neither the place of a training nor its neighbours decide in which part it is, so a model
-        that leaks in every second training leaks in both. The order within a part is random too, as
-        intervals over trainings need it of a model that drifts.
-
-        Args:
-            calibrating: the number of trainings that calibrate.
-            seed: the run's seed.
-        """
-        order = generator(seed, "membership judged half").permutation(len(self))
-        return self.of(order[:calibrating]), self.of(order[calibrating:])
+        """Divide the trainings by `division`."""
+        first, others = division(len(self), calibrating, seed)
+        return self.of(first), self.of(others)
 
     def told(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.

@@ -12,18 +12,21 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, model_validator
 
 from dpaudit.attacks import base as roles
+from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
 from dpaudit.config.tables import Attack, has_role
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
+from dpaudit.recommenders.returned import Returned
 from dpaudit.record.result import STRONGEST
 
 # Who sees a model that is served but not published.
@@ -39,8 +42,20 @@ _SHOWN: Mapping[Observer, str] = {
 _FEWER = 4
 # The fewest targets for which there is a usual or larger rate.
 _FEWEST = 30
+# The share of the targets that chooses where no trainings do it.
+_CHOOSING = 0.25
 # The usual false-positive rates, and larger ones for few targets.
 _RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
+
+
+def chooses_by_targets(calibrating: int) -> bool:
+    """Whether targets, and no trainings, choose the attack, its threshold and its guesses."""
+    return calibrating < 2
+
+
+def choosing_targets(targets: int) -> int:
+    """Return the number of targets that choose where no trainings do."""
+    return int(_CHOOSING * targets)
 
 
 class StatedClaim(Table):
@@ -85,6 +100,8 @@ class OwnRecommender(Table):
         target: `package.module:name` of a Python class; modules in the folder of the config can be
             imported.
         command: a command that trains in its own environment; it runs in the folder of the config.
+        returned: the folder of trainings that `dpaudit split` handed out and that were done
+            elsewhere; in the folder of the config.
         params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
             (docs/guides/own-models.md).
         claim: the guarantee that is stated for it, if any.
@@ -97,6 +114,7 @@ class OwnRecommender(Table):
     library: str | None = None
     target: str | None = None
     command: str | None = None
+    returned: str | None = None
     params: dict[str, Any] = {}
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
@@ -112,15 +130,23 @@ class OwnRecommender(Table):
         model = params.get("model") if isinstance(params, dict) else None
         command = values.get("command")
         program = command.split()[0] if isinstance(command, str) and command.split() else None
-        words = (values.get("library"), model, values.get("target"), program)
+        words = (
+            values.get("library"),
+            model,
+            values.get("target"),
+            program,
+            values.get("returned"),
+        )
         return {"label": " ".join(str(word) for word in words if word), **values}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in ("library", "target", "command") if getattr(self, name)]
+        kinds = ("library", "target", "command", "returned")
+        given = [name for name in kinds if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
-                f"{' and '.join(given) or 'nothing'} given: name one of library, target and command"
+                f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
+                "and returned"
             )
         return self
 
@@ -172,15 +198,22 @@ class OwnRecommender(Table):
             made = registry.create_instance(
                 PythonClass, place, params, "a Python class", ("target",)
             )
-        else:
+        elif self.command is not None:
             own = {"cwd": self._folder, **self.params, "command": self.command}
             made = registry.create_instance(Command, place, own, "a command", ("command",))
+        else:
+            own = {"cwd": self._folder, **self.params, "returned": self.returned}
+            what = "trainings done elsewhere"
+            made = registry.create_instance(Returned, place, own, what, ("returned",))
         return made
 
     @property
     def served(self) -> list[Observer]:
-        """Return the observers of the served model: of a command, those of what `shows` lists."""
-        if self.command is None:
+        """Return the observers of the served model: those of what `shows` lists, if there is one.
+
+        A command and what was returned have such a list.
+        """
+        if self.command is None and self.returned is None:
             return list(_SERVED)
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
@@ -203,7 +236,9 @@ class Membership(Table):
         observers: who observes the models: `scores` of the targets, the target user's `own-list`,
             `others-lists`, or the published `factors` of items. By default everyone who sees a
             served model: all but `factors`, and of a command those whom it shows something.
-        trainings: the number of trainings of each model.
+        trainings: the number of trainings of each model. From 8 on, four more test the model.
+        calibrating: how many of them calibrate the attacks; the others are judged. By default a
+            fifth, at least 2 if one is left to judge, and at most 16.
         interactions: the number of target interactions.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:
@@ -220,11 +255,12 @@ class Membership(Table):
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
 
-    judging: ClassVar[frozenset[str]] = frozenset({"observers", "rates", "delta"})
+    judging: ClassVar[frozenset[str]] = frozenset({"calibrating", "observers", "rates", "delta"})
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
-    trainings: Annotated[int, Field(ge=8, le=100_000)] = 64
+    trainings: Annotated[int, Field(ge=1, le=100_000)] = 24
+    calibrating: Annotated[int, Field(ge=0, le=1000)] | None = None
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
@@ -242,6 +278,28 @@ class Membership(Table):
         return self
 
     @model_validator(mode="after")
+    def _judges(self) -> Self:
+        judged = self.trainings - self.calibrating_trainings
+        if judged < 1:
+            raise ValueError(
+                f"calibrating = {self.calibrating} leaves none of {self.trainings} trainings to "
+                "judge: lower it, or raise trainings"
+            )
+        if chooses_by_targets(self.calibrating_trainings) and judged > 1:
+            raise ValueError(
+                f"calibrating = {self.calibrating} lets targets of the {judged} judged trainings "
+                "choose the attacks, so that these are no fair sample: set it to 2 or more"
+            )
+        return self
+
+    @property
+    def calibrating_trainings(self) -> int:
+        """The number of trainings that calibrate the attacks."""
+        if self.calibrating is None:
+            return default_calibrating(self.trainings)
+        return self.calibrating
+
+    @model_validator(mode="after")
     def _of_fakes(self) -> Self:
         if self.draw == "fake-users" and self.units != ["user"]:
             raise ValueError("draw = 'fake-users' inserts whole users: set units = ['user']")
@@ -254,7 +312,7 @@ class Membership(Table):
             if not self.rates_of(unit):
                 raise ValueError(
                     f"rates = {self.rates} are too small for {self.targets(unit)} targets of unit "
-                    f"{unit!r}: use {_targets_for(max(self.rates))} targets, or a larger rate"
+                    f"{unit!r}: use {self._targets_for(max(self.rates))} targets, or a larger rate"
                 )
         return self
 
@@ -267,14 +325,27 @@ class Membership(Table):
 
         A rate needs 1/rate of them, and half of the targets are absent, give or take 4σ.
         """
-        return [rate for rate in self.rates if _shows(rate, self.targets(unit))]
+        return [rate for rate in self.rates if _shows(rate, self.judged(unit))]
+
+    def judged(self, unit: Unit) -> int:
+        """Return the number of targets of a unit that are judged."""
+        targets = self.targets(unit)
+        if chooses_by_targets(self.calibrating_trainings):
+            return targets - choosing_targets(targets)
+        return targets
+
+    def _targets_for(self, rate: float) -> int:
+        """Return the least number of targets that show a rate: n/2 + 1 − 2√n is at least 1/rate."""
+        judged = math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
+        chosen = chooses_by_targets(self.calibrating_trainings)
+        return math.ceil(judged / (1 - _CHOOSING)) if chosen else judged
 
     def left_out(self, unit: Unit) -> list[str]:
         """Return a sentence on each stated rate that absent targets of a training cannot show."""
         if "rates" not in self.model_fields_set:
             return []
         return [
-            f"TPR at {percent(rate)} FPR needs {_targets_for(rate)} targets of unit {unit!r}, "
+            f"TPR at {percent(rate)} FPR needs {self._targets_for(rate)} targets of unit {unit!r}, "
             f"{self.targets(unit)} were given."
             for rate in self.rates
             if rate not in self.rates_of(unit)
@@ -292,11 +363,6 @@ def _check_distinct(table: BaseModel, *names: str) -> None:
         values = getattr(table, name) or []
         if len(set(values)) < len(values):
             raise ValueError(f"{name} contains a value twice: remove one")
-
-
-def _targets_for(rate: float) -> int:
-    """Return the least number of targets that show a rate: n/2 + 1 − 2√n is at least 1/rate."""
-    return math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
 
 
 class Sizes(NamedTuple):
@@ -345,6 +411,7 @@ def _shows(rate: float, targets: int) -> bool:
 
 # The attacks of a config that names none.
 BATTERY = (
+    Attack(name="conjugate-lira"),
     Attack(name="lira"),
     Attack(name="lira", label="lira own variance", params={"own_variance": True}),
     Attack(name="lira", label="lira offline", params={"online": False}),
@@ -422,8 +489,14 @@ class MembershipConfig(DataConfig):
         for index, recommender in enumerate(self.recommender):
             recommender.create(f"recommender.{index}")
         super().check_plugins()
-        for index, attack in enumerate(self.inferring):
-            attack.create(f"attack.{index}")
+        attacks = [attack.create(f"attack.{at}") for at, attack in enumerate(self.inferring)]
+        comparing = all(attack.compares_targets for attack in attacks)
+        if comparing and not self.membership.calibrating_trainings:
+            raise ConfigError(
+                f"membership.trainings = {self.membership.trainings} leaves no training that "
+                "calibrates, and every [[attack]] compares a target with itself in such trainings: "
+                "raise it, or add the attack 'global-threshold'"
+            )
 
     def within(self, folder: Path) -> Self:
         """Return the config as one of a file in this folder, where commands run."""

@@ -17,17 +17,35 @@ from dpaudit.auditor.games.certify import Certificate, certify
 from dpaudit.auditor.games.controls import LADDER, Bar
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
-from dpaudit.auditor.means import joint_mean, own_mean
-from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, metric_of, points
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.measure import (
+    Found,
+    Measure,
+    MetricKey,
+    metric_of,
+    of_trainings,
+    picked,
+    points,
+)
 from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.trainings import NEXT
 from dpaudit.audits.membership.answers import BESIDE
-from dpaudit.audits.membership.calibration import Judged, Trials, judged, strongest
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Judged,
+    Trials,
+    division,
+    judged,
+    strongest,
+)
+from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
-from dpaudit.audits.membership.numbers import alone, joint, numbers
+from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.audits.membership.probes import (
     HIDES_SEEN,
+    PROBED,
     hides_seen,
     keeps_seen,
     left_open,
@@ -67,7 +85,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         self.subject, self.context = subject, subject.context
         self.design, self.table = subject.design, subject.table
         self.attacks: dict[str, MembershipInference] = {
-            each.label: each.create("attack") for each in self.context.config.inferring
+            attack.label: created
+            for attack in self.context.config.inferring
+            if not (created := attack.create("attack")).compares_targets
+            or self.table.calibrating_trainings
         }
 
     @classmethod
@@ -80,11 +101,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 for observer in observers[model]:
                     key = _keys(model, epsilon, unit, observer)
                     for number in numbers(table.rates_of(unit)):
-                        yield number.key(key, STRONGEST)
+                        yield of_trainings(config, number.key(key, STRONGEST))
                     yield _bound(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
-            yield MetricKey("leak", model, epsilon)
+            yield of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
 
@@ -108,16 +129,19 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             Task(together, part, len(part), "training", dear=True)
             for part in training.parts(self.table.trainings)
         )
-        *parts_run, again, vanished = executor.run(chain(trainings, probes(training)))
-        for finding in (*noticed(again, vanished), *rates_left_out(self.table)):
+        probing = probes(training) if self._probed(point) else ()
+        count = len(training.parts(self.table.trainings))
+        results = list(executor.run(chain(trainings, probing)))
+        answered = results[count:] or None
+        for finding in (*noticed(answered), *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **finding._asdict())
-        rows = [row for part in parts_run for row in part]
+        rows = [row for part in results[:count] for row in part]
         lost = sum(bool(np.isnan(row[0])) for row in rows)
         yield from diverged(lost, len(rows), "membership", model.label, point.epsilon)
         parts = all_unpacked(rows, len(blocks) + 1)
         if not parts:
             return
-        unmoved = unmoved_by_data(again)
+        unmoved = unmoved_by_data(answered[0]) if answered else []
         for place, (unit, observer) in enumerate(blocks):
             block = np.stack([part[place] for part in parts])
             cut = self.design.count(unit)
@@ -144,6 +168,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         yield from self._useful(useful, model.label, point.epsilon)
 
+    def _probed(self, point: MemberPoint) -> bool:
+        """Whether further trainings test the model: not if each is dear, or none can be made."""
+        return point.trainable.trains and self.table.trainings >= PROBED
+
     def _inferred(
         self,
         trials: Trials,
@@ -156,12 +184,12 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Judge every attack by itself, and the strongest jointly."""
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
-        curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
+        curve = [at for at in _CURVE if at not in rates and at * self.table.judged(unit) >= 2]
         scored = self._judged(trials, [*rates, *curve], delta)
-        yield from self._numbers(scored, rates, key)
+        yield from self._numbers(scored, rates, unit, key)
         for at in curve:
             best = strongest(scored, f"tpr {at:g}")
-            share = own_mean(scored[best].curve.found(at), self.context.family)
+            share = range_of(scored[best].curve.found(at))
             yield key("membership.roc", attack=best, at=at).measured(share)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(scored, f"tpr {exposing:g}")
@@ -172,24 +200,40 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         yield bound.measured(**self._certified(trials, scored, claimed, delta, bound), view=view)
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
-        family, seed = self.context.family, self.context.seed
+        calibration = Calibration.of(trials, self.table.calibrating_trainings, self.context.seed)
         return {
-            label: judged(trials, attack, rates, family, delta, seed)
+            label: judged(calibration, attack, rates, self.context.family, delta)
             for label, attack in self.attacks.items()
         }
 
     def _numbers(
-        self, scored: Mapping[str, Judged], rates: list[float], key: Keys
+        self, scored: Mapping[str, Judged], rates: list[float], unit: Unit, key: Keys
     ) -> Iterator[records.Measurement]:
-        """Yield the numbers of each attack, then of the strongest; a number has one interval."""
-        family = self.context.family
-        chosen = {number: joint(scored, number, family) for number in numbers(rates)}
+        """Yield the numbers of each attack, then of the one that promises most by each number."""
         for label, one in scored.items():
-            for number, (best, estimate) in chosen.items():
-                single = estimate if label == best else alone(one, number, family)
-                yield number.key(key, label).measured(single)
-        for number, (best, estimate) in chosen.items():
-            yield number.key(key, STRONGEST).measured(estimate, event=best)
+            for number in numbers(rates):
+                yield number.key(key, label).measured(range_of(number.each(one, one.curve)))
+        for number in numbers(rates):
+            best = strongest(scored, number.promise)
+            own = of_trainings(self.context.config, number.key(key, STRONGEST))
+            census = self._subsets(own, unit, scored[best]).census(scored[best], number)
+            estimate = census.estimate
+            if own.joint:
+                estimate = average(scored[best], number, self.context.family)
+            yield own.measured(estimate, event=best, census=census)
+
+    def _subsets(self, key: MetricKey, unit: Unit, one: Judged) -> Subsets:
+        """Return what the census of a number is about, and the level of its intervals.
+
+        Those of numbers that gates judge on trainings at hand share the level of a joint interval;
+        those of others hold together by themselves.
+        """
+        config, family = self.context.config, self.context.family
+        level = family.alpha
+        if not picked(config, key, "this-model"):
+            planned = [each for each in self.plan(config) if picked(config, each, *NEXT)]
+            level = (1 - family.confidence) / max(1, len(planned))
+        return Subsets(self.design.others(unit), level / len(one.present), self.context.seed)
 
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, key: Keys
@@ -197,13 +241,13 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Yield quantiles of exposure, and the exposure of groups."""
         curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
-        for level in _QUANTILES:
+        for level in _QUANTILES if len(exposed) else ():
             estimate = quantile(exposed, level, family)
             yield key("membership.exposed", at=level).measured(estimate)
         above = curve.above(rate)
         for name, among in groups_of(self.design, unit).items():
-            estimate = own_mean(curve.gain(above, among[None]), family, -1.0)
-            yield key("membership.group").measured(estimate, group=name)
+            gain = curve.gain(above, among[None, one.targets])
+            yield key("membership.group").measured(range_of(gain), group=name)
 
     def _certified(
         self,
@@ -228,14 +272,18 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
 
         One that is undefined in some training is left out; a gate on it is then inconclusive.
         """
-        family = self.context.family
+        family, table = self.context.family, self.table
+        _, judging = division(len(rows), table.calibrating_trainings, self.context.seed)
         for name, values in zip(Utility._fields, rows.T, strict=True):
             if not np.isfinite(values).all():
                 continue
             key = _useful_key(self.context.config, name, model, epsilon)
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
-            estimate = (joint_mean if key.joint else own_mean)(values, family, most=most)
-            yield key.measured(estimate)
+            own = tuple(values[judging].tolist())
+            # Of these trainings and these held-out interactions it is known.
+            census = records.Census(values=own, lower=own, upper=own, alpha=0.0)
+            estimate = joint_mean(values, family, most=most) if key.joint else range_of(values)
+            yield key.measured(estimate, census=census)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,5 +354,4 @@ def _bound(key: Keys, unit: Unit, observer: Observer) -> MetricKey:
 
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
-    metric = metric_of("utility", name)
-    return MetricKey(metric, model, epsilon, joint=gated(config, metric))
+    return of_trainings(config, MetricKey(metric_of("utility", name), model, epsilon))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.audits.membership.calibration import Judged, strongest
+from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Family
+from dpaudit.record.result import Census, Family
 
 
 class Number(NamedTuple):
@@ -55,24 +55,22 @@ def numbers(rates: Sequence[float]) -> list[Number]:
     return [Number("attack.auc"), Number("attack.advantage"), *rated]
 
 
-def alone(one: Judged, number: Number, family: Family) -> Estimate:
-    """Estimate a number of one attack by itself."""
-    return own_mean(number.each(one, one.curve), family, number.least)
+def range_of(values: NDArray[np.float64]) -> Estimate:
+    """Return the mean of a number over the judged trainings, with its range."""
+    own = tuple(values.tolist())
+    return Census(values=own, lower=own, upper=own, alpha=0.0).estimate
 
 
-def joint(found: Mapping[str, Judged], number: Number, family: Family) -> tuple[str, Estimate]:
-    """Estimate a number of the attack that promises most, jointly; return its label too.
+def average(judged: Judged, number: Number, family: Family) -> Estimate:
+    """Estimate a number's mean over all trainings, jointly with all that gates judge.
 
     What the model did not answer may be a leak, so the upper end is that of scores in which each
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
-    label = strongest(found, number.promise)
-    one = found[label]
-    estimate = joint_mean(number.each(one, one.curve), family, number.least)
-    if one.worst is None:
-        return label, estimate
-    most = joint_mean(number.each(one, one.worst), family, number.least)
-    upper = max(estimate.upper, most.upper)
-    return label, estimate.changed(
-        upper=upper, method=f"{estimate.method}, missing answers as leaks"
+    estimate = joint_mean(number.each(judged, judged.curve), family, number.least)
+    if judged.worst is None:
+        return estimate
+    most = joint_mean(number.each(judged, judged.worst), family, number.least)
+    return estimate.changed(
+        upper=max(estimate.upper, most.upper), method=f"{estimate.method}, missing answers as leaks"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ HIDES_SEEN = Noticed(
 )
 # The share of missing answers beyond which nothing is decided.
 _MOST_MISSING = 0.01
+# The fewest trainings of a model beside which further ones test it.
+PROBED = 8
 # Chance of what is seen if lists did not leave out seen items.
 _CHANCE = 1e-9
 
@@ -175,8 +177,18 @@ def unmoved_by_data(again: Packed) -> list[Observer]:
     return [observer for observer, unmoved in seen.items() if unmoved]
 
 
-def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
-    """Say what the results of `probes` show."""
+def noticed(results: Sequence[Packed] | None) -> Iterator[Noticed]:
+    """Say what the results of `probes` show; None if they were not run."""
+    if results is None:
+        yield Noticed(
+            "not-probed",
+            "Whether the seed decides everything, the model reads its data, and users and items "
+            "without interactions are answered for was not tried, as that takes four more "
+            "trainings.",
+            f"Raise membership.trainings to {PROBED} to have it tried.",
+        )
+        return
+    again, vanished = results
     same, constant = again[:2]
     if not same:
         yield Noticed(

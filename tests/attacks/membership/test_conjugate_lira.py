@@ -88,6 +88,13 @@ def test_what_never_changes_scores_all_alike(value: float) -> None:
     assert scores[:, 0] == pytest.approx(scores[:, 2])
 
 
+def test_a_feature_that_is_the_coin_decides() -> None:
+    rng = np.random.default_rng(4)
+    coins, present = rng.random((2, 30)) < 0.5, rng.random((5, 30)) < 0.5
+    of = [signals(2.0 * flags[:, :, None] - 1) for flags in (present, coins)]
+    assert area(ConjugateLira().score(*of, coins), present) == 1
+
+
 @pytest.mark.parametrize("flag", [True, False])
 def test_coins_that_all_fell_alike_give_finite_scores(flag: bool) -> None:
     rng = np.random.default_rng(3)

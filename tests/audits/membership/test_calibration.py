@@ -11,11 +11,11 @@ from membership_cases import FAMILY, half_judged  # type: ignore[import-not-foun
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.audits.membership.calibration import (
     Calibration,
     Judged,
     Trials,
-    default_calibrating,
     judged,
     strongest,
 )
@@ -146,7 +146,7 @@ def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrat
 
 @pytest.mark.parametrize(
     ("trainings", "calibrating"),
-    [(1, 0), (2, 1), (3, 1), (4, 2), (8, 2), (24, 4), (64, 12), (999, 16)],
+    [(1, 0), (2, 1), (3, 2), (4, 2), (8, 2), (24, 4), (64, 12), (999, 16)],
 )
 def test_a_fifth_of_the_trainings_calibrates(trainings: int, calibrating: int) -> None:
     assert default_calibrating(trainings) == calibrating

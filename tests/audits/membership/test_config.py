@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from configs import load_as  # type: ignore[import-not-found]
+from membership_cases import half_judged  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.auditor.plan import check_gates
-from dpaudit.audits.membership.calibration import Trials, judged, strongest
+from dpaudit.audits.membership.calibration import Trials, strongest
 from dpaudit.audits.membership.config import (
     BATTERY,
     Membership,
@@ -167,7 +168,7 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
     ("text", "words"),
     [
         (OWN.replace("most", "mots"), ["recommender.0", "did you mean 'most-popular'"]),
-        ("[[recommender]]\n", ["line 1", "name one of library, target and command"]),
+        ("[[recommender]]\n", ["line 1", "name one of library, target, command and returned"]),
         (OWN + "params = {model = 'als'}\n", ["recommender.0.params.model is not known"]),
         (
             LIBRARY + "params = {model = 'svd'}\n",
@@ -222,7 +223,19 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             OWN + "[[attack]]\nname = 'lira'\nlabel = 'strongest'\n",
             ["has the label 'strongest'", "rename it"],
         ),
-        (OWN + "[membership]\ntrainings = 4\n", ["membership.trainings = 4", "8"]),
+        (OWN + "[membership]\ntrainings = 0\n", ["membership.trainings = 0", "1"]),
+        (
+            OWN + "[membership]\ntrainings = 4\ncalibrating = 4\n",
+            ["calibrating = 4 leaves none of 4 trainings", "lower it"],
+        ),
+        (
+            OWN + "[membership]\ntrainings = 4\ncalibrating = 1\n",
+            ["targets of the 3 judged trainings choose", "2 or more"],
+        ),
+        (
+            OWN + "[membership]\ntrainings = 1\n[[attack]]\nname = 'lira'\n",
+            ["trainings = 1 leaves no training that calibrates", "'global-threshold'"],
+        ),
         (OWN + "[membership]\nunits = []\n", ["membership.units"]),
         (OWN + "[membership]\nunits = ['item']\n", ["membership.units.0 = 'item'"]),
         (OWN + "[membership]\nrates = [0.01, 0.01]\n", ["rates contains a value twice"]),
@@ -324,7 +337,7 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
     trials = Trials(fit[:, :, None], rng.normal(size=(T, P, 1)), present)
     family = Family(confidence=0.95, size=1, alpha=0.05)
     found = {
-        each.label: judged(trials, each.create("attack"), [0.02], family, 0.0, 1)
+        each.label: half_judged(trials, each.create("attack"), [0.02], family, 0.0, 1)
         for each in BATTERY
     }
     best = found[strongest(found, "tpr 0.02")]

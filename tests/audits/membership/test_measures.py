@@ -83,47 +83,57 @@ def result() -> AuditResult:
     return run_audit(config())
 
 
-def test_every_planned_joint_number_is_measured_once(result: AuditResult) -> None:
-    joint = [key for key in plan(config()) if key.counted]
-    for key in joint:
+def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
+    planned = [key for key in plan(config()) if key.census or key.counted]
+    for key in planned:
+        if key.metric.startswith("utility") or key.metric == "leak":
+            continue
         where = {"attack": key.attack, "observer": key.observer, "unit": key.unit, "at": key.at}
-        (found,) = of(result.measurements, key.metric, pair=key.pair, **where)
-        assert (found.model, found.epsilon) == (key.model, key.epsilon)
-    assert result.family.size == len(joint)
-    # AUC, advantage and ε; two rates of 60 interactions, one of 24 users.
-    assert len(joint) == 2 * (3 + 2) + 2 * (3 + 1)
+        (number,) = of(result.measurements, key.metric, pair=key.pair, **where)
+        assert (number.model, number.epsilon) == (key.model, key.epsilon)
+        assert (number.census is not None) == key.census
+    # Two units and two observers have a bound on ε; no gate asks for an average.
+    assert result.family.size == sum(key.counted for key in planned) == 4
+    # AUC and advantage; two rates of 60 interactions, one of 24 users; leak and five utilities.
+    assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 6
 
 
-def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
+@pytest.mark.parametrize(
+    ("of_", "size"), [(None, 5), ("next-training", 5), ("this-model", 8), ("average", 8)]
+)
+def test_only_what_gates_judge_takes_a_share_of_the_error(of_: str | None, size: int) -> None:
+    gate = {"metric": "attack.auc", "max": 0.9, **({"of": of_} if of_ else {})}
+    assert family_of(config(gate=[gate]), None).size == size
+
+
+def test_numbers_of_trainings_have_their_range_and_bounds_hold_jointly(
     result: AuditResult,
 ) -> None:
-    chosen = {
-        (each.metric, each.observer, each.unit, each.at, each.event): each.estimate
-        for each in result.measurements
-        if each.attack == STRONGEST
-    }
-    for found in result.measurements:
-        place = (found.metric, found.observer, found.unit, found.at, found.attack)
-        if found.attack == STRONGEST:
-            assert found.estimate.alpha == pytest.approx(result.family.alpha)
-            assert found.estimate.kind == "frequentist"
-            assert found.event in {each.label for each in BATTERY}
-        elif place in chosen:  # one number has one interval
-            assert found.estimate == chosen[place]
-        else:
-            assert found.estimate.alpha == pytest.approx(0.05)
-            assert found.estimate.kind == "assumes-law"
-        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+    for number in result.measurements:
+        estimate = number.estimate
+        if number.metric == "epsilon":
+            assert estimate.alpha == pytest.approx(result.family.alpha)
+            assert estimate.kind == "frequentist"
+        elif number.attack == STRONGEST:
+            assert number.census is not None
+            assert estimate == number.census.estimate
+            assert (estimate.kind, estimate.n) == ("range", 6)
+            assert number.event in {attack.label for attack in BATTERY}
+        assert estimate.lower <= estimate.value <= estimate.upper
 
 
 def test_the_leak_is_the_largest_advantage_of_the_strongest_attack(result: AuditResult) -> None:
     (leak,) = of(result.measurements, "leak")
     advantages = of(result.measurements, "attack.advantage", attack=STRONGEST)
     assert len(advantages) == 4
-    best = max(advantages, key=lambda each: each.estimate.lower)
-    assert (leak.observer, leak.unit, leak.event) == (best.observer, best.unit, best.event)
-    assert leak.estimate.lower == max(0, best.estimate.lower)
-    assert leak.estimate.upper == max(each.estimate.upper for each in advantages)
+    censuses = [each.census for each in advantages if each.census]
+    assert leak.census is not None
+    for training, value in enumerate(leak.census.values):
+        assert value == max(0, *(abs(each.values[training]) for each in censuses))
+        assert leak.census.upper[training] >= max(each.upper[training] for each in censuses)
+        assert leak.census.lower[training] >= max(each.lower[training] for each in censuses)
+    assert leak.census.alpha == pytest.approx(sum(each.alpha for each in censuses))
+    assert leak.estimate == leak.census.estimate
 
 
 def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None:
@@ -142,7 +152,7 @@ def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
             where = {"observer": joint.observer, "unit": joint.unit, "at": joint.at}
             (own,) = of(result.measurements, metric, attack=joint.event, **where)
             assert own.estimate.value == pytest.approx(joint.estimate.value)
-            assert own.estimate.n == joint.estimate.n == 4
+            assert own.estimate.n == joint.estimate.n == 6
             assert own.estimate == joint.estimate
             # The curve has no other interval at a rate of the table.
             assert not of(result.measurements, "membership.roc", **where) or joint.at is None
@@ -501,8 +511,8 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
     assert game.estimate.lower > 2
     assert game.pair == "interaction (scores)"
     (half,) = of(found, "membership.exposed", at=0.5)
-    # At 20 % false positives, of whom none needs to be told from a present target.
-    assert half.estimate.value == pytest.approx(0.8, abs=0.03)
+    # At 20 % false positives at most, of whom none needs to be told from a present target.
+    assert 0.77 < half.estimate.value <= 1
 
 
 def test_an_error_above_1_has_both_ends() -> None:

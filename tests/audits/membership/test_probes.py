@@ -32,7 +32,7 @@ def found_of(model: Any) -> list[Noticed]:
     again, vanished = (task.work(task.part) for task in tasks)
     assert not isinstance(again, str)
     assert not isinstance(vanished, str)
-    return list(noticed(again, vanished))
+    return list(noticed((again, vanished)))
 
 
 def about(model: Any) -> list[str]:
