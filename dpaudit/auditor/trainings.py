@@ -16,8 +16,9 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import Census, Measurement, Outcome
 
 Flags = tuple[bool, ...]
-# The most calibrating trainings by default, and the share of the trainings.
-_MOST, _SHARE = 16, 5
+# The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
+# which the next training is bounded by 5 %.
+_MOST, _CALIBRATING, _OF = 16, 5, 24
 # What gates about the next training say that they are of; it is the default.
 NEXT: tuple[Statement | None, ...] = (None, "next-training")
 
@@ -25,9 +26,9 @@ NEXT: tuple[Statement | None, ...] = (None, "next-training")
 def default_calibrating(trainings: int) -> int:
     """Return how many trainings calibrate the attacks if the config does not say it.
 
-    A fifth of them, at least 2 if one is left to judge, and at most 16.
+    5 of 24, at least 2 if one is left to judge, and at most 16.
     """
-    return min(_MOST, max(trainings // _SHARE, min(2, trainings - 1)))
+    return min(_MOST, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
 def trainings_for(judged: int) -> int:

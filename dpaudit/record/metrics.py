@@ -153,14 +153,13 @@ _TABLE = (
     Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
            "after some steps, computed", "nats", {"on_demand": "with [convergence]"},
            ("step", "states"), "states", section="chains", quantity="divergence of the chain,"),
-    Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
+    Metric("attack.auc", "AUC of an attack: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",
            "share", {"trained": "with [transcript]", "membership": ""}, ("attack",),
            optional=(*_SEEN, "step", "event"), larger="worse", mirror=1.0,
            samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
-           quantity="expected area of attack"),
-    Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate, "
-           "expected over trainings", "share", _MEMBERS, ("attack", *_SEEN, "at"),
+           quantity="area of attack"),
+    Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate", "share", _MEMBERS, ("attack", *_SEEN, "at"),
            optional=("event",), larger="worse", role="attack", section=ATTACKS,
            columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True),
     Metric("attack.advantage", "true- minus false-positive rate: of membership inference at a "

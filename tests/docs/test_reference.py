@@ -48,7 +48,7 @@ def test_every_key_of_the_schema_is_explained(rows: dict[tuple[str, str], list[s
 def test_types_and_defaults_are_those_of_the_schema(
     rows: dict[tuple[str, str], list[str]],
 ) -> None:
-    assert rows["membership", "trainings"][1:3] == ["integer ≥ 8, ≤ 100000", "`64`"]
+    assert rows["membership", "trainings"][1:3] == ["integer ≥ 1, ≤ 100000", "`24`"]
     assert rows["gate", "max"][1:3] == ['number or `"claim"`', ""]
     assert rows["gate", "metric"][2] == "required"
     assert rows["", "gate"][1] == "[tables](#gate)"

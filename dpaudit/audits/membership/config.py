@@ -237,8 +237,8 @@ class Membership(Table):
             `others-lists`, or the published `factors` of items. By default everyone who sees a
             served model: all but `factors`, and of a command those whom it shows something.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
-        calibrating: how many of them calibrate the attacks; the others are judged. By default a
-            fifth, at least 2 if one is left to judge, and at most 16.
+        calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
+            24, at least 2 if one is left to judge, and at most 16.
         interactions: the number of target interactions.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:

@@ -17,9 +17,14 @@ from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
     "Membership: in every training a coin decides for each target whether it is in the data. "
-    "One half of the trainings calibrates the attacks and chooses the strongest by each "
-    "number; the other half judges it. Intervals take the training as the sample, because "
-    "targets of one training depend on each other.",
+    "Some trainings calibrate the attacks and choose the strongest by each number; the others judge "
+    "it. With fewer than three trainings a quarter of the targets chooses, and the others are "
+    "judged.",
+    "A range, such as [0.49, 0.52], is from the least to the largest number of the judged "
+    "trainings. The next training lies beyond it with a probability of 2 in J + 1, for J judged "
+    "trainings of any law. The number of a single judged training has an interval for all the data "
+    "that the training had, of which its targets are a random part. A gate judges the next "
+    "training unless its of names another statement.",
     "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
     "absent ones. AUC is the probability that a present target scores above an absent one: "
     "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "
@@ -99,7 +104,8 @@ class MembershipSections(Sections):
         swept = digest.swept(self.result, rate.model)
         which = f"At ε = {words.epsilon(rate.epsilon)}, an" if swept else "An"
         guess = words.percent(rate.at or 0)
-        within = ", which the interval includes" if rate.estimate.lower <= (rate.at or 0) else ""
+        what = "range" if rate.estimate.kind == "range" else "interval"
+        within = f", which the {what} includes" if rate.estimate.lower <= (rate.at or 0) else ""
         return (
             f"{which} attacker who sees {sight} identifies {words.shares(rate.estimate)} of the "
             f"audited {rate.unit}s that are in the training data, at a false-positive rate of "

@@ -129,7 +129,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
         cells.append([game[0], *stated, game[2], game[3], *numbers, certified])
     header = ["model", *(["claimed ε"] if claimed else []), "target", "observer"]
     return Table(
-        "Membership inference by the strongest attack",
+        "Membership inference by the strongest attack: means and ranges of the judged trainings",
         [*header, *(column.name for column in shown), "certified ε"],
         cells,
         marked,
@@ -153,7 +153,7 @@ def _attacks(result: AuditResult) -> Table:
     at = _numbers(others, lambda m: (*_game(m), m.attack))
     shown = list(columns.columns(list(at.values()), but=_ROW))
     return Table(
-        "Every attack; where it is the strongest, its interval is the joint one",
+        "Every attack: means and ranges of the judged trainings",
         ["model", "ε", "target", "observer", "attack", *(column.name for column in shown)],
         [
             [

@@ -11,7 +11,9 @@ from dpaudit.reports.table import NONE, Table
 def judged(result: AuditResult) -> bool:
     """Return whether any interval belongs to the family of intervals that hold together."""
     return any(
-        not over_folds(found) and not _alone(found) and found.estimate.kind != "exact"
+        not over_folds(found)
+        and not _alone(found)
+        and found.estimate.kind not in ("exact", "range")
         for found in result.measurements
     )
 
@@ -54,6 +56,8 @@ def _method(found: Measurement) -> tuple[str, ...]:
         return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
     both = found.metric == "epsilon" and not found.unit
     trials = f"{made.n}" + (", on both data sets together" if both else "")
+    if made.kind == "range":
+        return quantity, f"{made.n} trainings", NONE, made.method, made.kind
     if made.kind == "exact":
         return quantity, NONE, NONE, made.method, made.kind
     return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind

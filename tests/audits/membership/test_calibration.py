@@ -146,9 +146,9 @@ def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrat
 
 @pytest.mark.parametrize(
     ("trainings", "calibrating"),
-    [(1, 0), (2, 1), (3, 2), (4, 2), (8, 2), (24, 4), (64, 12), (999, 16)],
+    [(1, 0), (2, 1), (3, 2), (4, 2), (8, 2), (24, 5), (64, 13), (999, 16)],
 )
-def test_a_fifth_of_the_trainings_calibrates(trainings: int, calibrating: int) -> None:
+def test_five_of_24_trainings_calibrate(trainings: int, calibrating: int) -> None:
     assert default_calibrating(trainings) == calibrating
 
 
