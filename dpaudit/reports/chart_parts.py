@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from dpaudit.core import rounding
 from dpaudit.reports.axis import edge
-from dpaudit.reports.series import Datum, Recommendation
+from dpaudit.reports.series import Datum
 from dpaudit.reports.table import Table
 
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
@@ -53,6 +54,35 @@ class Choice:
     label: str
     field: str
     options: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The ε of a model that is best at some weights of leakage against utility.
+
+    Attributes:
+        model: the model.
+        low: the least such weight.
+        high: the largest.
+        at: the ε, as text.
+        utility: ε-Utility.
+        risk: ε-Risk of the strongest attack.
+        claim: what was found out about the claim there.
+    """
+
+    model: str
+    low: float
+    high: float
+    at: str
+    utility: float
+    risk: float
+    claim: str
+
+    @property
+    def words(self) -> str:
+        """The recommendation as a sentence."""
+        scores = f"utility {rounding.measured(self.utility)}, risk {rounding.measured(self.risk)}"
+        return f"{self.model}: ε = {self.at} is best ({scores}; {self.claim})."
 
 
 @dataclass(frozen=True)
