@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from dpaudit.core import rounding
 from dpaudit.reports.axis import edge
 from dpaudit.reports.series import Datum
 from dpaudit.reports.table import Table
@@ -57,45 +56,14 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Recommendation:
-    """The ε of a model that is best at some weights of leakage against utility.
-
-    Attributes:
-        model: the model.
-        low: the least such weight.
-        high: the largest.
-        at: the ε, as text.
-        utility: ε-Utility.
-        risk: ε-Risk of the strongest attack.
-        claim: what was found out about the claim there.
-    """
-
-    model: str
-    low: float
-    high: float
-    at: str
-    utility: float
-    risk: float
-    claim: str
-
-    @property
-    def words(self) -> str:
-        """The recommendation as a sentence."""
-        scores = f"utility {rounding.measured(self.utility)}, risk {rounding.measured(self.risk)}"
-        return f"{self.model}: ε = {self.at} is best ({scores}; {self.claim})."
-
-
-@dataclass(frozen=True)
 class Advice:
     """What a slider recommends.
 
     Attributes:
-        best: what is recommended at which weights.
         notes: sentences that hold at every weight.
-        table: the same as a table.
+        table: what is recommended at which weights, perhaps nothing.
     """
 
-    best: Sequence[Recommendation]
     notes: Sequence[str]
     table: Table
 

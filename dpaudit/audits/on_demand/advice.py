@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
+from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Recommendation
 from dpaudit.reports.digest import Row
 from dpaudit.reports.series import ByModel
 
@@ -17,6 +18,35 @@ Claims = Mapping[tuple[str, float], str]  # what was found out about each model'
 BROKEN, DOUBTED, NO_CLAIM = "claim broken", "claim in doubt", "no claim"
 # The positions of the slider that weighs leakage against utility.
 WEIGHTS = [position / 100 for position in range(101)]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The ε of a model that is best at some weights of leakage against utility.
+
+    Attributes:
+        model: the model.
+        low: the least such weight.
+        high: the largest.
+        at: the ε, as text.
+        utility: ε-Utility.
+        risk: ε-Risk of the strongest attack.
+        claim: what was found out about the claim there.
+    """
+
+    model: str
+    low: float
+    high: float
+    at: str
+    utility: float
+    risk: float
+    claim: str
+
+    @property
+    def words(self) -> str:
+        """The recommendation as a sentence."""
+        scores = f"utility {rounding.measured(self.utility)}, risk {rounding.measured(self.risk)}"
+        return f"{self.model}: ε = {self.at} is best ({scores}; {self.claim})."
 
 
 def claims_of(verdicts: Sequence[VerdictRecord]) -> Claims:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpaudit.audits.on_demand.advice import Claims, claims_of, offered, point_of, recommendations
+from dpaudit.audits.on_demand.advice import (
+    Claims,
+    Recommendation,
+    claims_of,
+    offered,
+    point_of,
+    recommendations,
+)
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, series, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Advice, Chart, Label, Look, Recommendation
+from dpaudit.reports.chart_parts import Advice, Chart, Label, Look
 from dpaudit.reports.digest import Row
 from dpaudit.reports.sections import guesses
 from dpaudit.reports.series import ByModel, Datum
@@ -36,7 +43,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
 
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
-    advice = _advice(by_model, claims)
+    recommended = recommendations(by_model, claims)
     lines = look.series(data, "value")
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
@@ -77,7 +84,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         lines,
         points=data,
         guesses=[{"low": x.low, "high": x.high, "share": share} for _, share in shares],
-        best=_rings(advice.best),
+        best=_rings(recommended),
         labels=rows,
     )
     spec["params"].append({"name": "weight", "value": 0.5})
@@ -93,7 +100,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         spec,
         columns=_COLUMNS,
         series=lines,
-        advice=advice,
+        advice=_advice(recommended, by_model, claims),
     )
 
 
@@ -143,8 +150,7 @@ def _rings(best: Sequence[Recommendation]) -> list[Datum]:
     return rings
 
 
-def _advice(by_model: ByModel, claims: Claims) -> Advice:
-    best = recommendations(by_model, claims)
+def _advice(best: Sequence[Recommendation], by_model: ByModel, claims: Claims) -> Advice:
     cells = [
         [
             one.model,
@@ -159,7 +165,7 @@ def _advice(by_model: ByModel, claims: Claims) -> Advice:
     header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
     table = Table("The best ε at every weight", header, cells)
     notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
-    return Advice(best, [note for note in notes if note], table)
+    return Advice([note for note in notes if note], table)
 
 
 def _not_offered(model: str, sweep: Sequence[Row], claims: Claims) -> str:
