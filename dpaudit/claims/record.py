@@ -110,7 +110,7 @@ class Entry(_Record):
     games: list[Game]
 
 
-def verdict_words(verdict: str, basis: Basis) -> str:
+def verdict_text(verdict: str, basis: Basis) -> str:
     """Return the verdict in words; a false claim also gets its basis."""
     return f"falsified {basis}" if verdict == "falsified" else verdict
 

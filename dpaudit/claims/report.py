@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpaudit.claims import chart
 from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.record import Entry, Game, Verification, verdict_words
+from dpaudit.claims.record import Entry, Game, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
@@ -20,7 +20,7 @@ _NEITHER = "none: not a statement about neighbours"
 
 def headline(verification: Verification) -> str:
     """Return the number of statements with each verdict, as a sentence."""
-    counts = Counter(verdict_words(entry.verdict, entry.basis) for entry in verification.entries)
+    counts = Counter(verdict_text(entry.verdict, entry.basis) for entry in verification.entries)
     verdicts = ", ".join(
         f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
         for verdict, count in counts.most_common()
@@ -123,7 +123,7 @@ def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
 
 def about(entry: Entry) -> list[tuple[str, str]]:
     """Return an entry as named texts: its statement, its verdict and the reason."""
-    verdict = verdict_words(entry.verdict, entry.basis)
+    verdict = verdict_text(entry.verdict, entry.basis)
     parts = [*statement(entry), ("Verdict", verdict), ("Why", entry.because)]
     if not entry.games:
         parts += [("Recorded", entry.recorded), ("Held by", entry.held_by)]
@@ -222,7 +222,7 @@ def _algebra(entries: Sequence[Entry]) -> Table:
     marked: set[tuple[int, int]] = set()
     for entry in entries:
         if not entry.games:
-            recorded = verdict_words(entry.recorded, entry.basis)
+            recorded = verdict_text(entry.recorded, entry.basis)
             cells.append([entry.id, NONE, f"not tested; recorded: {recorded}", entry.held_by])
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
@@ -234,5 +234,5 @@ def _algebra(entries: Sequence[Entry]) -> Table:
 
 def _verdict(entry: Entry, game: Game) -> str:
     """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
-    verdict = game.verdict if game.role == "corrected" else verdict_words(game.verdict, entry.basis)
+    verdict = game.verdict if game.role == "corrected" else verdict_text(game.verdict, entry.basis)
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

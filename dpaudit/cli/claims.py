@@ -144,7 +144,7 @@ def _list(entries: list[PublishedClaim]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dpaudit.claims.record import verdict_words
+    from dpaudit.claims.record import verdict_text
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("claim", "verdict", "what is claimed"):
@@ -152,7 +152,7 @@ def _list(entries: list[PublishedClaim]) -> None:
     for entry in entries:
         style = "bold red" if entry.recorded == "falsified" else ""
         reading = f" [{entry.reading}]" if entry.reading else ""
-        verdict = Text(verdict_words(entry.recorded, entry.basis), style=style)
+        verdict = Text(verdict_text(entry.recorded, entry.basis), style=style)
         cells = (entry.id, verdict, Text(entry.sentence + reading))
         table.add_row(*cells)
     Console().print(table)
@@ -160,10 +160,10 @@ def _list(entries: list[PublishedClaim]) -> None:
 
 def _explain(entry: PublishedClaim) -> None:
     from dpaudit.claims.entry import Check
-    from dpaudit.claims.record import verdict_words
+    from dpaudit.claims.record import verdict_text
     from dpaudit.claims.report import statement
 
-    click.echo(f"{entry.id}: {verdict_words(entry.recorded, entry.basis)}\n")
+    click.echo(f"{entry.id}: {verdict_text(entry.recorded, entry.basis)}\n")
     for name, text in statement(entry):
         click.echo(f"{name}: {text}")
     click.echo(f"\nWhy: {entry.because}")
