@@ -14,7 +14,7 @@ from dpaudit.data.readers.binary import parquet_names
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, check_files, unreadable
-from dpaudit.data.readers.pieces import pieces
+from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
 from dpaudit.data.sniff_names import meanings_of
 from dpaudit.data.sniff_ratings import Meaning, meaning_of

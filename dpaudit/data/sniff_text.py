@@ -12,7 +12,7 @@ from itertools import islice
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.pieces import BLANKS, QuoteError, records
+from dpaudit.data.readers.text_pieces import BLANKS, QuoteError, records
 from dpaudit.data.sniff_columns import is_time
 from dpaudit.data.sniff_names import known
 

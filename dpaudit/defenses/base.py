@@ -20,12 +20,12 @@ from dpaudit.core.assumption import Assumption
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
-from dpaudit.core.personal import PersonalLosses
+from dpaudit.core.personal_losses import PersonalLosses
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListLaw, Predictions, Request, SideInformation, TopList
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector

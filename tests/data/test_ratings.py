@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Friends, Ratings, Scale
 

@@ -167,7 +167,7 @@ def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes
 
 def looked_up(table: Codes, index: Codes) -> Codes:
     """Return `table[index]`, without the copy of the index that numpy makes."""
-    from dpaudit.kernels.reading import look_up
+    from dpaudit.kernels.text_fields import look_up
 
     codes = np.empty(len(index), np.int32)
     look_up(table, index, codes)

@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.adadelta import AdaDelta
 from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.precision import kept_budget
-from dpaudit.defenses.training import check_private_epsilon
+from dpaudit.defenses.training_checks import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)

@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_private_epsilon
+from dpaudit.defenses.training_checks import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)

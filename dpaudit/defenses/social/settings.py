@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_private_epsilon, check_rated
+from dpaudit.defenses.training_checks import check_private_epsilon, check_rated
 from dpaudit.kernels.federated import submissions as kernels
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop, SideInformation, TopList
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpaudit.attacks.inference.lists import ListIdeal
 from dpaudit.audits.on_demand.risk import run_risk
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.pairs import own_rating

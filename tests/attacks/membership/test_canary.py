@@ -10,8 +10,8 @@ from sklearn.covariance import LedoitWolf
 
 from dpaudit.attacks.membership.canary import Canary, NormalRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, TargetUser
+from dpaudit.core.user_profile import Profile
 
 Exact = NDArray[np.float64]
 W, M, D = 6, 9, 3

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.attacks.membership.list_places import PlaceRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, TargetUser
+from dpaudit.core.user_profile import Profile
 
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 

@@ -16,6 +16,7 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist import labels
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
+from dpaudit.bounds.frequentist.event_choice import Side, Tally, _ends
 from dpaudit.bounds.frequentist.labels import (
     LabelTest,
     guessed_epsilon,
@@ -23,7 +24,6 @@ from dpaudit.bounds.frequentist.labels import (
     label_test,
     most_certified,
 )
-from dpaudit.bounds.frequentist.revealing import Side, Tally, _ends
 from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.bounds.outcomes import Counts

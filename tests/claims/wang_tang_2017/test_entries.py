@@ -16,7 +16,7 @@ from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.claims.wang_tang_2017 import algebra, data
-from dpaudit.claims.wang_tang_2017 import weights as wt17_weights
+from dpaudit.claims.wang_tang_2017 import denominators as wt17_weights
 from dpaudit.claims.wang_tang_2017.batch_games import BatchGame
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings

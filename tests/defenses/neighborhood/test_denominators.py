@@ -12,7 +12,7 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.neighborhood.checks import denominators, shortfalls
+from dpaudit.defenses.neighborhood.denominators import denominators, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.kernels.lanes import LANES
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import model as factor_model
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.kernels.reading import (
+from dpaudit.kernels.text_fields import (
     increasing,
     look_up,
     mark_used,

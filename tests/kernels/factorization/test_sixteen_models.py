@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 
