@@ -119,7 +119,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
 
 def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
     """Return the fault of the first row without an id, if any."""
-    # Several blanks between two columns leave no row its id.
+    # If several blanks separate the columns, no row has an id.
     padded = source.plain.delimiter == "\t" and (codes < 0).all()
     if padded or source.plain.delimiter == " ":
         return missing(table, codes, what, blanks_repeat("data"))

@@ -155,7 +155,7 @@ class FakeGradientsSettings(Plugin):
         )
 
     def steps_mu(self, candidates: Candidates) -> float:
-        """Return `2 G √K/σ` (corrected), as a user's submissions are at most G from F; else ∞."""
+        """Return `2 G √K/σ` of the corrected form; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)

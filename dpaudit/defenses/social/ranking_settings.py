@@ -86,7 +86,7 @@ class RankingSettings(Plugin):
         )
 
     def steps_mu(self, rows: RankingRows) -> float:
-        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        """Return the μ of the corrected form's noise; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         # Finite precision uses up a part of ε and δ.

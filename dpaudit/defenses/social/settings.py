@@ -116,7 +116,7 @@ class PrivSRSettings(Plugin):
         return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
 
     def steps_mu(self, rows: SocialRows) -> float:
-        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        """Return the μ of the corrected form's noise; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         # Finite precision uses up a part of ε and δ.
