@@ -26,10 +26,10 @@ def test_it_is_removed_after_an_error_and_an_interrupt(
     temporary: Path, error: type[BaseException]
 ) -> None:
     def work() -> None:
-        with scratch_folder() as made:
-            assert made.folder.parent == temporary
-            (made.folder / "sub").mkdir()
-            (made.folder / "sub" / "file").touch()
+        with scratch_folder() as folder:
+            assert folder.folder.parent == temporary
+            (folder.folder / "sub").mkdir()
+            (folder.folder / "sub" / "file").touch()
             raise error
 
     with pytest.raises(error):
@@ -43,8 +43,8 @@ def test_it_is_removed_without_the_cleanup_script_too(
     there, here = os.pipe()
     os.close(there)
     monkeypatch.setattr(scratch, "_cleanup_pipe", lambda process: here)
-    with scratch_folder() as made:
-        made.note(os.getpid())
+    with scratch_folder() as folder:
+        folder.note(os.getpid())
     os.close(here)
     assert not list(temporary.iterdir())
 

@@ -32,14 +32,14 @@ def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> Us
 def rounds_of(pairs: UserItemPairs, away: Numbers, seed: int, share: float = 1.0) -> list[Round]:
     """In round t each pair submits with a probability: the fake, `away[t]` and noise."""
     source = np.random.default_rng(seed)
-    found = []
+    rounds = []
     for shift in away:
         place = np.flatnonzero(source.random(len(pairs)) < share).astype(np.int32)
         fakes = source.normal(size=(ITEMS, SIZE)).astype(np.float32)
         noise = pairs.sigma * source.normal(size=(len(place), SIZE))
         shown = (fakes[pairs.items[place]] + shift + noise).astype(np.float32)
-        found.append(Round(place, shown, fakes, fakes, fakes))
-    return found
+        rounds.append(Round(place, shown, fakes, fakes, fakes))
+    return rounds
 
 
 def run(attack: Energy, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
@@ -59,7 +59,7 @@ def known(verdicts: Verdicts) -> NDArray[np.float64]:
 def test_p_values_are_those_of_the_sums(kind: Any) -> None:
     pairs = observed(10)
     rounds = rounds_of(pairs, np.full((21, SIZE), 0.2), seed=0, share=0.6)
-    found = known(run(Energy(rounds=kind), pairs, rounds))
+    p_values = known(run(Energy(rounds=kind), pairs, rounds))
     for p in range(10):
         r = np.array(
             [
@@ -71,7 +71,7 @@ def test_p_values_are_those_of_the_sums(kind: Any) -> None:
         if kind == "difference":
             r = (r[1::2] - r[: 2 * (len(r) // 2) : 2]) / np.sqrt(2)
         expected = stats.chi2.sf((r**2).sum() / SIGMA**2, r.size)
-        assert found[p] == pytest.approx(expected, rel=1e-4)
+        assert p_values[p] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
@@ -80,7 +80,7 @@ def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
     # Size 0 are fakes. Rate 1e-6 over 3 binomial counts.
     rounds, pairs, caught = 15, observed(6000), False
     away = np.random.default_rng(5).normal(size=(rounds, SIZE)) * size * SIGMA
-    found = known(run(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
+    p_values = known(run(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
     degrees, moved = rounds * SIZE, float((away**2).sum()) / SIGMA**2
     if kind == "difference":
         degrees = rounds // 2 * SIZE
@@ -90,7 +90,7 @@ def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
         for law, holds in ((moved, True), (2 * moved + 1, False)):
             power = stats.ncx2.sf(cut, degrees, law) if law else level
             low, high = (f(1e-6 / 6, len(pairs), power) for f in (stats.binom.ppf, stats.binom.isf))
-            inside = bool(low <= (found <= level).sum() <= high)
+            inside = bool(low <= (p_values <= level).sum() <= high)
             assert inside or not holds
             caught |= not inside
     assert caught

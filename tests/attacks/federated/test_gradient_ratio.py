@@ -22,12 +22,12 @@ KNOWN, MODEL = GradientRatio(), GradientRatio(knows="model")
 
 
 def observed(
-    users: int, each: int, items: int, size: int, sigma: float, level: float | None = None
+    users: int, held: int, items: int, size: int, sigma: float, level: float | None = None
 ) -> UserItemPairs:
     """The same number of pairs of every user."""
     source = np.random.default_rng(0)
-    chosen = [np.sort(source.choice(items, each, replace=False)) for _ in range(users)]
-    owner = np.repeat(np.arange(users), each).astype(np.int32)
+    chosen = [np.sort(source.choice(items, held, replace=False)) for _ in range(users)]
+    owner = np.repeat(np.arange(users), held).astype(np.int32)
     shares = np.full(items, 0.5)
     return UserItemPairs(
         owner,
@@ -58,7 +58,7 @@ def training(
     u = source.normal(size=(users, d)) + 0.7
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     a = source.normal(size=len(pairs))
-    found = []
+    rounds = []
     for _ in range(count):
         a = np.sqrt(1 - drift) * a + np.sqrt(drift) * source.normal(size=len(pairs))
         gradients = a[:, None] * u[pairs.users]
@@ -69,10 +69,10 @@ def training(
         place = np.flatnonzero(source.random(len(pairs)) < 0.7).astype(np.int32)
         centre = np.where(real[place, None], gradients[place], fakes[pairs.items[place]])
         shown = centre + pairs.sigma * source.normal(size=centre.shape)
-        found.append(
+        rounds.append(
             Round(place, *(x.astype(np.float32) for x in (shown, mean, fakes, gradients[place])))
         )
-    return found
+    return rounds
 
 
 def run(attack: Attack, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
@@ -89,8 +89,8 @@ def p_of(verdicts: Verdicts) -> NDArray[np.float64]:
 
 
 def auc(scores: Numbers, real: Numbers) -> float:
-    found = stats.mannwhitneyu(scores[real], scores[~real]).statistic
-    return float(found / (real.sum() * (~real).sum()))
+    statistic = stats.mannwhitneyu(scores[real], scores[~real]).statistic
+    return float(statistic / (real.sum() * (~real).sum()))
 
 
 def test_the_known_ratio_has_its_normal_law() -> None:

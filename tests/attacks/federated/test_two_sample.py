@@ -36,14 +36,14 @@ def rounds_of(
 ) -> list[Round]:
     """Rounds in which each pair submits with a probability: the fake plus noise of any width."""
     source = np.random.default_rng(seed)
-    found = []
+    rounds = []
     for _ in range(count):
         place = np.flatnonzero(source.random(len(pairs)) < share).astype(np.int32)
         fakes = source.normal(size=(ITEMS, pairs.dimensions)).astype(np.float32)
         noise = wide * pairs.sigma * source.normal(size=(len(place), pairs.dimensions))
         shown = (fakes[pairs.items[place]] + noise).astype(np.float32)
-        found.append(Round(place, shown, fakes, fakes, fakes))
-    return found
+        rounds.append(Round(place, shown, fakes, fakes, fakes))
+    return rounds
 
 
 def run(attack: TwoSample, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
@@ -85,7 +85,7 @@ def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
     assert isinstance(reader, _Kept)
     for round_ in rounds:
         reader.see(round_)
-    found = known(reader.verdicts())
+    verdicts = known(reader.verdicts())
     for pair, shown, drawn in reader.sequences():
         expected = [
             r.shown[r.place == pair][0] - r.fakes[pairs.items[pair]]
@@ -98,7 +98,7 @@ def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
             stats.ks_2samp(a, b, method="exact").pvalue
             for a, b in zip(shown.T, drawn.T, strict=True)
         ]
-        assert found[pair] == pytest.approx(stats.combine_pvalues(single).pvalue, rel=1e-6)
+        assert verdicts[pair] == pytest.approx(stats.combine_pvalues(single).pvalue, rel=1e-6)
 
 
 def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
@@ -122,9 +122,9 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
         null = np.array(
             [distance(reader.draw("left", w, k), reader.draw("right", w, k)) for w in range(19)]
         )
-        found = distance(shown, drawn)
-        assert known(verdicts)[pair] == (1 + (null >= found).sum()) / 20
-        score = (found - null.mean()) / null.std()
+        statistic = distance(shown, drawn)
+        assert known(verdicts)[pair] == (1 + (null >= statistic).sum()) / 20
+        score = (statistic - null.mean()) / null.std()
         assert verdicts.scores[pair] == pytest.approx(score, rel=1e-3, abs=1e-3)
 
 
@@ -147,16 +147,16 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
     source = np.random.default_rng(3)
 
     def rounds(bias: float) -> list[Round]:
-        found = rounds_of(pairs, 16, seed=3, wide=1 + bias, share=0.6)
+        rounds = rounds_of(pairs, 16, seed=3, wide=1 + bias, share=0.6)
         if level is None:
-            return found
-        for round_ in found:
+            return rounds
+        for round_ in rounds:
             round_.fakes[:] = 0
             n = len(round_.place)
             round_.shown[:] = 0
             sign = np.where(source.random(n) < 0.5 + bias / 2, level, -level)
             round_.shown[np.arange(n), source.integers(0, 3, n)] = sign
-        return found
+        return rounds
 
     attack = TwoSample(statistic="energy", simulated=simulated)
     null, other = (known(run(attack, pairs, rounds(bias))) for bias in (0.0, 0.8))
@@ -224,7 +224,7 @@ def test_two_valued_fakes_are_one_coordinate_of_either_sign() -> None:
     drawn = reader.draw("own", 0, 30_000)
     assert ((drawn != 0).sum(1) == 1).all()
     for value in (-4.0, 4.0):
-        for found in (drawn == value).sum(0):
+        for count in (drawn == value).sum(0):
             low, high = (f(1e-6 / 12, 30_000, 1 / 6) for f in (stats.binom.ppf, stats.binom.isf))
-            assert low <= found <= high
+            assert low <= count <= high
     assert run(TwoSample(), pairs, []).p_values is None

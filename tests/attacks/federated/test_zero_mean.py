@@ -36,14 +36,14 @@ def rounds_of(
 ) -> list[Round]:
     """Rounds in which each pair submits with a probability: the fake, a shift, and noise."""
     source = np.random.default_rng(seed)
-    found = []
+    rounds = []
     for _ in range(count):
         place = np.flatnonzero(source.random(len(pairs)) < share).astype(np.int32)
         fakes = source.normal(size=(ITEMS, pairs.dimensions)).astype(np.float32)
         shown = fakes[pairs.items[place]] + shift
         shown = shown + pairs.sigma * source.normal(size=shown.shape)
-        found.append(Round(place, shown.astype(np.float32), fakes, fakes, fakes))
-    return found
+        rounds.append(Round(place, shown.astype(np.float32), fakes, fakes, fakes))
+    return rounds
 
 
 def run(attack: ZeroMean, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
@@ -59,12 +59,12 @@ def known(verdicts: Verdicts) -> NDArray[np.float64]:
 
 
 def residuals(pairs: UserItemPairs, rounds: list[Round], pair: int) -> Numbers:
-    found = [
+    residuals = [
         r.shown[r.place == pair][0].astype(float) - r.fakes[pairs.items[pair]]
         for r in rounds
         if pair in r.place
     ]
-    return np.array(found).reshape(-1, pairs.dimensions)
+    return np.array(residuals).reshape(-1, pairs.dimensions)
 
 
 def reference(statistic: str, r: Numbers, sigma: float) -> float:
@@ -124,9 +124,9 @@ def test_p_values_of_fakes_are_uniform_or_conservative(statistic: Any) -> None:
 def test_a_pair_that_submits_too_little_says_nothing() -> None:
     pairs = observed(4, 3, 1.0)
     rounds = rounds_of(pairs, 3, seed=0, shift=9.0, share=1.0)
-    found = run(ZeroMean(statistic="hotelling"), pairs, rounds)
-    assert found.scores.tolist() == [0] * 4
-    assert known(found).tolist() == [1] * 4
+    verdicts = run(ZeroMean(statistic="hotelling"), pairs, rounds)
+    assert verdicts.scores.tolist() == [0] * 4
+    assert known(verdicts).tolist() == [1] * 4
     for statistic in STATISTICS:
         none = run(ZeroMean(statistic=statistic), pairs, [])  # type: ignore[arg-type]
         assert none.scores.tolist() == [0] * 4

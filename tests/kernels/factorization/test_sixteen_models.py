@@ -463,13 +463,13 @@ def sample_exactly(
     """
     size = left.shape[1] - 1
     shrink = [
-        each.astype(np.float64).reshape(-1, LANES)
-        for each in (sampler.user_decay, sampler.item_decay)
+        decay.astype(np.float64).reshape(-1, LANES)
+        for decay in (sampler.user_decay, sampler.item_decay)
     ]
     room = max(4 * LANE_TILE, -(-2 * (size + 1) // LANE_TILE) * LANE_TILE)
-    each = room // (2 * (size + 1))  # steps per filling of the noise buffer
+    per_filling = room // (2 * (size + 1))  # steps per filling of the noise buffer
     for k, (n, i) in enumerate(zip(data.users, data.items, strict=True)):
-        place = k // each * room + k % each * 2 * (size + 1)
+        place = k // per_filling * room + k % per_filling * 2 * (size + 1)
         z = draws[place : place + 2 * (size + 1)]
         left[n] += np.sqrt(due[0][n]) * z[: size + 1]
         right[i] += np.sqrt(due[1][i]) * z[size + 1 :]
