@@ -34,7 +34,7 @@ def applied(out: Floats, a: Floats, b: Floats, c: Floats) -> None:
         store(out, 9 * n + i, lanes.with_sign(x, y))
         store(out, 10 * n + i, lanes.where_within(z, x, every(F32(-1)), every(F32(1.25))))
         store(out, 11 * n + i, every(a[i]))
-        store(out, 12 * n + i, lanes.chosen(z, x, y))
+        store(out, 12 * n + i, lanes.select(z, x, y))
 
 
 OPERATIONS = ["add", "sub", "mul", "div", "fma", "least", "greatest", "root"]

@@ -23,7 +23,7 @@ from dpaudit.bounds.outcomes import Counts
 from dpaudit.bounds.power.planning import (
     Game,
     Method,
-    Plan,
+    PowerPlan,
     Reach,
     _events,
     plan,
@@ -59,7 +59,7 @@ def draw(
 
 def often(
     method: Method,
-    forecast: Plan,
+    forecast: PowerPlan,
     epsilon: float,
     runs: int,
     limit: float,
@@ -225,7 +225,7 @@ def test_detectable_epsilon_is_detected(
     runs = 150
     limit = stats.binom.ppf(1e-6 / 4, runs, 0.95)
     least = detectable_epsilon(claimed, trials, alpha, delta=delta)
-    game = Plan(claimed, delta, 1 - alpha, trials, "laplace", ())
+    game = PowerPlan(claimed, delta, 1 - alpha, trials, "laplace", ())
     assert claimed < least < claimed + 1
     assert often("label test", game, least, runs, limit, alpha)
     assert not often("label test", game, (claimed + least) / 2, runs, limit, alpha)
@@ -261,7 +261,7 @@ GAMES: tuple[Game, ...] = ("laplace", "gaussian", "randomized-response")
 
 
 @cache
-def planned(game: Game) -> Plan:
+def planned(game: Game) -> PowerPlan:
     return plan(1.0, delta=0.0 if game == "laplace" else 1e-3, trials=2000, game=game)
 
 
@@ -292,7 +292,7 @@ def test_planned_violations_are_found(game: Game, method: Method) -> None:
     assert not often(method, forecast, (forecast.claimed + least) / 2, runs, limit)
 
 
-def reach(forecast: Plan, method: Method) -> Reach:
+def reach(forecast: PowerPlan, method: Method) -> Reach:
     return next(reach for reach in forecast.reaches if reach.method == method)
 
 

@@ -181,10 +181,11 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
 def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -> None:
     set_: dict[str, Any] = {"rounds": 60, "decay": 4 / 3, "fakes": "zero", "spread": 0.01}
     assert (
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.alike(3, 300), 0) is None
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.agreeing(3, 300), 0)
+        is None
     )
     with pytest.raises(ValueError, match="beyond the bound 1"):
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.alike(3, 300), 0)
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.agreeing(3, 300), 0)
 
 
 @pytest.mark.long
