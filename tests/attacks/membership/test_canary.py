@@ -25,7 +25,7 @@ def target(before: Profile = BEFORE, after: Profile = AFTER) -> TargetUser:
 
 
 @pytest.mark.parametrize("ridge", [0.01, 3.0])
-def test_a_factorisation_leaves_the_loss_of_her_ridge_fit(ridge: float) -> None:
+def test_a_factorisation_leaves_the_loss_of_the_users_ridge_fit(ridge: float) -> None:
     factors = np.random.default_rng(1).normal(size=(W, M, D + 1)).astype(np.float32)
     features = Canary(ridge=ridge).features(ItemFactors(factors, 3.2), target())
     assert features.shape == (W, 2)

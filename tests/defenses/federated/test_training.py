@@ -396,7 +396,7 @@ def test_an_item_for_which_nobody_submits_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 1000, None])
-def test_each_user_submits_a_batch_of_her_candidates(batch: int | None) -> None:
+def test_each_user_submits_a_batch_of_its_candidates(batch: int | None) -> None:
     defense = FakeGradients(1.0, batch_size=batch, dimensions=2)
     training = silent(defense)
     candidates = training.candidates

@@ -268,7 +268,7 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: in
     assert not alone.broadcast
 
 
-def test_a_friend_who_rates_the_same_items_is_claimed_for_where_her_share_is_counted() -> None:
+def test_a_friend_who_rates_the_same_items_is_claimed_for_where_the_share_is_counted() -> None:
     for summation, insiders, also in (
         ("secure", 0, ()), ("secure", 1, ("friend",)), ("local", 0, ("friend",)),
     ):  # fmt: skip

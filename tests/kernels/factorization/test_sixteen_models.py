@@ -345,7 +345,7 @@ def test_a_users_own_factors_stay_finite_however_large_items_are() -> None:
         assert (norms <= 2 * (1 + 1e-6)).all()
 
 
-def test_who_is_left_out_changes_nothing_but_her_own_factors() -> None:
+def test_who_is_left_out_changes_nothing_but_the_own_factors() -> None:
     data, size = small_data(), 3
     taken = all_taken()
     taken[6, ::2] = 0
