@@ -269,7 +269,7 @@ class SybilAttack(Attack):
 
     @abstractmethod
     def thresholds(self, exact: Numbers) -> Numbers:
-        """Return the entries of rivals that tell the candidates' predictions `(C,)` apart."""
+        """Return the entries of rivals that separate the candidates' predictions `(C,)`."""
 
     @abstractmethod
     def laplace_log_likelihood(self, shown: Numbers, exact: Numbers, noise_scale: float) -> Numbers:
@@ -277,7 +277,7 @@ class SybilAttack(Attack):
 
     @abstractmethod
     def learned_log_likelihood(self, seen: NDArray[np.int64], trials: NDArray[np.int64]) -> Numbers:
-        """Return that of outcomes `(W,)`, from trials of each candidate `(C, N)`, `(W, C)`."""
+        """Return log-likelihoods `(W, C)` of outcomes `(W,)`, from trials `(C, N)`."""
 
     @abstractmethod
     def guess(

@@ -10,7 +10,7 @@ from dpaudit.core.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpaudit.core.profile import Profile
+    from dpaudit.core.user_profile import Profile
     from dpaudit.data.ratings import Ratings
 
 # The seed of the config, and the share of attacked users.

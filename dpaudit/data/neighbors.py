@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import FloatArray, IntArray, Profile
+from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings, Scale
 
 

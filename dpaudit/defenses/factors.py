@@ -12,8 +12,8 @@ from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.training import check_predictions
-from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.defenses.training_checks import check_predictions
+from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned

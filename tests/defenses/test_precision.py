@@ -94,9 +94,9 @@ def test_bits_of_predictions_tell_nothing(
     scale = Scale(1, 1, 1) if kind is Cosine else Scale()
     pair = defense.pair(name, scale)
     game = prediction_game(defense, defense.prepare(pair.ratings), pair, FloatBits())
-    found = game.run(trials=5000, seed=1)
-    assert not found.absent.any()
-    assert not found.present.any()
+    scores = game.run(trials=5000, seed=1)
+    assert not scores.absent.any()
+    assert not scores.present.any()
 
 
 def test_without_noise_nothing_is_rounded() -> None:

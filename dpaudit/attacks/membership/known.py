@@ -63,7 +63,7 @@ class Known:
     def cosines(self, items: Indices, which: NDArray[np.int64], others: Indices) -> Numbers:
         """Return cosines of `items[which]` with others, pair by pair `(n,)`.
 
-        Those of the last `items` are kept, since every training asks for the same ones.
+        The cosines of the last `items` are cached, since every training asks for the same ones.
         """
         distinct, inverse = np.unique(items, return_inverse=True)
         asked = distinct.tobytes()
@@ -84,7 +84,7 @@ class Known:
     def near_histories(self, users: Indices) -> csr_array:
         """Return the sum of each item's cosines with the history of each user `(n, M)`.
 
-        The last ones are kept, as those of `cosines` are.
+        The sums of the last `users` are cached.
         """
         asked = users.tobytes()
         sums = self._near.get(asked)

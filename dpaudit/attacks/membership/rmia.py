@@ -13,7 +13,7 @@ from scipy.special import log_expit, logsumexp
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
 
-# Ratios that differ by less, relatively, count as equal; and the least spread of the fit.
+# The relative difference below which ratios count as equal; the least spread of the fit.
 _ROUNDING, _SMALLEST = 1e-9, 1e-30
 
 
@@ -31,8 +31,9 @@ class Rmia(MembershipInference):
     Attributes:
         gamma: the factor γ.
         online: whether models that were trained with the target are used.
-        a: the weight of the offline estimate, 0 to 1; online it is not used. None for the tenth
-            that tells presence best in the attacker's own trainings, each compared with the others.
+        a: the weight of the offline estimate, 0 to 1; online it is not used. None chooses the
+            multiple of 0.1 that ranks present targets best in the attacker's own trainings, each
+            of which is attacked with the others.
     """
 
     gamma: Annotated[float, Field(ge=1, le=1000)] = 1.0

@@ -18,8 +18,8 @@ from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.execution.executor import INLINE, Executor

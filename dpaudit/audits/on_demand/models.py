@@ -11,7 +11,7 @@ from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.trials import eligible
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense

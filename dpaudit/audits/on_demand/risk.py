@@ -17,9 +17,9 @@ from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.tables import Attack
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.execution.executor import INLINE, Executor

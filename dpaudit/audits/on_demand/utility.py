@@ -16,9 +16,9 @@ from dpaudit.audits.on_demand.models import Sweep
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked

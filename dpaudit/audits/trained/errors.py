@@ -18,7 +18,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
 from dpaudit.kernels.lanes import LANES

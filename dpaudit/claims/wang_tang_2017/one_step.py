@@ -18,7 +18,7 @@ from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, moved_rows
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,6 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.memory import check_memory, fits
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import (
     ItemInDoubt,
     ItemList,
@@ -39,6 +38,7 @@ from dpaudit.core.releases import (
     TopList,
 )
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, PredictionPair

@@ -17,8 +17,8 @@ from dpaudit.core.errors import DataError, InputError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means

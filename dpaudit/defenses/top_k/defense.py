@@ -16,9 +16,9 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListPair, SideInformation
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
@@ -27,7 +28,6 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.transcript import TrainingTranscript as ServerTranscript
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 
@@ -425,24 +425,8 @@ def test_some_users_are_observed_and_the_training_is_of_all() -> None:
     assert a == pytest.approx(b, rel=0.3)
 
 
-class Counted(Progress):
-    """A progress that counts."""
-
-    def __init__(self) -> None:
-        self.total, self.done, self.stages = 0, 0, list[str]()
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def stage(self, text: str) -> None:
-        self.stages.append(text)
-
-    def advance(self, trials: int) -> None:
-        self.done += trials
-
-
 def test_trainings_that_are_observed_are_counted() -> None:
-    progress = Counted()
+    progress = CountedProgress()
     run_audit(config(attack=[IDEAL]), workers=Workers(2), progress=progress)
     # At 4 points: 2 folds and 3 observed trainings.
     assert progress.done == progress.total == 4 * (2 + 3)

@@ -22,9 +22,9 @@ from dpaudit.audits.on_demand.trials import BLOCK, choose, draw_trials, eligible
 from dpaudit.audits.on_demand.utility import run_held_out, run_overlap
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale

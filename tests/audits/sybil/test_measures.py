@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.attacks.inference.passive_lists import PassiveLists
@@ -28,7 +29,6 @@ from dpaudit.cli import main
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import toml
@@ -210,16 +210,7 @@ def test_a_record_from_before_sybil_can_be_read(result: AuditResult) -> None:
 
 
 def test_progress_reaches_what_it_started_with() -> None:
-    class Counted(Progress):
-        total = done = 0
-
-        def start(self, total: int) -> None:
-            self.total = total
-
-        def advance(self, trials: int) -> None:
-            self.done += trials
-
-    counted = Counted()
+    counted = CountedProgress()
     config = SybilConfig.model_validate(BASE | {"model": BASE["model"][1]})
     run_audit(config, progress=counted)
     # Overlap and rmse of 10 trials each, and four Sybil attacks at one ε.

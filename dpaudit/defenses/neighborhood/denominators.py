@@ -19,7 +19,7 @@ from dpaudit.core.assumption import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Batches, Floats, SimilarityData
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 
 # The share by which single precision may round down a sum that equals C.
 _ROUNDING = 1e-5
