@@ -159,13 +159,16 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         ConfigError: there is no such library.
         DataError: there are too few interactions.
     """
+    from dpaudit.attacks.base import MembershipInference
     from dpaudit.audits.membership.config import sizes_for
+    from dpaudit.config.tables import attacks_of
     from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
     plugin = registry.load("recommenders", library)
     sizes = sizes_for(ratings)
-    trainings = next((each for each in (64, 32) if each * len(ratings) <= 64 * _MANY), 16)
+    trainings = next((count for count in (64, 32) if count * len(ratings) <= 64 * _MANY), 16)
+    attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)
     return _filled(
         "recommender.toml",
@@ -173,6 +176,8 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         {
             "library": library,
             "params": _params(plugin),
+            "attacks": ", ".join(attacks),
+            "attack": attacks[0],
             "rate": f"{max(sizes.rates):g}",
             "trainings": trainings,
             **{name: inline(value) for name, value in sizes._asdict().items()},

@@ -209,6 +209,8 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
         place = registry.keys_of(problem["loc"], values)
         known = _fields(kind, place[:-1]) if problem["type"] == "extra_forbidden" else ()
         said = registry.first_problem(error, "", known, values)
+        if known and len(place) == 1 and "did you mean" not in said:
+            said += f"; the table of another package's audit counts {registry.AGAIN}"
         raise WrongConfigError(said.removeprefix(".").removeprefix(": "), place) from error
 
 

@@ -15,7 +15,7 @@ from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
-from dpaudit.config.tables import Attack, has_role
+from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
@@ -341,22 +341,6 @@ def _shows(rate: float, targets: int) -> bool:
     return rate * (absent + 1) >= 1
 
 
-# The attacks of a config that names none.
-BATTERY = (
-    Attack(name="lira"),
-    Attack(name="lira", label="lira own variance", params={"own_variance": True}),
-    Attack(name="lira", label="lira offline", params={"online": False}),
-    Attack(
-        name="lira",
-        label="lira offline own variance",
-        params={"online": False, "own_variance": True},
-    ),
-    Attack(name="rmia"),
-    Attack(name="rmia", label="rmia offline", params={"online": False}),
-    Attack(name="global-threshold"),
-)
-
-
 class MembershipConfig(DataConfig):
     """A config of a membership audit.
 
@@ -406,8 +390,8 @@ class MembershipConfig(DataConfig):
                 )
             if attack.name in known and not infers_membership(attack.name):
                 raise ValueError(
-                    f"[[attack]] {attack.label!r} infers no membership: use 'lira', 'rmia' or "
-                    "'global-threshold', or remove [membership]"
+                    f"[[attack]] {attack.label!r} infers no membership: use "
+                    f"{named_attacks(roles.MembershipInference)}, or remove [membership]"
                 )
         return self
 
@@ -442,7 +426,7 @@ class MembershipConfig(DataConfig):
     @property
     def inferring(self) -> Sequence[Attack]:
         """Return the membership inference attacks: the named ones, else the default battery."""
-        return self.attack or BATTERY
+        return self.attack or battery(roles.MembershipInference)
 
     @property
     def code(self) -> list[str]:
@@ -466,7 +450,8 @@ class MembershipConfig(DataConfig):
         libraries = [each.library for each in self.recommender if each.library]
         named = {registry.load("recommenders", library).__module__ for library in libraries}
         targets = {each.target.partition(":")[0] for each in self.recommender if each.target}
-        return super().plugins | named | targets
+        attacks = {registry.load("attacks", each.plugin).__module__ for each in self.inferring}
+        return super().plugins | named | targets | attacks
 
 
 def infers_membership(name: object) -> bool:

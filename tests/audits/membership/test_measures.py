@@ -19,15 +19,17 @@ from membership_cases import (  # type: ignore[import-not-found]
 )
 from scipy.sparse import csr_array
 
+from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
-from dpaudit.audits.membership.config import BATTERY, MembershipConfig
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.tables import battery
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
@@ -39,6 +41,8 @@ from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
+
+BATTERY = battery(MembershipInference)
 
 SYNTHETIC = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
 TABLE: dict[str, Any] = {

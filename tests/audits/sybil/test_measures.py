@@ -360,7 +360,7 @@ def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) 
         ("efforts = [0, 1]", ["sybil.0.efforts.0", "= 0"]),
         ("efforts = []", ["sybil.0.efforts"]),
         ("attack = 'linear'", ["sybil.0", "there is no attack 'linear'"]),
-        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'sybil' or 'passive-lists'"]),
+        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'passive-lists' or 'sybil'"]),
         ("effort = [1]", ["sybil.0.effort", "did you mean 'efforts'"]),
         ("trials = 1", ["sybil.0.trials = 1"]),
         ("[[sybil]]", ["two [[sybil]] have the label 'dynamic, values'", "rename one"]),
