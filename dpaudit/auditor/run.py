@@ -11,10 +11,10 @@ from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.cost import Cost
+from dpaudit.auditor.folder import RunFolder, opened_store, resumed
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.kind import kind_of, measures_of
 from dpaudit.auditor.measure import Found
-from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
@@ -35,7 +35,7 @@ def run_audit(
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
     allow_code: bool = False,
-    place: Place | None = None,
+    place: RunFolder | None = None,
     ratings: Ratings | None = None,
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.

@@ -297,7 +297,7 @@ def _targets_for(rate: float) -> int:
     return math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
 
 
-class Sizes(NamedTuple):
+class TargetSizes(NamedTuple):
     """Numbers of targets and held-out interactions that fit the data, and the rates they show."""
 
     interactions: int
@@ -306,7 +306,9 @@ class Sizes(NamedTuple):
     rates: list[float]
 
 
-def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | None = None) -> Sizes:
+def target_sizes(
+    ratings: Ratings, interactions: int | None = None, users: int | None = None
+) -> TargetSizes:
     """Return sizes for some data: a 20th of the interactions, and a third of the active users.
 
     Args:
@@ -319,7 +321,7 @@ def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | No
     targets = min(2500, share) if interactions is None else interactions
     others = max(_FEWEST, min(300, active // 3)) if users is None else users
     rates = default_rates(max(_FEWEST, targets), max(_FEWEST, others))
-    return Sizes(targets, others, min(1000, share), rates)
+    return TargetSizes(targets, others, min(1000, share), rates)
 
 
 def default_rates(*targets: int) -> list[float]:

@@ -129,9 +129,9 @@ class SybilConfig(OnDemandConfig):
         return {**super().labels, "sybil": [sybil.label for sybil in self.sybil]}
 
     @property
-    def measured(self) -> int:
-        """The number of measures at each ε, at most."""
-        return super().measured + sum(len(sybil.efforts) for sybil in self.sybil)
+    def numbers_per_point(self) -> int:
+        """The numbers that are measured at each ε, at most."""
+        return super().numbers_per_point + sum(len(sybil.efforts) for sybil in self.sybil)
 
     @property
     def plugins(self) -> set[str]:

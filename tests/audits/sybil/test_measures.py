@@ -18,7 +18,7 @@ from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.sybil import measures as run_sybils
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import SybilConfig
@@ -124,7 +124,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
     """The outcomes of a Sybil attack of BASE when it is run by itself."""
     config = SybilConfig.model_validate(BASE)
-    sweep = next(s for s in Sweep.of(config, load(config.data)) if s.model.label == model)
+    sweep = next(s for s in OnDemandModel.of(config, load(config.data)) if s.model.label == model)
     defense: Any = next(d for d in sweep.defenses if d.epsilon == epsilon)
     if label == "passive":
         return run_passive(

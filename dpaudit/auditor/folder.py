@@ -26,7 +26,7 @@ _OPEN = {"audit", "seed", "keep_seed"}
 
 
 @dataclass(frozen=True)
-class Place:
+class RunFolder:
     """Where a run keeps the results of finished tasks.
 
     Attributes:
@@ -133,7 +133,7 @@ def _others(names: Iterable[str]) -> str:
     return ", ".join(f"other {name}" for name in names)
 
 
-def resumed(config: Config, place: Place) -> Config:
+def resumed(config: Config, place: RunFolder) -> Config:
     """Return the config with the seed that the run in this folder drew.
 
     A seed that the config names stays; a drawn one is used again while the code is the same.
@@ -148,7 +148,7 @@ def resumed(config: Config, place: Place) -> Config:
 
 @contextmanager
 def opened_store(
-    config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
+    config: Config, ratings: Ratings | None, place: RunFolder, progress: Progress, name: str = NAME
 ) -> Iterator[Store]:
     """Open the store of a run, and tell what was found in it.
 
