@@ -164,13 +164,13 @@ def calls_of(attack: roles.Attack, views: Sequence[View]) -> Iterator[Call]:
 def _membership(attack: roles.MembershipInference) -> Iterator[Call]:
     rng = generator(0, "contract/membership")
     present = rng.random((2 * _TRIALS, _VALUES)) < 0.5
-    own = np.arange(2 * _TRIALS) % 2 == 0
+    attackers = np.arange(2 * _TRIALS) % 2 == 0
     for population in (_ITEMS, 0):
         shape = (2 * _TRIALS, _VALUES, 2)
         features = rng.normal(size=shape) + present[:, :, None]
         strangers = rng.normal(size=(2 * _TRIALS, population)) - 2.0
         signals = roles.Signals(features, features[:, :, 0] - 2.0, strangers)
-        inputs = (signals.of(~own), signals.of(own), present[own])
+        inputs = (signals.of(~attackers), signals.of(attackers), present[attackers])
         words = f"score with a population of {population}"
         yield Call(words, inputs, attack.score, (_TRIALS, _VALUES))
 
@@ -296,16 +296,16 @@ def _views(
     """Yield what it is of, a view, and that of its first trials, for all types that are read."""
     for release, knowledge in attack.reads:
         label = f"{release.__name__} with {knowledge.__name__}"
-        made = _VIEWS.get((release, knowledge))
-        if made is not None:
-            yield label, made(trials), made(trials // 2)
+        make = _VIEWS.get((release, knowledge))
+        if make is not None:
+            yield label, make(trials), make(trials // 2)
             continue
-        own = [v for v in given if isinstance(v[0], release) and isinstance(v[1], knowledge)]
-        if not own:
+        fitting = [v for v in given if isinstance(v[0], release) and isinstance(v[1], knowledge)]
+        if not fitting:
             raise ContractError(
                 f"reads {label}, which dpaudit does not know: give the check a View of them"
             )
-        for view in own:
+        for view in fitting:
             yield label, (view[0], view[1]), None
 
 
@@ -342,7 +342,7 @@ def _listed(trials: int, purpose: str = "lists") -> ItemList:
 
 
 def _ratings() -> Ratings:
-    user, item = (each.reshape(-1) for each in np.indices((_USERS, _ITEMS)))
+    user, item = (axis.reshape(-1) for axis in np.indices((_USERS, _ITEMS)))
     rated = (user + item) % 3 > 0
     value = (1 + (user * 5 + item) % 5).astype(np.float32)
     return Ratings.build(user[rated], item[rated], value[rated], _USERS, _ITEMS, Scale())
