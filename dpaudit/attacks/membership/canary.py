@@ -55,6 +55,7 @@ class Canary(LearnedDistinguisher):
         "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
         "Principles, 2022, doi:10.1109/SP46214.2022.9833649, section V"
     )
+    rank: ClassVar[int] = 3
 
     reads: ClassVar[tuple[Readable, ...]] = (
         (ItemFactors, TargetUser),

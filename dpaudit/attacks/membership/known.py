@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
+from dpaudit.core.discounts import discounts
+
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
@@ -110,19 +112,10 @@ class Known:
         return np.searchsorted(self.listed, users).astype(np.int32)
 
 
-def gain(k: int) -> Numbers:
-    """Return the discount of each place of a list, 1/log2(2 + place) `(k,)`.
-
-    Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418.
-    """
-    discounts: Numbers = 1 / np.log2(2 + np.arange(k))
-    return discounts
-
-
 def exposure(lists: Indices, items: int) -> csr_array:
     """Return the discount at which each list shows each item `(l, M)`."""
     here = lists >= 0
-    places = np.broadcast_to(gain(lists.shape[1]), lists.shape)
+    places = np.broadcast_to(discounts(lists.shape[1]), lists.shape)
     start = np.concatenate(([0], np.cumsum(here.sum(1))))
     return csr_array((places[here], lists[here], start), shape=(len(lists), items))
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy.special import log_expit, logsumexp
 
-from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.base import Form, MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
 
 # The relative difference below which ratios count as equal; the least spread of the fit.
@@ -46,6 +46,8 @@ class Rmia(MembershipInference):
         "Zarifzadeh, Liu & Shokri, Low-Cost High-Power Membership Inference Attacks, 2024, "
         "arXiv:2312.03262, equations 2 to 4"
     )
+    usual: ClassVar[tuple[Form, ...]] = (Form(), Form({"online": False}, "offline"))
+    rank: ClassVar[int] = 2
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership import tables
-from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, sizes_for
+from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, target_sizes
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -173,7 +173,7 @@ def audit_recommender(
     _check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
     trainable, recommender = _recommender(model, settings or {}, claim, predicts_ratings)
-    sizes = sizes_for(ratings, targets, users)
+    sizes = target_sizes(ratings, targets, users)
     config = _checked(
         {
             **({} if seed is None else {"seed": seed}),
@@ -197,7 +197,7 @@ def audit_recommender(
         workers=workers or Workers(),
         progress=progress,
         allow_code=True,
-        place=None if folder is None else Place(Path(folder)),
+        place=None if folder is None else RunFolder(Path(folder)),
         ratings=ratings,
     )
     return RecommenderAudit(record)

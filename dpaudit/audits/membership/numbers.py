@@ -60,14 +60,14 @@ def alone(one: Judged, number: Number, family: Family) -> Estimate:
     return own_mean(number.each(one, one.curve), family, number.least)
 
 
-def joint(found: Mapping[str, Judged], number: Number, family: Family) -> tuple[str, Estimate]:
+def joint(scored: Mapping[str, Judged], number: Number, family: Family) -> tuple[str, Estimate]:
     """Estimate a number of the attack that promises most, jointly; return its label too.
 
     What the model did not answer may be a leak, so the upper end is that of scores in which each
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
-    label = strongest(found, number.promise)
-    one = found[label]
+    label = strongest(scored, number.promise)
+    one = scored[label]
     estimate = joint_mean(number.each(one, one.curve), family, number.least)
     if one.worst is None:
         return label, estimate

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.auditor.no_model import joined, outcomes
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.known import Known, exposure, gain
+from dpaudit.attacks.membership.known import Known, exposure
+from dpaudit.core.discounts import discounts
 
 I32 = np.int32
 
@@ -61,7 +62,7 @@ def test_the_row_of_a_user_among_the_lists() -> None:
 
 
 def test_the_discount_is_that_of_ndcg() -> None:
-    assert gain(4) == pytest.approx([1, 1 / math.log2(3), 1 / 2, 1 / math.log2(5)])
+    assert discounts(4) == pytest.approx([1, 1 / math.log2(3), 1 / 2, 1 / math.log2(5)])
 
 
 def test_exposure_is_the_discount_of_each_listed_item_and_0_of_others() -> None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
+from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemFactors
@@ -167,16 +167,6 @@ def test_of_many_negatives_some_are_drawn_for_each_user() -> None:
     np.testing.assert_array_equal(few.lists(release, open_, EVERYBODY[1:2], 5)[:, 0], lists[:, 1])
     recall = recall_of(replace(few, ridge=0.01, average=False), release, ratings)[0]
     assert recall > 0.6
-
-
-def test_popular_items_are_guessed_without_a_model() -> None:
-    _, ratings = drawn(4)
-    open_ = shared(ratings)
-    counts = np.bincount(open_.item, minlength=M)
-    lists = guess_popular(open_, EVERYBODY, 5)
-    for user in (0, 3, 11):
-        left = np.setdiff1d(np.arange(M), open_.profile(user).items)
-        assert lists[user].tolist() == left[np.argsort(-counts[left], kind="stable")][:5].tolist()
 
 
 def test_factors_of_any_size_are_fitted() -> None:

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -113,12 +113,3 @@ def test_blocks_of_users_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr("dpaudit.attacks.reconstruction.ratings._AT_ONCE", size)
         again = Reconstruction().reconstruct(release, shared, users, items)
         np.testing.assert_allclose(again, whole, rtol=1e-9)
-
-
-def test_means_that_anybody_guesses() -> None:
-    user, item = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 1, 3])
-    shared = Ratings.build(user, item, np.array([1.0, 2, 4, 3, 5]), 4, 5, Scale())
-    guesses = guess_means(shared, np.array([0, 1, 2, 3], np.int32))
-    np.testing.assert_allclose(guesses, [2.5, 2.5, 3.0, 5.0])
-    none = shared.only(np.zeros(5, np.bool_))
-    np.testing.assert_allclose(guess_means(none, np.array([0, 4], np.int32)), [3.0, 3.0])

@@ -15,8 +15,8 @@ from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.federated.config import FederatedConfig
@@ -312,7 +312,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL]}
-    run_audit(config(**given), place=Place(tmp_path))
+    run_audit(config(**given), place=RunFolder(tmp_path))
     gate = {"metric": "transcript.kl", "max": 1.0}
     changes: list[dict[str, Any]] = [
         {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
@@ -321,7 +321,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     monkeypatch.setattr(FakeGradients, "transcript", None)
     monkeypatch.setattr(FakeGradients, "train", None)
     for each, expected in zip(changes, wanted, strict=True):
-        assert numbers(run_audit(config(**given, **each), place=Place(tmp_path))) == expected
+        assert numbers(run_audit(config(**given, **each), place=RunFolder(tmp_path))) == expected
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ from scipy.stats import binomtest
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.means import joint_mean
-from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.audits.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.audits.membership.rates import Curve
+from dpaudit.config.tables import battery
+
+BATTERY = battery(MembershipInference)
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

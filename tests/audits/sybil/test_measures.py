@@ -19,7 +19,7 @@ from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.sybil import measures as run_sybils
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import SybilConfig
@@ -124,7 +124,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
     """The outcomes of a Sybil attack of BASE when it is run by itself."""
     config = SybilConfig.model_validate(BASE)
-    sweep = next(s for s in Sweep.of(config, load(config.data)) if s.model.label == model)
+    sweep = next(s for s in OnDemandModel.of(config, load(config.data)) if s.model.label == model)
     defense: Any = next(d for d in sweep.defenses if d.epsilon == epsilon)
     if label == "passive":
         return run_passive(
@@ -351,7 +351,7 @@ def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) 
         ("efforts = [0, 1]", ["sybil.0.efforts.0", "= 0"]),
         ("efforts = []", ["sybil.0.efforts"]),
         ("attack = 'linear'", ["sybil.0", "there is no attack 'linear'"]),
-        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'sybil' or 'passive-lists'"]),
+        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'passive-lists' or 'sybil'"]),
         ("effort = [1]", ["sybil.0.effort", "did you mean 'efforts'"]),
         ("trials = 1", ["sybil.0.trials = 1"]),
         ("[[sybil]]", ["two [[sybil]] have the label 'dynamic, values'", "rename one"]),

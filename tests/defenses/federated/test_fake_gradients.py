@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
@@ -478,7 +478,7 @@ def opposed() -> DataPair:
     return DataPair(ratings, apply(ratings, ones), ratings, "one user")
 
 
-def server(defense: FakeGradients, pair: DataPair) -> Game[Any]:
+def server(defense: FakeGradients, pair: DataPair) -> DistinguishingGame[Any]:
     """A game in which the server is the observer."""
     return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 
