@@ -121,7 +121,7 @@ def epsilon(
         )
     if not 0 < confidence < 1:
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
-    options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
+    options = {"delta": delta, "alpha": 1 - confidence}
     bound: Any
     outcomes: tuple[Any, ...]
     reverse: tuple[Any, ...]
@@ -152,7 +152,11 @@ def epsilon(
         halved = {**options, "alpha": options["alpha"] / 2}
         opposite = bound(*reverse, method=method, options=halved)[0]
     certified = _Certified(
-        forward, opposite if opposite and opposite.lower > 0 else None, delta, event, drawn
+        forward.changed(confidence=confidence),
+        opposite if opposite and opposite.lower > 0 else None,
+        delta,
+        event,
+        drawn,
     )
     click.echo(_json(certified) if style == "json" else _text(certified))
 

@@ -25,7 +25,6 @@ def clopper_pearson_epsilon(
     delta: float = 0.0,
     alpha: float = 0.05,
     split: float = 0.5,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a certified lower bound on ε from the event "answers present" and its complement.
 
@@ -44,7 +43,6 @@ def clopper_pearson_epsilon(
         alpha: the level of the bound.
         split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
             must not depend on these counts: see `best_split`.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: δ, α or the split is out of range.
@@ -55,7 +53,6 @@ def clopper_pearson_epsilon(
         _largest_log_ratio(_both_events(tpr, fpr), delta),
         value=_largest_log_ratio(_both_events(*_rates(counts)), delta),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="clopper-pearson",
     )
@@ -66,7 +63,6 @@ def jeffreys_epsilon(
     *,
     delta: float = 0.0,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
 
@@ -83,7 +79,6 @@ def jeffreys_epsilon(
         counts: the attack's outcomes.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -103,7 +98,6 @@ def jeffreys_epsilon(
         _largest_log_ratio(limits, delta),
         value=_largest_log_ratio((*_both_events(*point), *_both_events(*point[::-1])), delta),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="jeffreys",
         kind="credible",

@@ -111,7 +111,6 @@ def likelihood_epsilon(
     delta: float = 0.0,
     weight: ArrayLike | None = None,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε at δ if L is the true log-likelihood ratio (kind `assumes-law`).
 
@@ -130,7 +129,6 @@ def likelihood_epsilon(
         weight: dP/dR, if the outputs were drawn from a proposal R; ≥ 0, need not be bounded;
             shape (n,).
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a ratio is NaN, a weight is negative, shapes differ, or a parameter is out of
@@ -147,7 +145,6 @@ def likelihood_epsilon(
             lower,
             value=value,
             alpha=alpha,
-            confidence=confidence,
             n=n,
             method="likelihood betting",
             kind="assumes-law",

@@ -137,7 +137,6 @@ def one_run_epsilon(
     *,
     delta: float = 0.0,
     alpha: float = 0.05,
-    confidence: float | None = None,
     tail: Tail = "exact",
 ) -> Estimate:
     """Return a lower bound on ε: the largest ε with `one_run_p_value` at most `alpha`.
@@ -158,7 +157,6 @@ def one_run_epsilon(
         _epsilon(m, r, v, delta, alpha, _check_tail(tail)),
         value=_point(m, r, v, delta),
         alpha=alpha,
-        confidence=confidence,
         n=m,
         method=f"one-run {tail}",
     )

@@ -49,7 +49,6 @@ def held_out_epsilon(
     *,
     delta: float = 0.0,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> tuple[Estimate, Threshold]:
     """Return a Clopper-Pearson bound at a held-out choice of threshold, direction and split of α.
 
@@ -61,7 +60,6 @@ def held_out_epsilon(
         present: independent scores of trials on data set D'.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a score is not finite, a class has fewer than 2 scores, or δ or α is out of
@@ -85,7 +83,6 @@ def held_out_epsilon(
         delta=delta,
         alpha=alpha,
         split=split,
-        confidence=confidence,
     )
     return estimate.changed(method="held-out clopper-pearson"), chosen
 

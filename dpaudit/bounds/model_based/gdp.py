@@ -100,7 +100,6 @@ def gdp_mu(
     *,
     alpha: float = 0.05,
     split: float = 0.5,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
 
@@ -112,7 +111,6 @@ def gdp_mu(
         alpha: the level of the bound.
         split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
             must not depend on these counts.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: α or the split is out of range.
@@ -122,7 +120,6 @@ def gdp_mu(
         _shift(tpr, fpr),
         value=_shift(counts.tp / counts.present, counts.fp / counts.absent),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="gdp clopper-pearson",
         kind="assumes-gdp",
@@ -135,7 +132,6 @@ def gdp_epsilon(
     delta: float,
     alpha: float = 0.05,
     split: float = 0.5,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
 
@@ -143,7 +139,7 @@ def gdp_epsilon(
         InputError: δ, α or the split is out of range.
     """
     _check_positive(delta)
-    return _as_epsilon(gdp_mu(counts, alpha=alpha, split=split, confidence=confidence), delta)
+    return _as_epsilon(gdp_mu(counts, alpha=alpha, split=split), delta)
 
 
 def gdp_roc_mu(
@@ -151,7 +147,6 @@ def gdp_roc_mu(
     present: Scores,
     *,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on μ from scores of n trials on D and m on D', high for D'.
 
@@ -176,7 +171,6 @@ def gdp_roc_mu(
         absent: independent scores of trials on data set D.
         present: independent scores of trials on data set D'; the number may differ.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Returns:
         The bound; its value is the μ at which p_k is ½ at the rank that gave the bound.
@@ -199,7 +193,6 @@ def gdp_roc_mu(
         lower,
         value=best.bound(max(0.5, alpha), 0.0),
         alpha=alpha,
-        confidence=confidence,
         n=len(absent) + len(present),
         method="gdp ranks",
         kind="assumes-gdp",
@@ -212,7 +205,6 @@ def gdp_roc_epsilon(
     *,
     delta: float,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
 
@@ -220,7 +212,7 @@ def gdp_roc_epsilon(
         InputError: a score is not finite, a class is empty, or δ or α is out of range.
     """
     _check_positive(delta)
-    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha, confidence=confidence), delta)
+    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha), delta)
 
 
 @dataclass(frozen=True)

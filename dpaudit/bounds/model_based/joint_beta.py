@@ -36,7 +36,6 @@ def joint_beta_epsilon(
     *,
     delta: float = 0.0,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a credible lower bound on ε: the ε at which R(ε, δ) has posterior mass α.
 
@@ -48,7 +47,6 @@ def joint_beta_epsilon(
         counts: the attack's outcomes, its event chosen beforehand.
         delta: the δ of the claim.
         alpha: the posterior mass below the bound, at least 1e-6.
-        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -71,7 +69,6 @@ def joint_beta_epsilon(
         quantile(alpha),
         value=quantile(0.5),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="joint beta",
         kind="credible",

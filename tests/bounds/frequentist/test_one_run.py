@@ -161,8 +161,8 @@ def test_perfect_and_useless_audits() -> None:
         useless = one_run_epsilon(100, r, v, delta=1e-5)
         assert (useless.lower, useless.value) == (0.0, 0.0)
     assert one_run_p_value(100, 0, 0, epsilon=1.0, delta=0.1) == 1.0
-    stated = one_run_epsilon(100, 40, 40, alpha=0.01, confidence=0.9)
-    assert (stated.alpha, stated.confidence) == (0.01, 0.9)
+    stated = one_run_epsilon(100, 40, 40, alpha=0.01)
+    assert (stated.alpha, stated.confidence) == (0.01, 0.99)
     assert stated.lower < found.lower
 
 

@@ -314,11 +314,11 @@ def test_no_bet_where_nothing_can_be_won() -> None:
 def test_sequential_epsilon(truth: float, delta: float) -> None:
     rng = np.random.default_rng(7)
     absent, present = (rng.choice(4, 3000, p=p).astype(float) for p in response(truth, delta))
-    found = sequential_epsilon(absent, present, delta=delta, alpha=0.01, confidence=0.9)
+    found = sequential_epsilon(absent, present, delta=delta, alpha=0.01)
     # Above the truth with probability below 0.01 by design; these streams are fixed.
     assert 0.7 * truth <= found.lower <= truth
     assert found.value == pytest.approx(truth, rel=0.15)
-    assert (found.upper, found.confidence, found.alpha, found.n) == (math.inf, 0.9, 0.01, 3000)
+    assert (found.upper, found.confidence, found.alpha, found.n) == (math.inf, 0.99, 0.01, 3000)
     assert found.kind == "frequentist"
     # The last claim in a row that is falsified.
     for step in range(round(found.lower / 0.05) + 2):

@@ -137,7 +137,7 @@ def test_gdp_mu_by_hand() -> None:
     assert gdp_mu(Counts(80, 30, 20, 70)).value == pytest.approx(
         stats.norm.ppf(0.8) - stats.norm.ppf(0.3)
     )
-    backwards = gdp_mu(Counts(30, 80, 70, 20), confidence=0.5)
+    backwards = gdp_mu(Counts(30, 80, 70, 20), alpha=0.5)
     assert (backwards.lower, backwards.value, backwards.confidence) == (0, 0, 0.5)
 
 
@@ -272,10 +272,10 @@ def test_scores_count_by_their_order_alone() -> None:
     assert found.value > found.lower > 0
     assert gdp_roc_mu(np.exp(absent), np.exp(present)) == found
     assert gdp_roc_mu(-absent, -present).lower == 0
-    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05, confidence=0.7)
+    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05)
     assert as_epsilon.lower == gaussian_epsilon(found.lower, 1e-3)
     assert as_epsilon.value == gaussian_epsilon(found.value, 1e-3)
-    assert as_epsilon.confidence == 0.7
+    assert as_epsilon.confidence == 0.95
 
 
 def test_ties_speak_for_no_class() -> None:
