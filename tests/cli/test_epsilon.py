@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
     **{
         f"counts {name}": (
             ("--counts", "80,20,20,80", "--method", name),
-            bound(COUNTS, **OPTIONS),  # type: ignore[operator]
+            bound(COUNTS, **OPTIONS),
         )
         for name, bound in {
             "clopper-pearson": clopper_pearson_epsilon,

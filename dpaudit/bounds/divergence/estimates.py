@@ -114,11 +114,7 @@ def plugin_kl(x: ArrayLike, y: ArrayLike, *, alpha: float = 0.05) -> Estimate:
 
 
 def neighbour_kl(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    neighbours: int = 10,
-    alpha: float = 0.05,
+    x: ArrayLike, y: ArrayLike, *, neighbours: int = 10, alpha: float = 0.05
 ) -> Estimate:
     """Estimate the KL of two laws with densities from distances to nearest neighbours.
 
@@ -312,12 +308,7 @@ def _check_enough(count: int, least: int, name: str) -> None:
 
 
 def _estimate(
-    value: float,
-    variance: float,
-    degrees: int,
-    alpha: float,
-    n: int,
-    method: str,
+    value: float, variance: float, degrees: int, alpha: float, n: int, method: str
 ) -> Estimate:
     """Return `value ± t √variance`, cut at 0; Student's t has `degrees` − 1 degrees of freedom."""
     from scipy.special import stdtrit

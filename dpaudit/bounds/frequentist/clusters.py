@@ -70,10 +70,7 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
 
 
 def clustered_share(
-    flags: NDArray[np.bool_] | Values,
-    users: NDArray[np.integer],
-    *,
-    alpha: float,
+    flags: NDArray[np.bool_] | Values, users: NDArray[np.integer], *, alpha: float
 ) -> Estimate:
     """Estimate the share of flagged pairs, with Clopper-Pearson limits that sample users.
 

@@ -20,11 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def clopper_pearson_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    split: float = 0.5,
+    counts: Counts, *, delta: float = 0.0, alpha: float = 0.05, split: float = 0.5
 ) -> Estimate:
     """Return a certified lower bound on ε from the event "answers present" and its complement.
 
@@ -58,12 +54,7 @@ def clopper_pearson_epsilon(
     )
 
 
-def jeffreys_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-) -> Estimate:
+def jeffreys_epsilon(counts: Counts, *, delta: float = 0.0, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
 
     The largest of ln((P − δ)/Q) over the event and its complement, with either data set in the
@@ -150,7 +141,7 @@ def best_split(
     return float(splits[best]) if bounds[best] > 0 else 0.5
 
 
-def rate_limits(counts: Counts, *, alpha: float, split: float) -> tuple[float, float]:
+def rate_limits(counts: Counts, *, alpha: float, split: float = 0.5) -> tuple[float, float]:
     """Return the lower limit on TPR at level α(1 − split) and the upper on FPR at α·split.
 
     One-sided Clopper-Pearson limits that hold together with probability at least 1 − α.

@@ -17,13 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.means import (
-    LOSS,
-    block_starts,
-    grows,
-    last_held,
-    stakes,
-)
+from dpaudit.bounds.frequentist.means import LOSS, block_starts, grows, last_held, stakes
 from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -142,12 +136,7 @@ def likelihood_epsilon(
 
     def estimate(lower: float, value: float) -> Estimate:
         return lower_bound(
-            lower,
-            value=value,
-            alpha=alpha,
-            n=n,
-            method="likelihood betting",
-            kind="assumes-law",
+            lower, value=value, alpha=alpha, n=n, method="likelihood betting", kind="assumes-law"
         )
 
     seen = ratio[w > 0]

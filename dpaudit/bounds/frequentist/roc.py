@@ -40,11 +40,7 @@ class _Pairs:
 
 
 def clustered_auc(
-    scores: ArrayLike,
-    real: ArrayLike,
-    users: ArrayLike,
-    *,
-    alpha: float = 0.05,
+    scores: ArrayLike, real: ArrayLike, users: ArrayLike, *, alpha: float = 0.05
 ) -> Estimate:
     """Estimate the area under the ROC curve: P(real pair scores above a fake pair), ties half.
 

@@ -46,13 +46,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.payoffs import Bets, fastest_bets
-from dpaudit.bounds.outcomes import (
-    check_alpha,
-    check_delta,
-    check_epsilon,
-    lower_bound,
-    scores,
-)
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 

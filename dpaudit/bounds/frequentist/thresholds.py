@@ -44,11 +44,7 @@ class Threshold:
 
 
 def held_out_epsilon(
-    absent: Scores,
-    present: Scores,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
+    absent: Scores, present: Scores, *, delta: float = 0.0, alpha: float = 0.05
 ) -> tuple[Estimate, Threshold]:
     """Return a Clopper-Pearson bound at a held-out choice of threshold, direction and split of α.
 
@@ -79,10 +75,7 @@ def held_out_epsilon(
         alpha=alpha,
     )
     estimate = clopper_pearson_epsilon(
-        chosen.counts(absent, present),
-        delta=delta,
-        alpha=alpha,
-        split=split,
+        chosen.counts(absent, present), delta=delta, alpha=alpha, split=split
     )
     return estimate.changed(method="held-out clopper-pearson"), chosen
 
@@ -123,11 +116,7 @@ def choose_threshold(
 
 
 def _best_place(
-    tp: NDArray[np.int64],
-    fp: NDArray[np.int64],
-    sizes: tuple[int, int],
-    delta: float,
-    alpha: float,
+    tp: NDArray[np.int64], fp: NDArray[np.int64], sizes: tuple[int, int], delta: float, alpha: float
 ) -> tuple[int, float]:
     """Return the index of the largest bound among non-increasing counts, and this bound."""
     looked = np.unique(np.linspace(0, len(tp) - 1, _COARSE).astype(int))
@@ -150,11 +139,7 @@ def _best_place(
 
 
 def _bounds(
-    tp: NDArray[np.int64],
-    fp: NDArray[np.int64],
-    sizes: tuple[int, int],
-    delta: float,
-    alpha: float,
+    tp: NDArray[np.int64], fp: NDArray[np.int64], sizes: tuple[int, int], delta: float, alpha: float
 ) -> NDArray[np.float64]:
     """Return `clopper_pearson_epsilon` of each pair of counts, each at level `alpha` by itself."""
     from scipy.special import betainccinv, betaincinv

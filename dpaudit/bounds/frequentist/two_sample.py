@@ -113,10 +113,7 @@ def _plan(pairs: _Pairs, delta: float) -> _Plan:
         events = seen[np.unique(np.linspace(0, len(seen) - 1, _EVENTS).astype(int))]
         (p, pp), (q, qq) = (
             _tail_moments(x[:, :t], w[:, :t], events)
-            for x, w in (
-                (pairs.present, pairs.present_weight),
-                (pairs.absent, pairs.absent_weight),
-            )
+            for x, w in ((pairs.present, pairs.present_weight), (pairs.absent, pairs.absent_weight))
         )
         never = qq == 0
         most = np.array([pairs.most(event) for event in events[never].tolist()])

@@ -31,12 +31,7 @@ _EDGES = np.linspace(-8.0, 8.0, 9)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def joint_beta_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-) -> Estimate:
+def joint_beta_epsilon(counts: Counts, *, delta: float = 0.0, alpha: float = 0.05) -> Estimate:
     """Return a credible lower bound on ε: the ε at which R(ε, δ) has posterior mass α.
 
     The value is the posterior median, where the mass is ½. At δ = 0 the region has no mass at

@@ -38,13 +38,7 @@ from dpaudit.core.estimate import Estimate
 _ROUNDING = 1e-12  # relative tolerance on R + H, so that rounding alone never rejects
 
 
-def one_run_gdp_mu(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    alpha: float = 0.05,
-) -> Estimate:
+def one_run_gdp_mu(m: int, guesses: int, correct: int, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ of a μ-GDP output: the largest μ excluded at τ = α.
 
     It does not hold for outputs with another trade-off curve, hence the kind `assumes-gdp`. The
@@ -74,12 +68,7 @@ def one_run_gdp_mu(
 
 
 def one_run_gdp_epsilon(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    delta: float,
-    alpha: float = 0.05,
+    m: int, guesses: int, correct: int, *, delta: float, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a μ-GDP output: `one_run_gdp_mu` converted to ε.
 

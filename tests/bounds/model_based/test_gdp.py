@@ -129,8 +129,8 @@ def test_single_threshold_oracle(row: dict[str, Any]) -> None:
 
 def test_gdp_mu_by_hand() -> None:
     counts = Counts(50, 0, 0, 80)
-    tpr, fpr = (0.05 * 0.8) ** (1 / 50), 1 - (0.05 * 0.2) ** (1 / 80)
-    found = gdp_mu(counts, split=0.2)
+    tpr, fpr = 0.025 ** (1 / 50), 1 - 0.025 ** (1 / 80)
+    found = gdp_mu(counts)
     assert found.lower == pytest.approx(stats.norm.ppf(tpr) - stats.norm.ppf(fpr))
     assert found.value == math.inf
     assert gdp_epsilon(counts, delta=1e-5).value == math.inf
@@ -320,5 +320,3 @@ def test_bad_alpha_is_refused(alpha: float) -> None:
         gdp_mu(Counts(9, 1, 1, 9), alpha=alpha)
     with pytest.raises(InputError, match=r"^alpha = "):
         gdp_roc_mu(np.zeros(3), np.ones(3), alpha=alpha)
-    with pytest.raises(InputError, match=r"^split = "):
-        gdp_mu(Counts(9, 1, 1, 9), split=alpha)
