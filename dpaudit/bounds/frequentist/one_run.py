@@ -125,12 +125,7 @@ def one_run_p_value(
 
 
 def one_run_epsilon(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
+    m: int, guesses: int, correct: int, *, delta: float = 0.0, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε: the largest ε with `one_run_p_value` at most `alpha`.
 

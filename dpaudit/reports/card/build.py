@@ -49,9 +49,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
     return PrivacyCard(
         stated=_stated(result.config.get("card")),
         audit=Audit(
-            tool=result.tool,
-            started=result.timing.started,
-            confidence=result.family.confidence,
+            tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
         guarantees=guarantees(result),
         data=result.data and _data(result.data),
