@@ -133,7 +133,7 @@ def _results(result: AuditResult) -> list[Measured]:
 
 def _of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
     """Return the measurements whose metrics have one of these roles."""
-    return [each for each in result.measurements if entry(each.metric).role in roles]
+    return [number for number in result.measurements if entry(number.metric).role in roles]
 
 
 def _measured(measurement: Measurement) -> Measured:

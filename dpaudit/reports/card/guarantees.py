@@ -32,7 +32,7 @@ _PRIORS = (2, *_BASE_RATES)
 def guarantees(result: AuditResult) -> list[Guarantee]:
     """Return each model at each ε with its claim, its verdict and what both mean."""
     models = {model.label: model for model in result.models}
-    verdicts = {(each.model, each.epsilon): each for each in result.verdicts}
+    verdicts = {(verdict.model, verdict.epsilon): verdict for verdict in result.verdicts}
     return [
         _guarantee(
             models[point.model], point.claim, verdicts[point.model, point.epsilon], result.data
