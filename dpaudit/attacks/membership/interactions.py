@@ -62,10 +62,7 @@ def of_others_lists(shown: Shown, known: Known, of: Interactions, rated: bool) -
     """Return the item's discount in others' lists: mean, and weighted by similarity `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
     places = np.asarray(seen[:, of.items].toarray()).T
-    places[of.users[:, None] == known.listed[known.observed]] = 0
-    alike = known.similar_observed(of.users)
-    weight = np.maximum(alike.sum(1), 1e-12)
-    return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+    return known.by_others(places, of.users)
 
 
 def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:

@@ -107,6 +107,21 @@ class Known:
         cosines[users[:, None] == observed] = 0
         return cosines
 
+    def by_others(self, places: Numbers, users: Indices) -> Numbers:
+        """Return means of what observed lists show users, without their own list `(n, 2)`.
+
+        Args:
+            places: a number of each user in each observed list `(n, w)`.
+            users: the users `(n,)`.
+
+        Returns:
+            The plain mean, and the mean by the likeness of the list's user.
+        """
+        places[users[:, None] == self.listed[self.observed]] = 0
+        alike = self.similar_observed(users)
+        weight = np.maximum(alike.sum(1), 1e-12)
+        return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+
     def list_of(self, users: Indices) -> Indices:
         """Return each user's row in the lists `(n,)`; all must be listed."""
         return np.searchsorted(self.listed, users).astype(np.int32)

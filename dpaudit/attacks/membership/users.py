@@ -79,10 +79,7 @@ def of_others_lists(shown: Shown, known: Known, of: Users) -> Numbers:
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
     history = known.history[of.users]
     places = (history @ seen.T).toarray() / np.maximum(np.diff(history.indptr), 1)[:, None]
-    places[of.users[:, None] == known.listed[known.observed]] = 0
-    alike = known.similar_observed(of.users)
-    weight = np.maximum(alike.sum(1), 1e-12)
-    return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+    return known.by_others(places, of.users)
 
 
 def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:

@@ -247,10 +247,10 @@ def test_log_ratio_covers_exactly() -> None:
 
 
 def test_log_ratio_by_hand() -> None:
-    estimate = log_ratio_kl([1.0, 2.0, 6.0], alpha=0.1, confidence=0.8)
+    estimate = log_ratio_kl([1.0, 2.0, 6.0], alpha=0.1)
     half = float(stats.t.isf(0.05, 2)) * math.sqrt(7 / 3)
     assert (estimate.value, estimate.n, estimate.kind) == (3.0, 3, "assumes-law")
-    assert (estimate.alpha, estimate.confidence, estimate.lower) == (0.1, 0.8, 0.0)
+    assert (estimate.alpha, estimate.confidence, estimate.lower) == (0.1, 0.9, 0.0)
     assert estimate.upper == pytest.approx(3 + half, rel=1e-12)
     assert log_ratio_kl([-1.0, -2.0]).value == 0
 

@@ -67,9 +67,9 @@ def test_error_free_by_hand() -> None:
 
 def test_points_and_stated_confidence() -> None:
     some = Counts(60, 20, 40, 180)
-    estimate = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1, confidence=0.8)
+    estimate = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1)
     assert estimate.value == pytest.approx(math.log(0.5 / 0.1))
-    assert (estimate.alpha, estimate.confidence, estimate.n) == (0.1, 0.8, 300)
+    assert (estimate.alpha, estimate.confidence, estimate.n) == (0.1, 0.9, 300)
     # The complement is the more informative event, then the swapped classes.
     assert clopper_pearson_epsilon(Counts(90, 50, 10, 50)).value == pytest.approx(math.log(5))
     assert jeffreys_epsilon(Counts(10, 50, 90, 50)).value == pytest.approx(math.log(5))

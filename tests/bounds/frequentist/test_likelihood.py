@@ -293,10 +293,10 @@ def test_level_and_confidence() -> None:
         partial(two_sample_epsilon, present, absent, delta=0.01),
     ]
     for bound in bounds:
-        usual, strict = bound(), bound(alpha=1e-4, confidence=0.9)
+        usual, strict = bound(), bound(alpha=1e-4)
         assert 0 < strict.lower < usual.lower
         assert (usual.alpha, usual.confidence) == (0.05, 0.95)
-        assert (strict.alpha, strict.confidence) == (1e-4, 0.9)
+        assert (strict.alpha, strict.confidence) == (1e-4, 1 - 1e-4)
 
 
 # Bad input.

@@ -16,7 +16,6 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from dpaudit.bounds.frequentist.one_run import (
-    Tail,
     default_grid,
     one_run_epsilon,
     one_run_p_value,
@@ -80,13 +79,12 @@ def optimum(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
 def test_oracle(row: dict[str, Any]) -> None:
     m, r, v, delta, alpha = (row[key] for key in ("m", "r", "v", "delta", "alpha"))
-    estimate = one_run_epsilon(m, r, v, delta=delta, alpha=alpha, tail="steinke23")
-    assert estimate.lower == pytest.approx(float(row["eps_lower"]), abs=1e-5)
+    published = float(row["eps_lower"])
     exact = one_run_epsilon(m, r, v, delta=delta, alpha=alpha)
     if delta == 0:
-        assert exact.lower == pytest.approx(estimate.lower, abs=1e-8)
-    elif estimate.lower > 0:
-        assert estimate.lower < exact.lower < one_run_epsilon(m, r, v).lower
+        assert exact.lower == pytest.approx(published, abs=1e-5)
+    elif published > 0:
+        assert published < exact.lower < one_run_epsilon(m, r, v).lower
     assert exact.lower <= exact.value
     assert (exact.kind, exact.n, exact.confidence, exact.upper) == (
         "frequentist",
@@ -104,11 +102,10 @@ def test_exact_tail_is_the_optimum(m: int, r: int) -> None:
         assert p_value == pytest.approx(optimum(m, r, v, epsilon, delta), abs=2e-7)
 
 
-def test_published_tail() -> None:
+def test_the_tail_is_below_the_published_one() -> None:
     for r, v, epsilon, delta in [(40, 30, 0.5, 1e-3), (90, 90, 2.0, 1e-4), (7, 5, 0.0, 1e-2)]:
-        p_value = one_run_p_value(100, r, v, epsilon=epsilon, delta=delta, tail="steinke23")
-        assert p_value == pytest.approx(published(100, r, v, epsilon, delta), rel=1e-9)
-        assert one_run_p_value(100, r, v, epsilon=epsilon, delta=delta) < p_value
+        p_value = one_run_p_value(100, r, v, epsilon=epsilon, delta=delta)
+        assert p_value < published(100, r, v, epsilon, delta)
 
 
 def test_published_tail_alone_is_no_bound_near_one() -> None:
@@ -125,10 +122,8 @@ def test_published_tail_alone_is_no_bound_near_one() -> None:
     )
     assert spent == pytest.approx(1 / 7)
     assert published(3, 3, 1, 0.0, 1 / 7) == pytest.approx(55 / 56)
-    tails: tuple[Tail, ...] = ("exact", "steinke23")
-    for tail in tails:
-        p_value = one_run_p_value(3, 3, 1, epsilon=0.0, delta=1 / 7, tail=tail)
-        assert p_value == pytest.approx(1.0, abs=1e-12)
+    p_value = one_run_p_value(3, 3, 1, epsilon=0.0, delta=1 / 7)
+    assert p_value == pytest.approx(1.0, abs=1e-12)
 
 
 def test_pure_tail_is_binomial() -> None:
@@ -147,8 +142,7 @@ def test_large_numbers() -> None:
     assert far == pytest.approx(1e-9 * 4 / 3 * 1.5, rel=1e-4)
     near = [one_run_epsilon(m, m, 120_000, delta=delta).lower for delta in (0.0, 1e-12)]
     assert near[0] == pytest.approx(near[1], abs=1e-6)
-    published_ = one_run_epsilon(m, m, 120_000, delta=1e-5, tail="steinke23").lower
-    assert 0.39 < published_ < near[0] < math.log(1.5)
+    assert 0.39 < near[0] < math.log(1.5)
 
 
 def test_perfect_and_useless_audits() -> None:
@@ -161,8 +155,8 @@ def test_perfect_and_useless_audits() -> None:
         useless = one_run_epsilon(100, r, v, delta=1e-5)
         assert (useless.lower, useless.value) == (0.0, 0.0)
     assert one_run_p_value(100, 0, 0, epsilon=1.0, delta=0.1) == 1.0
-    stated = one_run_epsilon(100, 40, 40, alpha=0.01, confidence=0.9)
-    assert (stated.alpha, stated.confidence) == (0.01, 0.9)
+    stated = one_run_epsilon(100, 40, 40, alpha=0.01)
+    assert (stated.alpha, stated.confidence) == (0.01, 0.99)
     assert stated.lower < estimate.lower
 
 
@@ -336,9 +330,6 @@ def test_bad_parameters() -> None:
     for value in (-1.0, math.inf, math.nan):
         with pytest.raises(InputError, match="epsilon"):
             one_run_p_value(10, 5, 3, epsilon=value)
-    wrong: Any = "best"
-    with pytest.raises(InputError, match="tail = 'best'"):
-        one_run_epsilon(10, 5, 3, tail=wrong)
 
 
 @pytest.mark.parametrize(

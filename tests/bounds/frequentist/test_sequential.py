@@ -314,13 +314,13 @@ def test_no_bet_where_nothing_can_be_won() -> None:
 def test_sequential_epsilon(truth: float, delta: float) -> None:
     rng = np.random.default_rng(7)
     absent, present = (rng.choice(4, 3000, p=p).astype(float) for p in response(truth, delta))
-    estimate = sequential_epsilon(absent, present, delta=delta, alpha=0.01, confidence=0.9)
+    estimate = sequential_epsilon(absent, present, delta=delta, alpha=0.01)
     # Above the truth with probability below 0.01 by design; these streams are fixed.
     assert 0.7 * truth <= estimate.lower <= truth
     assert estimate.value == pytest.approx(truth, rel=0.15)
     assert (estimate.upper, estimate.confidence, estimate.alpha, estimate.n) == (
         math.inf,
-        0.9,
+        0.99,
         0.01,
         3000,
     )

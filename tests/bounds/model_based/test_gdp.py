@@ -129,15 +129,15 @@ def test_single_threshold_oracle(row: dict[str, Any]) -> None:
 
 def test_gdp_mu_by_hand() -> None:
     counts = Counts(50, 0, 0, 80)
-    tpr, fpr = (0.05 * 0.8) ** (1 / 50), 1 - (0.05 * 0.2) ** (1 / 80)
-    estimate = gdp_mu(counts, split=0.2)
+    tpr, fpr = 0.025 ** (1 / 50), 1 - 0.025 ** (1 / 80)
+    estimate = gdp_mu(counts)
     assert estimate.lower == pytest.approx(stats.norm.ppf(tpr) - stats.norm.ppf(fpr))
     assert estimate.value == math.inf
     assert gdp_epsilon(counts, delta=1e-5).value == math.inf
     assert gdp_mu(Counts(80, 30, 20, 70)).value == pytest.approx(
         stats.norm.ppf(0.8) - stats.norm.ppf(0.3)
     )
-    backwards = gdp_mu(Counts(30, 80, 70, 20), confidence=0.5)
+    backwards = gdp_mu(Counts(30, 80, 70, 20), alpha=0.5)
     assert (backwards.lower, backwards.value, backwards.confidence) == (0, 0, 0.5)
 
 
@@ -272,10 +272,10 @@ def test_scores_count_by_their_order_alone() -> None:
     assert estimate.value > estimate.lower > 0
     assert gdp_roc_mu(np.exp(absent), np.exp(present)) == estimate
     assert gdp_roc_mu(-absent, -present).lower == 0
-    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05, confidence=0.7)
+    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05)
     assert as_epsilon.lower == gaussian_epsilon(estimate.lower, 1e-3)
     assert as_epsilon.value == gaussian_epsilon(estimate.value, 1e-3)
-    assert as_epsilon.confidence == 0.7
+    assert as_epsilon.confidence == 0.95
 
 
 def test_ties_speak_for_no_class() -> None:
@@ -320,5 +320,3 @@ def test_bad_alpha_is_refused(alpha: float) -> None:
         gdp_mu(Counts(9, 1, 1, 9), alpha=alpha)
     with pytest.raises(InputError, match=r"^alpha = "):
         gdp_roc_mu(np.zeros(3), np.ones(3), alpha=alpha)
-    with pytest.raises(InputError, match=r"^split = "):
-        gdp_mu(Counts(9, 1, 1, 9), split=alpha)

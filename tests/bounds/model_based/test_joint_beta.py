@@ -137,8 +137,8 @@ def test_limits() -> None:
     assert lowers == sorted(set(lowers))
     assert joint_beta_epsilon(counts, delta=0.9).lower == 0
     assert joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=math.nextafter(1, 0)).lower > 20
-    one = joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=0.1, confidence=0.8)
-    assert (one.alpha, one.confidence, one.n) == (0.1, 0.8, 2)
+    one = joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=0.1)
+    assert (one.alpha, one.confidence, one.n) == (0.1, 0.9, 2)
     numpy_counts = Counts(*(np.int64(c) for c in (30, 10, 10, 30)))  # type: ignore[arg-type]
     assert joint_beta_epsilon(numpy_counts) == joint_beta_epsilon(counts)
 

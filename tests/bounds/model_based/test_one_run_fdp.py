@@ -104,7 +104,7 @@ def test_more_evidence_more_mu() -> None:
     assert all(a <= b for a, b in itertools.pairwise(bounds))
     assert all(a < b for a, b in itertools.pairwise(bounds[6:]))
     assert one_run_gdp_mu(400, 200, 160, alpha=0.01).lower < one_run_gdp_mu(400, 200, 160).lower
-    assert one_run_gdp_mu(400, 200, 160, alpha=0.01, confidence=0.9).confidence == 0.9
+    assert one_run_gdp_mu(400, 200, 160, alpha=0.01).confidence == 0.99
 
 
 def test_perfect_and_useless_audits() -> None:

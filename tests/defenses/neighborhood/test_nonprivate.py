@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dpaudit.core.errors import DataError, InputError
+from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
@@ -295,7 +295,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
 
 def test_data_that_cannot_be_used_are_refused() -> None:
     none = Ratings.build(*(np.zeros(0, int),) * 2, np.zeros(0), 2, 2, STARS)
-    with pytest.raises(DataError, match="there are none"):
+    with pytest.raises(ConfigError, match="there are no ratings"):
         Neighborhood().prepare(none)
     with pytest.raises(DataError, match="binarize"):
         Neighborhood().prepare(from_profiles([[(0, 1.0)]], 1, Scale(1, 1, 1)))
