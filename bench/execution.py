@@ -27,7 +27,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.trained_game import trained_game
 from dpaudit.data.readers.load import load
@@ -41,7 +41,7 @@ TRAININGS = 1024
 EMPTY = 2000
 
 
-def game() -> Game[Any]:
+def game() -> DistinguishingGame[Any]:
     """Trainings on data of MovieLens-100K's shape, whose released model is attacked."""
     shape = {"n_users": 943, "n_items": 1682, "mean_per_user": 106}
     ratings = load(DataSource.model_validate({"synthetic": shape}))
@@ -74,7 +74,7 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - clock
 
 
-def trainings(running: Game[Any], words: str, folder: Path | None = None) -> float:
+def trainings(running: DistinguishingGame[Any], words: str, folder: Path | None = None) -> float:
     """Seconds of the trainings on these workers."""
     with executors(words, folder) as executor:
         few = TRAININGS // 2 - Canary().fitted_on
@@ -109,7 +109,7 @@ def main() -> None:
     limits(running)
 
 
-def limits(running: Game[Any]) -> None:
+def limits(running: DistinguishingGame[Any]) -> None:
     """Print what a scheduler and a network have to carry."""
     print("what a cluster has to carry")
     for words in ("1", "2", "processes:2", "dask:2"):

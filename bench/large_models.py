@@ -53,7 +53,7 @@ def interleaved(rows: FactorRows, together: int) -> Visits:
 
 def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) -> list[float]:
     """Million updates a second: plain, with Laplace noise, and Langevin."""
-    from dpaudit.kernels.factorization import model as factor_model
+    from dpaudit.kernels.factorization import single_model as factor_model
     from dpaudit.kernels.lanes import aligned
 
     draws = np.random.default_rng(0)

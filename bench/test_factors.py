@@ -16,7 +16,7 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.neighborhood import rows as similarity_rows

@@ -38,7 +38,7 @@ from federated_design import (
 )
 from pages import page, trained, write
 
-from dpaudit.attacks.reconstruction.ratings import guess_means
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.errors import errors, mean_errors
 from dpaudit.audits.trained.utility import over_folds
 from dpaudit.core.estimate import Estimate

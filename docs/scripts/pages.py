@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.trained.config import TrainedConfig
@@ -44,7 +44,7 @@ def audited(config: Config, place: Path) -> AuditResult:
     # Recommenders are functions of Python's, which hold the global lock.
     kind = "processes" if isinstance(config, MembershipConfig) else "threads"
     place.mkdir(parents=True, exist_ok=True)
-    result = run_audit(config, workers=Workers.all_cores(kind), place=Place(place))
+    result = run_audit(config, workers=Workers.all_cores(kind), place=RunFolder(place))
     write_text(place / storage.NAME, storage.render(result))
     print(f"{place}: {result.timing.seconds:.0f} s", flush=True)
     return result

@@ -17,9 +17,10 @@ import social_words_lists as lists
 from numpy.typing import NDArray
 from social_numbers import Metric, Numbers, Point, name
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
-from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
+from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.audits.trained.baselines import guess_means, guess_popular
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import mean_errors
 from dpaudit.audits.trained.grids import Grids

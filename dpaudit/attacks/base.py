@@ -7,6 +7,8 @@ may name the attack; the types in `reads` decide which observers' views it can u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -29,8 +31,31 @@ Indices = NDArray[np.int32]
 Readable = tuple[type, type]
 
 
+class Form(NamedTuple):
+    """A form in which an attack is run where a config names none.
+
+    Attributes:
+        parameters: its parameters.
+        words: what its label says of them after the attack's name; empty for the label that the
+            attack has by itself.
+    """
+
+    parameters: Mapping[str, Any] = MappingProxyType({})
+    words: str = ""
+
+
 class Attack(Plugin, ABC):
-    """An attack: a name, a title, a source and its parameters."""
+    """An attack: a name, a title, a source and its parameters.
+
+    Attributes:
+        usual: the forms in which an audit that names no attack runs it, if there is a default for
+            its role; none leaves it out.
+        rank: its place among the attacks of its role in such an audit, the least first; those of
+            the same rank are ordered by name.
+    """
+
+    usual: ClassVar[tuple[Form, ...]] = (Form(),)
+    rank: ClassVar[int] = 100
 
 
 class Inference(Attack):
@@ -276,7 +301,7 @@ class SybilAttack(Attack):
 
     @abstractmethod
     def thresholds(self, exact: Numbers) -> Numbers:
-        """Return the entries of rivals that tell the candidates' predictions `(C,)` apart."""
+        """Return the entries of rivals that separate the candidates' predictions `(C,)`."""
 
     @abstractmethod
     def laplace_log_likelihood(self, shown: Numbers, exact: Numbers, noise_scale: float) -> Numbers:
@@ -284,7 +309,7 @@ class SybilAttack(Attack):
 
     @abstractmethod
     def learned_log_likelihood(self, seen: NDArray[np.int64], trials: NDArray[np.int64]) -> Numbers:
-        """Return that of outcomes `(W,)`, from trials of each candidate `(C, N)`, `(W, C)`."""
+        """Return log-likelihoods `(W, C)` of outcomes `(W,)`, from trials `(C, N)`."""
 
     @abstractmethod
     def guess(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from dpaudit.auditor.games.controls import Bar, shows
+from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.trainings import NextTraining, judge_at_hand
 from dpaudit.config.schema import Gate
@@ -24,9 +25,6 @@ from dpaudit.record.result import (
     worst,
 )
 from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
-
-# What intervals sample by the kind of audit, unless their metric says it.
-_TRIALS_OF: Mapping[str, str] = {"on_demand": "audit.trials", "trained": "train.trials"}
 
 
 def judge(
@@ -300,15 +298,16 @@ def _compare(
 
 def _sample(found: Measurement, members: bool) -> str:
     """Return what the interval samples, by the config's names of what it may be."""
+    samples = {kind.name: kind.samples for kind in kinds()}
     if members:
-        return "membership.trainings"
+        return samples["membership"]
     if found.pair:
         return "game.trials"
     if found.metric == "attack.accuracy":  # of both kinds of audits
-        return _TRIALS_OF["trained" if "trainings" in found.estimate.method else "on_demand"]
+        return samples["trained" if "trainings" in found.estimate.method else "on_demand"]
     metric = entry(found.metric)
-    audits = [name for audit, name in _TRIALS_OF.items() if audit in metric.audits]
-    return metric.samples or " or ".join(audits) or "trials"
+    audits = [samples.get(audit, "") for audit in sorted(metric.audits) if audit != "membership"]
+    return metric.samples or " or ".join(filter(None, audits)) or "trials"
 
 
 def _compare_epsilon(

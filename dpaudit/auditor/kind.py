@@ -50,10 +50,14 @@ class AuditKind(ABC):
     Attributes:
         name: its name in the registry.
         config: its config.
+        words: what messages call what it audits; its title if empty.
+        samples: the key of its config that narrows intervals, if it has one for most metrics.
     """
 
     name: ClassVar[str]
     config: ClassVar[type[Config]]
+    words: ClassVar[str] = ""
+    samples: ClassVar[str] = ""
 
     def __init__(self) -> None:
         """Refuse a kind that says too little to be registered."""

@@ -69,9 +69,9 @@ class MetricKey:
             fields: what else is recorded of it; fields of the key that it leaves open, and
                 `detail`, which goes to the field that the metric names for it.
         """
-        own = {name: value for name, value in asdict(self).items() if value is not None}
-        del own["joint"], own["census"]
-        return measured(**{**own, **fields}, estimate=estimate)
+        named = {name: value for name, value in asdict(self).items() if value is not None}
+        del named["joint"], named["census"]
+        return measured(**{**named, **fields}, estimate=estimate)
 
 
 class Measure(ABC, Generic[C, M]):

@@ -11,10 +11,10 @@ from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.cost import Cost
+from dpaudit.auditor.folder import RunFolder, opened_store, resumed
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.kind import kind_of, measures_of
 from dpaudit.auditor.measure import Found
-from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
@@ -35,7 +35,7 @@ def run_audit(
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
     allow_code: bool = False,
-    place: Place | None = None,
+    place: RunFolder | None = None,
     ratings: Ratings | None = None,
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.
@@ -69,8 +69,8 @@ def run_audit(
         if place is not None and not config.ordered:
             store = stack.enter_context(opened_store(config, data, place, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
-        found = measured(config, data, executor)
-        record = found.record(records.Timing.since(started_at, clock))
+        numbers = measured(config, data, executor)
+        record = numbers.record(records.Timing.since(started_at, clock))
     if ratings is not None:
         record.config["data"] = {"format": "given in Python"}
     if store is not None and config.keep_seed is False:
@@ -94,15 +94,15 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
         executor.store.set("trials", str(subject.trials()))
     measures = [measure(subject) for measure in measures_of(config)]
     audited: list[Audited] = []
-    found: list[Found] = []
+    emitted: list[Found] = []
     for model in subject.models():
         audited.append(model)
         for measure in measures:
-            found += list(measure.run(model))
+            emitted += list(measure.run(model))
     if not context.waiting:
         for measure in measures:
-            found += list(measure.compared())
-    return Measured(subject, audited, found)
+            emitted += list(measure.compared())
+    return Measured(subject, audited, emitted)
 
 
 def cost_of(config: Config, *, progress: Progress | None = None, allow_code: bool = False) -> Cost:
@@ -121,10 +121,10 @@ def cost_of(config: Config, *, progress: Progress | None = None, allow_code: boo
     """
 
     def sampled() -> Cost:
-        own, sampler = progress or Progress(), Sampler()
-        with prepared(config, allow_code, own) as ratings:
+        listener, sampler = progress or Progress(), Sampler()
+        with prepared(config, allow_code, listener) as ratings:
             base = peak_memory()
-            measured(config, ratings, Executor(progress=own, sampler=sampler))
+            measured(config, ratings, Executor(progress=listener, sampler=sampler))
             most = peak_memory()
         games = [sample for sample in sampler.samples if ": game " in sample.stage]
         return Cost(sampler.samples, sum(game.seconds for game in games), base, most - base)
@@ -180,12 +180,12 @@ class Measured:
     Attributes:
         subject: what is audited.
         models: its models.
-        found: the measurements, and the games' pairs.
+        emitted: the measurements, the games' pairs, and findings.
     """
 
     subject: Subject[Any]
     models: Sequence[Audited]
-    found: Sequence[Found]
+    emitted: Sequence[Found]
 
     @property
     def waiting(self) -> list[str]:
@@ -196,10 +196,10 @@ class Measured:
         """Make the record, and judge its gates and waivers on the day on which the run began."""
         subject, context = self.subject, self.subject.context
         points = [point for model in self.models for point in model.points()]
-        measurements = [each for each in self.found if isinstance(each, records.Measurement)]
+        measurements = [one for one in self.emitted if isinstance(one, records.Measurement)]
         models = [model.record() for model in self.models]
-        findings = [each for each in self.found if isinstance(each, records.FindingRecord)]
-        made = records.AuditResult(
+        findings = [one for one in self.emitted if isinstance(one, records.FindingRecord)]
+        result = records.AuditResult(
             tool=tool_version(),
             kind=kind_of(context.config).name,
             environment=environment(),
@@ -209,7 +209,7 @@ class Measured:
             models=models,
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
-            pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
+            pairs=[one for one in self.emitted if isinstance(one, records.PairRecord)],
             findings=[*findings, *decisions.beside(points, measurements)],
             points=points,
             measurements=measurements,
@@ -218,7 +218,7 @@ class Measured:
             timing=timing,
         )
         day = datetime.fromisoformat(timing.started).date()
-        own = context.config
-        judged = judge_run(made, day, gates=own.gate, waivers=own.waiver)
-        origin = own.origin and own.origin.places(judged.verdicts, judged.gates)
+        config = context.config
+        judged = judge_run(result, day, gates=config.gate, waivers=config.waiver)
+        origin = config.origin and config.origin.places(judged.verdicts, judged.gates)
         return judged.model_copy(update={"origin": origin or {}})

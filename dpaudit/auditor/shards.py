@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dpaudit.auditor.place import Place, opened_store
+from dpaudit.auditor.folder import RunFolder, opened_store
 from dpaudit.auditor.run import measured, prepared
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
@@ -29,7 +29,7 @@ from dpaudit.record import result as records
 def run_shard(
     config: Config,
     shard: Shard,
-    place: Place,
+    place: RunFolder,
     *,
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
@@ -111,7 +111,7 @@ def merge(
     progress = progress or Progress()
     shards = _together(folders)
     config = _config(shards)
-    place = Place(output, force=force)
+    place = RunFolder(output, force=force)
     place.check(config)
     _say_machines(shards, progress)
     # A merge runs no task, and so no code that the config names.

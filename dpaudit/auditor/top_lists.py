@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.known import gain
+from dpaudit.core.discounts import discounts
 from dpaudit.core.errors import InputError
 
 Indices = NDArray[np.int32]
@@ -47,7 +47,7 @@ def ndcg(lists: Indices, users: Indices, liked_by: Indices, liked: Indices) -> N
     in `precision_and_recall`.
     """
     hits, counts = _hits(lists, users, liked_by, liked)
-    gains = gain(lists.shape[2])
+    gains = discounts(lists.shape[2])
     best = np.cumsum(gains)[np.minimum(counts, len(gains)) - 1]
     found: Numbers = ((hits * gains).sum(2) / best).mean(1)
     return found

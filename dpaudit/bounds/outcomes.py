@@ -164,7 +164,7 @@ def lower_bound(
     *,
     value: float,
     alpha: float,
-    confidence: float | None,
+    confidence: float | None = None,
     n: int,
     method: str,
     kind: Kind = "frequentist",

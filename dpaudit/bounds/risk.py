@@ -67,11 +67,11 @@ def advantage_limit(epsilon: float, delta: float = 0.0) -> float:
 def belief(prior: float, epsilon: float) -> float:
     """Return the probability of a data set after outputs that are e^ε times likelier in it.
 
-    By Bayes' rule it is p/(p + (1 − p) e^{−ε}). At δ = 0 an ε-DP mechanism lets no output raise the
-    belief in a data set beside a neighbour further than this. In the other direction, if ε is a
-    lower bound, whatever its δ, there are neighbouring data sets and outputs S with
+    By Bayes' rule it is p/(p + (1 − p) e^{−ε}). If the mechanism is ε-DP, no output raises the
+    belief in one of two neighbouring data sets above this. Conversely, if ε is a lower bound,
+    whatever its δ, there are neighbouring data sets and outputs S for which
     P(S | D') ≥ e^ε P(S | D) + δ, up to any slack, so an attacker who sees S believes in D' with at
-    least this probability. How often S occurs, no ε says.
+    least this probability. No ε says how often S occurs.
 
     Args:
         prior: p, the probability of the data set before the release.

@@ -11,14 +11,14 @@ from dpaudit.audits.trained.game_targets import size_class, target_pair
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.entry import Check, Experiment
 from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.wang_tang_2017.denominators import short_weights
 from dpaudit.claims.wang_tang_2017.one_step import OneStepGame
 from dpaudit.claims.wang_tang_2017.posterior_rows import RowsGame
-from dpaudit.claims.wang_tang_2017.weights import short_weights
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.settings import drawn
+from dpaudit.data.readers.privacy_settings import drawn
 from dpaudit.data.source_social import SensitiveSource
 from dpaudit.defenses.base import Targets
 from dpaudit.defenses.federated.fake_gradients import FakeGradients

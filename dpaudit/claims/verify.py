@@ -138,7 +138,7 @@ def _slots(
 
 @dataclass(frozen=True)
 class _Part:
-    """The place of an experiment, and what decides its outcome beside code and seed."""
+    """An experiment by its index, with all that its outcome depends on beside code and seed."""
 
     place: int
     words: str
@@ -146,7 +146,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """All experiments of a verification; called with the part of one, it runs it.
+    """All experiments of a verification; a call runs one of them.
 
     Attributes:
         slots: the experiments.

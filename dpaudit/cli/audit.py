@@ -95,7 +95,7 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
-    from dpaudit.auditor.place import Place
+    from dpaudit.auditor.folder import RunFolder
     from dpaudit.auditor.plan import check_gates, check_waivers
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
@@ -118,7 +118,7 @@ def run(
     folder = output or own_folder(config.stem)
     reads(ctx, checked.source)
     target = Output.of(folder, reports)
-    place = Place(folder, fresh, force)
+    place = RunFolder(folder, fresh, force)
     replaced = place.check(checked) if part is None else ""
     begin(ctx)
     if checked.ordered:

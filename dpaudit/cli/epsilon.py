@@ -121,7 +121,7 @@ def epsilon(
         )
     if not 0 < confidence < 1:
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
-    options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
+    options = {"delta": delta, "alpha": 1 - confidence}
     bound: Any
     outcomes: tuple[Any, ...]
     reverse: tuple[Any, ...]
@@ -152,7 +152,11 @@ def epsilon(
         halved = {**options, "alpha": options["alpha"] / 2}
         opposite = bound(*reverse, method=method, options=halved)[0]
     certified = _Certified(
-        forward, opposite if opposite and opposite.lower > 0 else None, delta, event, drawn
+        forward.changed(confidence=confidence),
+        opposite if opposite and opposite.lower > 0 else None,
+        delta,
+        event,
+        drawn,
     )
     click.echo(_json(certified) if style == "json" else _text(certified))
 
@@ -169,14 +173,14 @@ def _pick(method: str | None, known: tuple[str, ...]) -> str:
 
 def _numbers(option: str, text: str, form: str) -> list[int]:
     try:
-        found = [int(part) if plain_number(part) else 0 for part in text.split(",")]
+        numbers = [int(part) if plain_number(part) else 0 for part in text.split(",")]
     except ValueError:
-        found = []
-    if len(found) != len(form.split(",")):
+        numbers = []
+    if len(numbers) != len(form.split(",")):
         raise ConfigError(
             f"the option {option} {text!r} is not {form}, integers separated by commas"
         )
-    return found
+    return numbers
 
 
 def _of_counts(*counts: int, method: str, options: dict[str, Any]) -> _Bound:
@@ -203,8 +207,8 @@ def _of_scores(
     if method == "label":
         from dpaudit.bounds.frequentist.labels import label_epsilon
 
-        found, event = label_epsilon(absent, present, **options, seed=seed)
-        return found, str(event)
+        estimate, event = label_epsilon(absent, present, **options, seed=seed)
+        return estimate, str(event)
     if method == "gdp":
         from dpaudit.bounds.model_based.gdp import gdp_roc_epsilon
 
@@ -215,8 +219,8 @@ def _of_scores(
     if method == "held-out":
         from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 
-        found, threshold = held_out_epsilon(absent, present, **options)
-        return found, str(threshold)
+        estimate, threshold = held_out_epsilon(absent, present, **options)
+        return estimate, str(threshold)
     if method == "two-sample":
         from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 

@@ -98,10 +98,10 @@ def init(
 
 def _of_synthetic(library: str | None) -> str:
     """Return the config of a library's recommender, or of private ones, on generated ratings."""
-    from dpaudit.cli.sizing import Sizes
+    from dpaudit.cli.sizing import DefenseSizes
 
     if library is None:
-        return _filled("template.toml", _SYNTHETIC, Sizes()._asdict())
+        return _filled("template.toml", _SYNTHETIC, DefenseSizes()._asdict())
     from dpaudit.data.source import SyntheticParams
     from dpaudit.data.synthetic import generate
 
@@ -110,7 +110,7 @@ def _of_synthetic(library: str | None) -> str:
 
 def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str, str]:
     """Return the config for a file, and sentences on what was found and what is audited."""
-    from dpaudit.cli.sizing import least_raters, sizes_for
+    from dpaudit.cli.sizing import defense_sizes, least_raters
     from dpaudit.cli.stated import sniffed
     from dpaudit.data.readers.load import load
 
@@ -135,7 +135,7 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
         kept = f"# keeps {fewer.n_items} of {ratings.n_items} items: a run takes about a minute"
         lines.append(_commented(f"least_raters = {least}", kept))
         ratings = fewer
-    sizes = sizes_for(ratings, f"{place(path)}: ")
+    sizes = defense_sizes(ratings, f"{place(path)}: ")
     return _filled("template.toml", "\n".join(lines), sizes._asdict()), said
 
 
@@ -159,13 +159,16 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         ConfigError: there is no such library.
         DataError: there are too few interactions.
     """
-    from dpaudit.audits.membership.config import sizes_for
+    from dpaudit.attacks.base import MembershipInference
+    from dpaudit.audits.membership.config import target_sizes
+    from dpaudit.config.tables import attacks_of
     from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
     plugin = registry.load("recommenders", library)
-    sizes = sizes_for(ratings)
-    trainings = next((each for each in (64, 32) if each * len(ratings) <= 64 * _MANY), 16)
+    sizes = target_sizes(ratings)
+    trainings = next((count for count in (64, 32) if count * len(ratings) <= 64 * _MANY), 16)
+    attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)
     return _filled(
         "recommender.toml",
@@ -173,6 +176,8 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         {
             "library": library,
             "params": _params(plugin),
+            "attacks": ", ".join(attacks),
+            "attack": attacks[0],
             "rate": f"{max(sizes.rates):g}",
             "trainings": trainings,
             **{name: inline(value) for name, value in sizes._asdict().items()},

@@ -133,7 +133,7 @@ def _show_forecast(rows: Sequence[Forecast]) -> None:
     if wanted:
         table.add_column("needed", justify="right")
     for row in rows:
-        cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _found(row.detectable)]
+        cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _least(row.detectable)]
         cells.append(f"{row.seconds:.2g}")
         if wanted:
             cells.append(_whole(row.needed))
@@ -157,8 +157,8 @@ def _show_cost(cost: Cost, workers: Workers) -> None:
 
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
     for one in cost.stages:
-        each = duration(one.seconds / one.tasks)
-        cells = (plain(one.stage), str(one.tasks), str(one.trials), each, duration(one.seconds))
+        task, whole = duration(one.seconds / one.tasks), duration(one.seconds)
+        cells = (plain(one.stage), str(one.tasks), str(one.trials), task, whole)
         table.add_row(*map(Text, cells))
     Console().print(table)
     count = workers.count or 1
@@ -192,21 +192,23 @@ def _plan_methods(
     from dpaudit.reports import words
 
     supposed = cast(planning.Game, game)
-    found = planning.plan(epsilon, delta=delta, confidence=confidence, trials=trials, game=supposed)
-    method = found.recommended or "label test"
+    methods = planning.plan(
+        epsilon, delta=delta, confidence=confidence, trials=trials, game=supposed
+    )
+    method = methods.recommended or "label test"
     needed = None
     if factor is not None:
         needed = planning.trials_needed(
             epsilon, factor, delta=delta, confidence=confidence, game=supposed, method=method
         )
     table = _table(["method", "kind", "may gate", "80 % power", "95 % power", "rounds"])
-    for reach in found.reaches:
+    for reach in methods.reaches:
         table.add_row(
             reach.method,
             reach.kind,
             "yes" if reach.may_gate else "no",
-            _found(reach.at_80),
-            _found(reach.at_95),
+            _least(reach.at_80),
+            _least(reach.at_95),
             "" if reach.rounds is None else f"{reach.rounds:.0f}",
         )
     Console().print(table)
@@ -215,7 +217,7 @@ def _plan_methods(
         f"be shown to leak more than {epsilon:g} at δ = {delta:g} in 80 or 95 of 100 runs of "
         f"{trials} trials, each with {words.percent(confidence)} confidence; nothing: none would be"
     )
-    click.echo(f"recommended: {found.recommended or 'more trials: no method finds anything'}")
+    click.echo(f"recommended: {methods.recommended or 'more trials: no method finds anything'}")
     if factor is not None:
         click.echo(f"{factor:g} times the claim needs {needed} trials of the {method}")
 
@@ -230,7 +232,7 @@ def _table(names: list[str]) -> Table:
     return table
 
 
-def _found(value: float) -> str:
+def _least(value: float) -> str:
     return "nothing" if math.isinf(value) else f"{value:.4g}"
 
 

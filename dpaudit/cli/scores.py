@@ -71,7 +71,7 @@ def read_features(path: Path) -> NDArray[Any]:
     import numpy as np
 
     from dpaudit.data.readers.cells import number
-    from dpaudit.data.readers.pieces import QuoteError, records
+    from dpaudit.data.readers.text_pieces import QuoteError, records
 
     if path.suffix == ".npy":
         found = np.array(_array(path), np.float64)
@@ -109,7 +109,7 @@ def _lines(path: Path) -> io.StringIO:
     Raises:
         DataError: the file cannot be read, or is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
-    from dpaudit.data.readers.pieces import utf8
+    from dpaudit.data.readers.text_pieces import utf8
 
     try:
         check_readable(path)

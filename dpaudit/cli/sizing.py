@@ -10,7 +10,7 @@ from dpaudit.core.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpaudit.core.profile import Profile
+    from dpaudit.core.user_profile import Profile
     from dpaudit.data.ratings import Ratings
 
 # The seed of the config, and the share of attacked users.
@@ -21,7 +21,7 @@ _ITEMS = 4000
 _RATINGS, _USERS = 3, 5
 
 
-class Sizes(NamedTuple):
+class DefenseSizes(NamedTuple):
     """Parameters of private recommenders that fit the data; the defaults fit the generated data.
 
     Attributes:
@@ -45,7 +45,7 @@ def least_raters(ratings: Ratings) -> int:
     return 1 if len(raters) <= _ITEMS else min(int(raters[_ITEMS]) + 1, int(raters[0]))
 
 
-def sizes_for(ratings: Ratings, begin: str) -> Sizes:
+def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
     """Return sizes that fit these ratings.
 
     Args:
@@ -74,7 +74,7 @@ def sizes_for(ratings: Ratings, begin: str) -> Sizes:
     # Raters of the item of a usual rating, and users that two such items share by chance.
     usual = (raters**2).sum() / raters.sum()
     shared = usual**2 / ratings.n_users
-    return Sizes(
+    return DefenseSizes(
         min_ratings=min_ratings,
         # Above min_ratings, the corrected noise covers more than the pair 'tight' shows.
         min_co_ratings=max(2, min(10, min_ratings, int(shared / 2))),

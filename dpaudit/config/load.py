@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.origin import Origin
-from dpaudit.config.schema import Config, Gate, Policy, config_class, requested
+from dpaudit.config.schema import Config, Gate, Policy, of_kind
 from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -190,10 +190,10 @@ def _config(values: dict[str, Any]) -> Config:
         WrongConfigError: no kind of audit has these tables, or a value is wrong.
     """
     try:
-        kind = config_class(values)
+        kind, tables = of_kind(values)
     except ValueError as error:
         raise WrongConfigError(str(error)) from error
-    return _valid(kind, requested(values, kind))
+    return _valid(kind, tables)
 
 
 def _valid(kind: type[T], values: dict[str, Any]) -> T:
@@ -209,6 +209,8 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
         place = registry.keys_of(problem["loc"], values)
         known = _fields(kind, place[:-1]) if problem["type"] == "extra_forbidden" else ()
         said = registry.first_problem(error, "", known, values)
+        if known and len(place) == 1 and "did you mean" not in said:
+            said += f"; the table of another package's audit counts {registry.AGAIN}"
         raise WrongConfigError(said.removeprefix(".").removeprefix(": "), place) from error
 
 

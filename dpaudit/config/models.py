@@ -56,8 +56,8 @@ class DataConfig(Config):
         }
 
     @property
-    def measured(self) -> int:
-        """The number of measures at each ε, at most."""
+    def numbers_per_point(self) -> int:
+        """The numbers that are measured at each ε, at most."""
         return len(self.attack) + 2
 
     @property
@@ -124,9 +124,9 @@ class ModelsConfig(DataConfig):
         return {**super().labels, "game": [game.label for game in self.game]}
 
     @property
-    def measured(self) -> int:
-        """The number of measures at each ε, at most."""
-        return super().measured + len(self.game)
+    def numbers_per_point(self) -> int:
+        """The numbers that are measured at each ε, at most."""
+        return super().numbers_per_point + len(self.game)
 
     @property
     def plugins(self) -> set[str]:

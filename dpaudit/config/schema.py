@@ -179,8 +179,8 @@ class Config(Table):
         """Validate the config as that of the kind whose tables it has."""
         if cls is not Config or not isinstance(values, Mapping):
             return handler(values)
-        kind = config_class(values)
-        return kind.model_validate(requested(values, kind))
+        kind, tables = of_kind(values)
+        return kind.model_validate(tables)
 
     @model_validator(mode="before")
     @classmethod
@@ -223,9 +223,10 @@ class Config(Table):
         points = sum(len(table.epsilon) for table in self.audited)
         if not points:
             raise ValueError("nothing is audited: add a [[model]] or a [[recommender]]")
-        if points * self.measured > _MEASURED:
+        count = self.numbers_per_point
+        if points * count > _MEASURED:
             raise ValueError(
-                f"{points} values of ε over all models, with {self.measured} measures each, exceed "
+                f"{points} values of ε over all models, with {count} measures each, exceed "
                 f"the limit of {_MEASURED} numbers of a run: split the config"
             )
         return self
@@ -255,8 +256,8 @@ class Config(Table):
         return {}
 
     @property
-    def measured(self) -> int:
-        """The number of measures at each ε, at most."""
+    def numbers_per_point(self) -> int:
+        """The numbers that are measured at each ε, at most."""
         return 1
 
     @property
@@ -318,23 +319,25 @@ def config_classes() -> list[type[Config]]:
     return [kind.config for kind in registry.every("audits").values()]
 
 
-def config_class(values: Mapping[str, Any]) -> type[Config]:
-    """Return the config of the kind of audit that these tables are of.
+def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
+    """Return the config class of the kind of audit that these tables are of, and its tables.
+
+    Tables of other kinds that hold nothing, such as `sybil = []`, are left out.
 
     Raises:
         ValueError: the tables are of two kinds, or one is of another kind.
     """
     given = {name for name, value in values.items() if not _empty(value)}
     classes = config_classes()
-    marked = [each for each in classes if each.marks & given]
+    marked = [kind for kind in classes if kind.marks & given]
     if len(marked) > 1:
-        one, other = (min(each.marks & given) for each in marked[:2])
+        one, other = (min(kind.marks & given) for kind in marked[:2])
         raise ValueError(
             f"[{one}] audits {marked[0].title}, and [{other}] {marked[1].title}: use two configs"
         )
     tables = as_list(values.get("model", [{}]))
     defenses = [table.get("defense", DEFENSE) for table in tables if isinstance(table, Mapping)]
-    possible = [*marked, *(each for each in classes if not each.marks and each.takes(defenses))]
+    possible = [*marked, *(kind for kind in classes if not kind.marks and kind.takes(defenses))]
     if not possible:
         raise ValueError("no kind of audit has these tables: see 'dpaudit list audits'")
     config = possible[0]
@@ -344,14 +347,8 @@ def config_class(values: Mapping[str, Any]) -> type[Config]:
                 f"[{name}] is of audits of {home.title}, and this config audits {config.title}: "
                 "remove it, or use a second config"
             )
-    return config
-
-
-def requested(values: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
-    """Return the values without tables of other kinds that hold nothing, such as `sybil = []`."""
-    others = {name for each in config_classes() for name in each.model_fields}
-    others -= config.model_fields.keys()
-    return {name: value for name, value in values.items() if not (name in others and _empty(value))}
+    others = {name for kind in classes for name in kind.model_fields} - config.model_fields.keys()
+    return config, {name: values[name] for name in values if name in given or name not in others}
 
 
 def _empty(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -34,6 +35,27 @@ class WithAttack(Table, ABC):
 def has_role(name: Any, *wanted: type[roles.Attack]) -> bool:
     """Whether `name` is a registered attack with one of these roles."""
     return name in registry.names("attacks") and issubclass(registry.load("attacks", name), wanted)
+
+
+def attacks_of(*wanted: type[roles.Attack]) -> dict[str, type[roles.Attack]]:
+    """Return the registered attacks with one of these roles by name, by rank and name."""
+    attacks: dict[str, type[roles.Attack]] = {
+        name: attack
+        for name, attack in registry.load_all("attacks").items()
+        if issubclass(attack, wanted)
+    }
+    return dict(sorted(attacks.items(), key=lambda pair: (pair[1].rank, pair[0])))
+
+
+def named_attacks(*wanted: type[roles.Attack]) -> str:
+    """Name the registered attacks with one of these roles, for a message."""
+    return one_of(attacks_of(*wanted))
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return `'a', 'b' or 'c'`."""
+    *most, last = (repr(name) for name in names)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def tests_submissions(name: Any) -> bool:
@@ -88,8 +110,9 @@ class Attack(WithAttack):
     def _draws(self) -> Self:
         if self.draw == "ratings" and not infers(self.name):
             raise ValueError(
-                "draw = 'ratings' applies only to attacks on hidden ratings such as "
-                f"'linear-ideal', not to {self.name!r}: remove it"
+                "draw = 'ratings' applies only to attacks on hidden ratings "
+                f"({named_attacks(roles.Inference, roles.ListInference)}), not to {self.name!r}: "
+                "remove it"
             )
         return self
 
@@ -102,6 +125,19 @@ class Attack(WithAttack):
     def settings(self) -> dict[str, Any]:
         """Return the settings of the run that are recorded beside the parameters."""
         return {"draw": self.draw} if infers(self.name) else {}
+
+
+def battery(role: type[roles.Attack]) -> list[Attack]:
+    """Return the attacks of a config that names none: each of a role in its usual forms."""
+    return [
+        Attack.model_validate({"name": name, "params": dict(form.parameters), **_label(name, form)})
+        for name, attack in attacks_of(role).items()
+        for form in attack.usual
+    ]
+
+
+def _label(name: str, form: roles.Form) -> dict[str, str]:
+    return {"label": f"{name} {form.words}"} if form.words else {}
 
 
 class Game(WithAttack):

@@ -1,4 +1,4 @@
-"""What the docstring of a class says of its attributes."""
+"""Read the descriptions of attributes from the docstring of a class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENTRY = re.compile(r"^    (\w+): (.*)$")
 
 
 def attributes(kind: type) -> dict[str, str]:
-    """Return what a class and its bases say of each attribute; the nearest class decides."""
+    """Return the description of each attribute of a class and its bases; the class's own first."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         texts |= _entries(_parts(base)[1])

@@ -1,6 +1,6 @@
-"""The exit codes of the commands, which CI reports state too."""
+"""The exit codes of the commands, which reports for CI state too."""
 
-# Of a run's outcome; whoever asks for no decision gets the numbers.
+# The exit code of each outcome of a run. A run that decides nothing succeeds.
 EXIT_CODES = {"pass": 0, "no decision": 0, "fail": 1, "inconclusive": 4}
-# Without a result: what the user can correct, and a run that failed.
+# The exit codes of runs without a result: an error that the user can correct, and any other.
 USER_ERROR, RUN_FAILED = 2, 3

@@ -18,14 +18,14 @@ OBSERVERS: Mapping[Observer, str] = {
     "factors": "the published factors of the items",
 }
 
-# Whom a stated claim may be about: `unfiltered-list` is `own-list` of lists that leave out nothing
-# that their user has seen.
+# The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
+# what their user has seen.
 Covered = Literal["scores", "own-list", "unfiltered-list", "others-lists", "factors"]
 UNFILTERED: Covered = "unfiltered-list"
-# The released model, which a stated claim is about unless it says otherwise. A list that leaves out
-# what its user has seen shows all of it to whoever sees the list, whatever the model learned.
+# The observers of a claim that names none. `own-list` is not among them: a list that leaves out
+# what its user has seen reveals all of it to whoever sees the list, whatever the model learned.
 RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", "factors")
-# What all of them see.
+# What each of these observers sees.
 SEEN: Mapping[str, str] = {
     **dict[str, str](OBSERVERS.items()),
     UNFILTERED: "the list shown to the target's user, if it leaves out nothing that the user has "
@@ -39,14 +39,14 @@ _PRESENCE: Mapping[str, str] = {"interaction": "rating-add-remove", "user": "use
 def covers(claim: Stated, unit: str, observer: str) -> bool:
     """Whether a claim's ε bounds what an observer learns about the presence of a unit.
 
-    A claim about a user says as much about one interaction only if its ε is for replaced users. A
-    claim about an interaction says nothing as strong about a user. What the claim treats as public
-    must not tell the coin of a target, and ε must bound all that the observer sees of a training
-    together.
+    A claim about users covers one interaction only if its adjacency is `user-replace`, and a claim
+    about interactions covers no user. It is assumed that what the claim treats as public does not
+    depend on whether a target is present, and that ε bounds everything that the observer sees of a
+    training together.
 
     Args:
         claim: the claim.
-        unit: what is present or absent; of a unit that is not known nothing is covered.
+        unit: what is present or absent; no claim covers an unknown unit.
         observer: who observes it.
     """
     present = _PRESENCE.get(unit) in covered_adjacencies(claim)

@@ -17,7 +17,7 @@ from dpaudit.core.errors import ConfigError
 VARIABLE = "DPAUDIT_MEMORY"
 # The share of the available memory that one part of a run may take.
 _SHARE = 0.8
-# What takes less time to allocate than to ask the system for the memory that is available.
+# Up to this size, asking the system for the available memory takes longer than the allocation.
 _LITTLE = 2**24
 
 _UNITS = {

@@ -1,4 +1,4 @@
-"""Processes that end together, and one that tells how another ended."""
+"""End a process with its parent, and report how a child process ended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from threading import Thread
 
 from dpaudit.core.exit_codes import RUN_FAILED
 
-# Seconds between two looks of a process at the one that started it.
+# How often, in seconds, a process checks that its parent still runs.
 _LOOK = 0.5
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
-# How a process ends that such a signal stops: by it, or with the exit code of shells.
+# The exit codes of a process that one of these signals stops, as Python and as shells give them.
 _STOPPED = {code for number in _FORWARDED for code in (-number, 128 + number)}
 
 
 def end_with(parent: int) -> None:
-    """End this process when the one that started it is gone: also if that was killed.
+    """End this process once its parent has ended, even if the parent was killed.
 
     Args:
         parent: the id of the process that started this one.
@@ -35,11 +35,11 @@ def end_with(parent: int) -> None:
 
 
 def supervise() -> None:
-    """Go on in a new process, and end this one as the new one ends; call before any thread starts.
+    """Fork, and continue in the child; the parent waits, and ends with the child's exit code.
 
-    The new process is about to run the user's code, which may end it without a word (`os._exit`, a
-    crash of a library, the system for lack of memory), and with any exit code: 0 would be read as
-    a pass. This process then says so, and its exit code is that of a failed run.
+    Call it before any thread starts. The child runs the user's code, which may end it silently and
+    with any exit code (`os._exit`, a crash of a library, the system for lack of memory). An exit
+    code of 0 would be read as a pass, so the parent reports such an end, and fails the run.
     """
     reader, writer = os.pipe()
     parent = os.getpid()
@@ -58,7 +58,7 @@ def supervise() -> None:
             signal.signal(number, lambda number, _: _forward(child, number))
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    os.set_blocking(reader, False)  # what the child started may hold the other end
+    os.set_blocking(reader, False)  # processes that the child started may hold the other end
     in_order = False
     with suppress(BlockingIOError):
         in_order = bool(os.read(reader, 1))

@@ -31,6 +31,8 @@ _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instan
 # The fields of a defense that are keys of their own in `[[model]]`.
 _SWEPT = ("epsilon", "variant")
 
+# When an entry point is seen: it is read when its package is installed.
+AGAIN = "once its package is installed again, also one installed by 'pip install -e'"
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
 # The most characters of the reason why a plug-in cannot be imported.
@@ -69,10 +71,7 @@ def load(group: Group, name: str) -> Any:
     if name not in points:
         near = suggestion(name, points)
         if not _close(name, points):  # perhaps a plug-in that is new
-            near += (
-                f"; a new entry point of dpaudit.{group} counts once its package is installed "
-                "again, also one installed by 'pip install -e'"
-            )
+            near += f"; a new entry point of dpaudit.{group} counts {AGAIN}"
         raise ConfigError(f"there is no {group.removesuffix('s')} {name!r}{near}")
     what = f"the {group.removesuffix('s')} {name!r} ({points[name].value})"
     try:

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from dpaudit.data.sniff import columns_of
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
 
-# What a program does where the columns, or the range of the ratings, are not clear.
+# The remedies in messages to a program if the columns, or the range of the ratings, are not clear.
 RENAMED = "give a data frame with the columns user_id, item_id and perhaps rating"
 UNMARKED = (
     "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with their "
@@ -141,7 +141,7 @@ def _coded(series: Any) -> Coded:
 
 
 def _nameless(value: object) -> bool:
-    """Whether a Python object has no text of its own, only that of its address."""
+    """Whether the text of a Python object is only its memory address."""
     kind = type(value)
     return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
 

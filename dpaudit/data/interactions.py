@@ -49,7 +49,7 @@ def ratings_of(interactions: csr_array, scale: Scale) -> Ratings:
 
 
 def given_ratings(interactions: Any) -> Ratings:
-    """Return ratings from what a Python program passes.
+    """Convert what a Python program passes to ratings.
 
     Args:
         interactions: ratings; a sparse matrix of users × items; a data frame of pandas, polars,

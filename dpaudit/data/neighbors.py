@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import FloatArray, IntArray, Profile
+from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings, Scale
 
 
@@ -132,10 +132,10 @@ def edited(profile: Profile, change: RatingChange) -> Profile:
     kept = without(profile, change.item)
     if isinstance(change, RatingRemoved):
         return kept
-    place = int(np.searchsorted(kept.items, change.item))
+    at = int(np.searchsorted(kept.items, change.item))
     return Profile(
-        np.insert(kept.items, place, change.item),
-        np.insert(kept.values, place, np.float32(change.value)),
+        np.insert(kept.items, at, change.item),
+        np.insert(kept.values, at, np.float32(change.value)),
     )
 
 
@@ -155,10 +155,10 @@ def _row(ratings: Ratings, user: int, item: int) -> int | None:
     items = _profile(ratings, user).items
     if not 0 <= item < ratings.n_items:
         raise DataError(f"item {item} lies outside 0..{ratings.n_items - 1}: choose one inside")
-    place = int(np.searchsorted(items, item))
-    if place == len(items) or items[place] != item:
+    at = int(np.searchsorted(items, item))
+    if at == len(items) or items[at] != item:
         return None
-    return int(ratings.by_user.start[user]) + place
+    return int(ratings.by_user.start[user]) + at
 
 
 def _existing_row(ratings: Ratings, user: int, item: int) -> int:

@@ -14,7 +14,7 @@ from dpaudit.data.readers.binary import parquet_names
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, check_files, unreadable
-from dpaudit.data.readers.pieces import pieces
+from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
 from dpaudit.data.sniff_names import meanings_of
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
@@ -23,11 +23,11 @@ from dpaudit.data.source import DataSource, MissingIds
 from dpaudit.data.source_parts import Column, Columns
 
 _WORDS = {"\t": "tab", " ": "space", "blanks": "blanks"}
-# The most records that the keys are taken from.
+# The most JSON records whose keys are read.
 _RECORDS = 500
-# Without a header, more columns than this are a matrix.
+# A file without a header and with more columns than this holds a matrix.
 _MOST = 12
-# What a file begins with, and what to do with it; those of the first table hold NUL bytes too.
+# The first bytes of files of other formats, and their remedy; only `_BINARY` ones hold NUL bytes.
 _BINARY = {
     b"ARROW1": "is a Feather (Arrow) file: save it as Parquet",
     b"FEA1": "is a Feather file: save it as Parquet",
@@ -53,7 +53,7 @@ _OTHER = {
 
 @dataclass(frozen=True)
 class StatedLayout:
-    """What is known of a file, and is not guessed.
+    """What the user states about a file, which is then not guessed.
 
     Attributes:
         columns: the columns.
@@ -207,7 +207,7 @@ def _with_columns(
     stated: StatedLayout,
     rows: Sequence[Sequence[str]] = (),
 ) -> Sniffed:
-    """Add the columns, with the scale if one holds ratings.
+    """Guess the columns, and the scale if one holds ratings, and add them to the layout.
 
     Args:
         path: the file.

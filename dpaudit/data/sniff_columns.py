@@ -20,16 +20,16 @@ _DATE = re.compile(
     r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?"  # 20200131
     r"|\d\d:\d\d(:\d\d(\.\d+)?)?"
 )
-# Seconds since 1970, from 1990 to 2040, and what their thousandths and so on are multiplied with.
+# The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
 _FROM, _TO, _UNITS = 631_152_000, 2_208_988_800, (1, 10**3, 10**6, 10**9)
-# Seconds in a file of longer ago or of made-up data.
+# Seconds since 1970 in a file of older or generated data.
 _SECONDS = re.compile(r"\d{9,10}(\.\d+)?")
 _GOODS = re.compile(r"B0[0-9A-Z]{8}|[0-9]{9}[0-9X]")
-# Ratings have at most so many values, and each of them is in so many rows.
+# A column of ratings has at most so many values, each of which is in so many rows on average.
 _FEW, _OFTEN = 21, 8
-# The largest rating of usual scales, and the values of one from 0 to 100.
+# The largest rating of usual scales, and the number of values of a scale from 0 to 100.
 _HIGHEST, _HUNDRED = 10, 101
-# The rows that show that no user has a second one.
+# With so many rows, a column of distinct values numbers the rows and holds no users.
 _ENOUGH = 20
 
 
@@ -61,12 +61,12 @@ class _Cells:
 
     @property
     def broken(self) -> bool:
-        """Whether it holds numbers that are no integers, as no id does."""
+        """Whether it holds numbers that are no integers, so that it cannot hold ids."""
         return self.numeric and not all(value.is_integer() for value in self.numbers)
 
     @property
     def few(self) -> bool:
-        """Whether it holds few numbers, again and again, as a column of ratings does."""
+        """Whether it repeats a few numbers, as a column of ratings does."""
         count = len(self.distinct)
         return self.numeric and count <= _FEW and len(self.filled) >= _OFTEN * count
 
@@ -83,19 +83,19 @@ class _Cells:
 
     @property
     def goods(self) -> bool:
-        """Whether it holds Amazon's numbers of goods, which newer editions put before the user."""
+        """Whether it holds Amazon's product numbers, which newer editions put before the user."""
         return any(cell.startswith("B0") for cell in self.filled) and all(
             map(_GOODS.fullmatch, self.filled)
         )
 
     @property
     def single(self) -> bool:
-        """Whether each value is in one row alone, so that it numbers the rows."""
+        """Whether no value is repeated, so that the column numbers the rows."""
         return len(self.filled) >= _ENOUGH and len(self.distinct) == len(self.filled)
 
     @property
     def time(self) -> bool:
-        """Whether every cell looks like a date, a time, or seconds since 1970 or a part of them."""
+        """Whether every cell looks like a date, a time, or (milli-)seconds since 1970."""
         whole = all(map(_SECONDS.fullmatch, self.filled)) and self.index > 1
         return whole or all(map(is_time, self.filled))
 
@@ -124,7 +124,7 @@ def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]
     ]
     columns = [column for column in columns if column.filled]
     times = [column.index for column in columns if column.time]
-    # A column of one value says nothing, unless the first rows are of one user.
+    # A constant column is left out, unless it may hold the user or the item of the first rows.
     others = [
         column
         for column in columns
@@ -150,7 +150,7 @@ def _ordered(columns: Sequence[_Cells], *, timed: bool) -> dict[str, _Cells]:
     user, item, value = columns
     if item.scale and not value.few and not value.broken and not user.broken:
         return {"user": user, "item": value, "value": item}
-    # The item has more values than the rating; a rating above the user is another order.
+    # An item with fewer values than the rating, or a user that looks like one, is another order.
     odd = (item.few and not value.few) or (user.scale and not item.few and value.many)
     if odd or user.broken or item.broken or not value.numeric:
         return {}
@@ -161,7 +161,7 @@ def _unknown(where: str, others: Sequence[_Cells], times: Sequence[int]) -> Unkn
     """Return the error, with the likeliest columns."""
     scales = [column.index for column in others if column.scale]
     ids = [column for column in others if column.index not in scales and not column.broken]
-    # What numbers the rows comes last.
+    # A column that numbers the rows is the least likely id.
     ids.sort(key=lambda column: column.single)
     likeliest = sorted(column.index for column in ids[:2])
     guess: dict[str, Column] = dict(

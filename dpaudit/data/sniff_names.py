@@ -8,9 +8,9 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.source_parts import Column
 
-# Names of columns, in lower case, letters and digits alone. A row is of one thing, and of its names
-# the first that a table has is used. The first row is for a user or an item of any kind, and goes
-# before the others, of which a table may have only one.
+# Names of columns, in lower case, with letters and digits only. Each row lists synonyms; the first
+# one that a table has counts. The first row is used if it has a name of the table; otherwise the
+# column is clear only if exactly one of the other rows has one.
 _USERS = (
     ("userid", "user", "uid", "u", "useridx", "username", "userno", "userhash", "userindex"),
     ("customerid", "custid", "customer", "customerno", "customernumber"),
@@ -27,7 +27,7 @@ _USERS = (
     ("householdid", "householdkey"),
     ("personid", "person"),
 )
-# A session is a user only where there is nobody else.
+# A session id stands for the user only if no other column does.
 _SESSIONS = ("sessionid", "session")
 _ITEMS = (
     ("itemid", "item", "iid", "i", "itemidx", "itemno", "itemindex"),
@@ -68,7 +68,7 @@ _OTHER = {
         *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
     ),
 }
-# The types that RecBole writes behind names, as in user_id:token.
+# The types that RecBole appends to names, as in user_id:token.
 _TYPES = (":token", ":token_seq", ":float", ":float_seq")
 _SHOWN = 12
 
@@ -95,7 +95,7 @@ class UnknownColumnsError(DataError):
 
 
 def known(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns that may have each meaning, likely ones only."""
+    """Return the columns whose names may have each meaning; several if that is not clear."""
     plain: dict[str, str] = {}
     for name in names:
         bare = next((name.removesuffix(end) for end in _TYPES if name.endswith(end)), name)

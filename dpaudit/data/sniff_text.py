@@ -12,18 +12,18 @@ from itertools import islice
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.pieces import BLANKS, QuoteError, records
+from dpaudit.data.readers.text_pieces import BLANKS, QuoteError, records
 from dpaudit.data.sniff_columns import is_time
 from dpaudit.data.sniff_names import known
 
-# In this order if several separate the lines equally well.
+# If several separate the lines equally well, the first one counts.
 _DELIMITERS = ("\t\t", "\t", "::", ";", "|", ",", " ", BLANKS)
-# Words may hold spaces, so these separate only where nothing else does.
+# Words may hold spaces, so these count only if nothing else separates the lines.
 _SPACES = (" ", BLANKS)
-# The share of lines that a separator splits alike, and the most lines that it is judged by.
+# The share of lines that a separator must split into equally many fields; the most lines tried.
 _ALIKE, _LINES = 0.9, 500
 _COMMENTS = ("#", "%", "//")
-# The line by which Excel learns the separator.
+# The line that states the separator for Excel.
 _SEPARATOR = re.compile(r'\s*"?sep=[^\n]{1,2}?"?\s*', re.IGNORECASE)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings
 
 

@@ -20,12 +20,12 @@ from dpaudit.core.assumption import Assumption
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
-from dpaudit.core.personal import PersonalLosses
+from dpaudit.core.personal_losses import PersonalLosses
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListLaw, Predictions, Request, SideInformation, TopList
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
@@ -97,7 +97,7 @@ class Chain(Protocol):
         ...
 
     def explored(self, steps: int, top: int) -> NDArray[np.float64]:
-        """Return the law of the number of states explored by then, at most `top`, from 1 on."""
+        """Return the probability of each number of states visited within `steps`, 1 to `top`."""
         ...
 
     def divergence_of(self, laws: Any, top: int | None = None) -> NDArray[np.float64]:
@@ -144,7 +144,7 @@ class Defense(Plugin, ABC):
         """
 
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise | None:
-        """Return the Laplace noise on predictions for this rating scale, or None without such."""
+        """Return the Laplace noise on predictions for this rating scale; None if they have none."""
         return None
 
     def list_length(self) -> int:
@@ -185,7 +185,7 @@ class OnDemandDefense(Defense):
 
     @abstractmethod
     def similarities(self) -> Similarities | None:
-        """Return the item similarities that predictions are made of, or None without such."""
+        """Return the item similarities that predictions are computed from, or None."""
 
     def list_length(self) -> int:
         """Return `top_k`."""
@@ -235,7 +235,7 @@ class PredictionDefense(OnDemandDefense):
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
     ) -> SideInformation:
-        """Return what an attacker knows who knows all ratings but the one on the hidden item."""
+        """Return the knowledge of an attacker who knows all ratings but that of the hidden item."""
 
     @abstractmethod
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
@@ -315,7 +315,7 @@ class TrainedSubsets(Protocol):
         ...
 
     def recommend(self, users: NDArray[np.int32], k: int) -> NDArray[np.int32]:
-        """Return each user's `k` best items that a trial's subset has not `(W, n, k)`; -1 pads."""
+        """Return each user's `k` best items outside a trial's subset `(W, n, k)`; -1 pads."""
         ...
 
 

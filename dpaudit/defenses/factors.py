@@ -12,8 +12,8 @@ from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.training import check_predictions
-from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.defenses.training_checks import UserRows, check_predictions, columns_of
+from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned
@@ -32,50 +32,22 @@ STEPS_GROW = (
 
 
 @dataclass(frozen=True, eq=False)
-class FactorRows:
-    """The ratings in the order of the kernels: by user, then item.
+class FactorRows(UserRows):
+    """The ratings of a factorisation.
 
     Attributes:
-        start: user u has the rows `start[u]` to `start[u + 1] − 1`, `(N + 1,)`.
-        users: the user of each row `(R,)`.
-        items: the item of each row `(R,)`.
-        values: the rating of each row `(R,)`.
-        n_items: `M`.
         mean: `b_0`.
-        scale: the rating scale.
         subsets: the rows and the `b_0` of each of 16 models that are trained together; all rows and
             `mean` if None.
     """
 
-    start: NDArray[np.int64]
-    users: Indices
-    items: Indices
-    values: Floats
-    n_items: int
     mean: float
-    scale: Scale
     subsets: Subsets | None = None
 
     @classmethod
     def of(cls, ratings: Ratings, mean: float) -> FactorRows:
         """Build the rows of `ratings`; `mean` is `b_0`."""
-        return cls(
-            start=ratings.by_user.start,
-            users=ratings.user,
-            items=ratings.item,
-            values=ratings.value,
-            n_items=ratings.n_items,
-            mean=mean,
-            scale=ratings.scale,
-        )
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_users(self) -> int:
-        """`N`."""
-        return len(self.start) - 1
+        return cls(**columns_of(ratings), mean=mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError
 
 # What a released number that differs adds to ε, by the law of its noise. LIST_EXCESS is that of
@@ -63,6 +64,19 @@ def on_grid(values: NDArray[np.float64], steps: ArrayLike) -> NDArray[np.float64
 def rounded(values: NDArray[np.float64], steps: ArrayLike) -> NDArray[np.float32]:
     """Round as `on_grid` to single precision, exact for up to 2^24 steps of a power of two."""
     return on_grid(values, steps).astype(np.float32)
+
+
+def check_finite(epsilon: float, variant: Variant) -> None:
+    """Refuse an ε above 1e6, except that `nonprivate` may have an infinite one.
+
+    Raises:
+        ValueError: it is larger.
+    """
+    if epsilon > 1e6 and not (variant == "nonprivate" and math.isinf(epsilon)):
+        raise ValueError(
+            f"epsilon = {epsilon:g} is above 1e6: use at most 1e6, or inf with the variant "
+            "'nonprivate'"
+        )
 
 
 def check_pure(epsilon: float) -> None:

@@ -52,7 +52,7 @@ class ObservedRound(NamedTuple):
 
 
 class Learner(Protocol):
-    """A counterfactual: the target users with their data of D or D', trained beside."""
+    """A counterfactual: the target users with their data of D or D', trained in parallel."""
 
     def learn(self) -> None:
         """Update their own factors from what was published last."""

@@ -181,7 +181,7 @@ def where_within(typing_context: Any, value: Any, x: Any, low: Any, high: Any) -
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def chosen(typing_context: Any, which: Any, a: Any, b: Any) -> Any:
+def select(typing_context: Any, which: Any, a: Any, b: Any) -> Any:
     """Lane-wise `a` where `which` is 1, `b` where it is 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

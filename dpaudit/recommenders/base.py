@@ -26,14 +26,14 @@ from dpaudit.data.ratings import Ratings
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int32]
 _Setting = bool | int | float | str | list[int] | list[float] | list[str]
-# What a library's constructor takes, such as a number or a table of options.
+# The arguments of a library's constructor, such as a number or a table of options.
 Settings = Mapping[str, _Setting | dict[str, _Setting]]
 
-# Held while a library's training uses what all threads of the process share, such as random state:
-# trainings beside it would draw from the same state, and numbers depend on which thread is faster.
+# The lock of all that the threads of the process share, such as numpy's random state. Without it,
+# trainings in several threads would draw from one state, in an order that varies.
 PROCESS_WIDE = RLock()
 
-# Rows of scores that are computed together, in numbers.
+# The number of scores that are computed at a time.
 _TOGETHER = 2**24
 
 
@@ -96,7 +96,7 @@ class Fitted(Protocol):
 
 
 class Trainable(ABC):
-    """What the auditor trains again and again: a library's model, a user's class or a command."""
+    """What the auditor trains repeatedly: a library's model, a user's class or a command."""
 
     @property
     def predicts_ratings(self) -> bool:
@@ -105,7 +105,7 @@ class Trainable(ABC):
 
     @property
     def leaves_out(self) -> Collection[str]:
-        """What it cannot show: `scores` or `lists`; it is asked for these only if need be."""
+        """What it cannot show: `scores` or `lists`. The auditor asks for it only if it has to."""
         return ()
 
     @property
@@ -129,7 +129,7 @@ class Trainable(ABC):
 
     @property
     def together(self) -> int:
-        """The number of trainings for which `answers` takes the least time for each."""
+        """The number of trainings that `answers` runs together in the least time per training."""
         return 1
 
     def answers(

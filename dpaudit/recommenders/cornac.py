@@ -90,7 +90,7 @@ class Cornac(Recommender):
         quiet = taken(factory, num_threads=1, verbose=False)
         chosen = {**quiet, **self.settings, **taken(factory, seed=seed)}
         model = built(f"cornac ({self.model})", factory, **chosen)
-        # Some models print, whatever they are told.
+        # Some models print even with verbose=False.
         with trained(f"cornac ({self.model})"), seeded(seed), redirect_stdout(StringIO()):
             model.fit(_dataset(interactions, seed))
         return _Scored(interactions, model)

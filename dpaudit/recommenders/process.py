@@ -21,12 +21,12 @@ from typing import IO
 from dpaudit.core.messages import plain
 from dpaudit.recommenders.scratch import Scratch
 
-# Bytes that are kept of the beginning of the output, and of its end.
+# The number of bytes that are kept from the beginning of the output, and from its end.
 _HALF = 2**19
 _AT_ONCE = 2**16
-# A pipe holds at most so many pieces of output.
+# The most pieces of output that a pipe holds.
 _PIECES = 16
-# Seconds between two looks at a command that prints nothing.
+# How often, in seconds, a command that prints nothing is checked.
 _LOOK = 0.05
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
 

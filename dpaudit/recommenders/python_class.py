@@ -34,7 +34,7 @@ from dpaudit.recommenders.checks import checked_answer, checked_scores
 
 
 class _UserModel(Trainable):
-    """Train objects of the user's; `PythonClass` says what they have to have."""
+    """Train objects of the user's class; `PythonClass` lists the methods that they need."""
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
@@ -58,7 +58,7 @@ class _UserModel(Trainable):
     @property
     @abstractmethod
     def _name(self) -> str:
-        """What errors call it."""
+        """The name of the class in errors."""
 
     @property
     @abstractmethod

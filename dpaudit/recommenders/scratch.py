@@ -1,4 +1,4 @@
-"""Folders for the files of a command, which outlive neither the command nor this process."""
+"""Temporary folders for the files of a command, removed when the command or this process ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_WATCHER = Path(__file__).with_name("watcher.py")
+_CLEANUP = Path(__file__).with_name("cleanup.py")
 
 
 @dataclass(frozen=True)
@@ -26,39 +26,39 @@ class Scratch:
     folder: Path
 
     def note(self, group: int) -> None:
-        """Let this process group be killed with the folder, should this process be killed."""
-        self._tell(b"%d" % group)
+        """Register a process group, which is killed if this process is killed."""
+        self._send(b"%d" % group)
 
-    def _tell(self, state: bytes) -> None:
-        with suppress(BrokenPipeError):  # nobody watches any more
-            os.write(_watcher(os.getpid()), os.fsencode(self.folder) + b"\0" + state + b"\n")
+    def _send(self, state: bytes) -> None:
+        with suppress(BrokenPipeError):  # the script has ended
+            os.write(_cleanup_pipe(os.getpid()), os.fsencode(self.folder) + b"\0" + state + b"\n")
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Scratch]:
-    """Make a temporary folder, and remove it in the end, even if this process is killed."""
-    _watcher(os.getpid())
+    """Make a temporary folder, and remove it at the end, even if this process is killed."""
+    _cleanup_pipe(os.getpid())
     folder = tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True)
     scratch = Scratch(Path(folder.name).resolve())
     try:
         with folder:
-            scratch._tell(b"")
+            scratch._send(b"")
             yield scratch
     finally:
-        scratch._tell(b"end")
+        scratch._send(b"end")
 
 
 @functools.lru_cache(maxsize=1)
-def _watcher(process: int) -> int:
-    """Start the watcher of this process, and return the pipe to it, which is never closed.
+def _cleanup_pipe(process: int) -> int:
+    """Start the cleanup script of this process; return the pipe to it, which is never closed.
 
     Args:
-        process: the number of this process, as a fork needs a watcher of its own.
+        process: the id of this process; a fork needs a script of its own.
     """
     there, here = os.pipe()
     # The script leaves a process that is no child of this one, and ends at once.
     subprocess.run(  # noqa: S603  the interpreter that runs already
-        [sys.executable, "-I", "-S", str(_WATCHER)],
+        [sys.executable, "-I", "-S", str(_CLEANUP)],
         stdin=there,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Literal, get_args
 
+from dpaudit.core import registry
 from dpaudit.record.bases import GAINS
 
 # The form of a name.
@@ -22,13 +23,6 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "nats": ("a divergence", math.inf),
     "items": ("a number of items", math.inf),
     "share or norm": ("a share or a norm", math.inf),
-}
-# The kinds of audits of dpaudit, with their names in messages.
-_AUDITS: Mapping[str, str] = {
-    "on_demand": "models on demand",
-    "trained": "trained models",
-    "membership": "[membership]",
-    "mechanism": "[defense]",
 }
 # The fields of a measurement by which a gate picks.
 WhereKey = Literal[
@@ -182,8 +176,7 @@ class Metric:
     @property
     def sources(self) -> tuple[str, ...]:
         """Return which audits produce it, in words."""
-        named = ((_AUDITS.get(audit, audit), needs) for audit, needs in self.audits.items())
-        return tuple(f"{name} {needs}".rstrip() for name, needs in named)
+        return tuple(f"{_words(audit)} {needs}".rstrip() for audit, needs in self.audits.items())
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -191,3 +184,11 @@ class Metric:
         own = () if self.derived else self.known
         keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *own})
         return tuple(keys) if self.gateable else ()
+
+
+def _words(audit: str) -> str:
+    """Return what messages call a kind of audit; its name if its package is not installed."""
+    if audit not in registry.names("audits"):
+        return audit
+    kind = registry.load("audits", audit)
+    return str(kind.words or kind.title)

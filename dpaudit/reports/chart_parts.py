@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from dpaudit.reports.axis import edge
-from dpaudit.reports.series import Datum, Recommendation
+from dpaudit.reports.series import Datum
 from dpaudit.reports.table import Table
 
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
@@ -60,12 +60,10 @@ class Advice:
     """What a slider recommends.
 
     Attributes:
-        best: what is recommended at which weights.
         notes: sentences that hold at every weight.
-        table: the same as a table.
+        table: what is recommended at which weights, perhaps nothing.
     """
 
-    best: Sequence[Recommendation]
     notes: Sequence[str]
     table: Table
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.core.observation import Observer
+from dpaudit.core.observation import Observer, View
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
@@ -31,6 +31,7 @@ from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
 from dpaudit.recommenders.base import Recommender
+from dpaudit.testing.attacks import ContractError, calls_of
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
 _TRIALS = 40
@@ -78,8 +79,16 @@ def check_plugin(plugin: type[Plugin]) -> None:
         raise AssertionError(f"{plugin.name}: {name} can be changed; use a frozen dataclass")
 
 
-def check_attack(attack: type[Attack]) -> None:
-    """Check that an attack passes `check_plugin`, has exactly one role, and declares what it reads.
+def check_attack(attack: type[Attack], *views: View) -> None:
+    """Check that an attack passes `check_plugin`, has one role, and scores what it is given.
+
+    With its default parameters it is called on made-up inputs. Its results are finite and of the
+    right shape, are the same for the same inputs, and change neither with random state that it is
+    not given nor with a coin that stands beside its inputs.
+
+    Args:
+        attack: the class.
+        views: what observers of types of your own show to it.
 
     Raises:
         AssertionError: the attack violates the contract.
@@ -90,6 +99,15 @@ def check_attack(attack: type[Attack]) -> None:
     _require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
     if issubclass(attack, Reads):
         _require(bool(attack.reads), attack, "reads nothing")
+    try:
+        calls = list(calls_of(attack(), views))
+    except ContractError as error:
+        raise AssertionError(f"{attack.name} {error}") from error
+    for call in calls:
+        try:
+            call.check()
+        except ContractError as error:
+            raise AssertionError(f"{attack.name}: {call.method} {error}") from error
 
 
 def check_defense(defense: Defense, ratings: Ratings) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.config.schema import Config
@@ -48,7 +48,7 @@ def shards(config: Config, folder: Path, count: int, *, together: bool = False) 
     """Run all shards, each in a folder of its own unless they are together."""
     places = [folder if together else folder / f"s{index}" for index in range(1, count + 1)]
     for index, place in enumerate(places, 1):
-        run_shard(config, Shard(index, count), Place(place))
+        run_shard(config, Shard(index, count), RunFolder(place))
     return places
 
 
@@ -91,7 +91,7 @@ def test_what_the_shards_leave_open_the_run_finishes(tmp_path: Path) -> None:
             self.known += trials
 
     told = Told()
-    record = run_audit(config, progress=told, place=Place(tmp_path / "all"))
+    record = run_audit(config, progress=told, place=RunFolder(tmp_path / "all"))
     assert told.known >= 40
     assert numbers(record) == numbers(run_audit(config))
 
@@ -120,16 +120,16 @@ def test_a_missing_and_a_doubled_shard_are_named(tmp_path: Path) -> None:
 def test_shards_of_different_runs_are_refused(
     tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
-    run_shard(Config.model_validate(SMALL), Shard(1, 2), Place(tmp_path / "1"))
-    run_shard(Config.model_validate(SMALL | change), Shard(2, 2), Place(tmp_path / "2"))
+    run_shard(Config.model_validate(SMALL), Shard(1, 2), RunFolder(tmp_path / "1"))
+    run_shard(Config.model_validate(SMALL | change), Shard(2, 2), RunFolder(tmp_path / "2"))
     with pytest.raises(ConfigError, match=f"of different runs \\({why}"):
         merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
 
 
 def test_shards_of_other_counts_are_refused(tmp_path: Path) -> None:
     config = Config.model_validate(SMALL)
-    run_shard(config, Shard(1, 2), Place(tmp_path))
-    run_shard(config, Shard(2, 3), Place(tmp_path))
+    run_shard(config, Shard(1, 2), RunFolder(tmp_path))
+    run_shard(config, Shard(2, 3), RunFolder(tmp_path))
     with pytest.raises(ConfigError, match="other number of shards"):
         merge([tmp_path], tmp_path)
 
@@ -148,7 +148,7 @@ def test_an_unfinished_and_a_damaged_shard_are_named(tmp_path: Path) -> None:
         store.set("finished", "no")
     with pytest.raises(ConfigError, match="sqlite has not finished: run it again"):
         merge([tmp_path], tmp_path)
-    run_shard(config, Shard(2, 2), Place(tmp_path))
+    run_shard(config, Shard(2, 2), RunFolder(tmp_path))
     assert numbers(merge([tmp_path], tmp_path)) == numbers(run_audit(config))
 
 
@@ -178,8 +178,8 @@ def test_a_shard_without_a_seed_and_a_black_box_are_refused(tmp_path: Path) -> N
     values = {name: value for name, value in SMALL.items() if name != "seed"}
     for seed in ({}, {"seed": "entropy"}):
         with pytest.raises(ConfigError, match="shards share a seed"):
-            run_shard(Config.model_validate(values | seed), Shard(1, 2), Place(tmp_path))
+            run_shard(Config.model_validate(values | seed), Shard(1, 2), RunFolder(tmp_path))
     box = {"target": "m:f", "d": 0, "d_prime": 1, "epsilon": 1.0, "kind": "python"}
     with pytest.raises(ConfigError, match="has no shards"):
-        run_shard(Config.model_validate({"defense": box}), Shard(1, 2), Place(tmp_path))
+        run_shard(Config.model_validate({"defense": box}), Shard(1, 2), RunFolder(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -59,9 +59,9 @@ def laplace_profile(epsilon: float, shift: float) -> float:
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_laplace_epsilon_inverts_the_hockey_stick(shift: float, share: float) -> None:
     delta = laplace_profile(share * shift, shift)
-    found = laplace_epsilon(-2.5 * shift, 2.5, delta=delta)
-    assert is_exact(found)
-    assert found.value == pytest.approx(share * shift, abs=1e-7)
+    epsilon = laplace_epsilon(-2.5 * shift, 2.5, delta=delta)
+    assert is_exact(epsilon)
+    assert epsilon.value == pytest.approx(share * shift, abs=1e-7)
 
 
 def test_laplace_epsilon_at_its_ends() -> None:
@@ -103,12 +103,12 @@ def pair_profile(epsilon: float, first: float, second: float) -> float:
 )
 def test_laplace_vector_encloses_the_truth(shifts: tuple[float, float], delta: float) -> None:
     truth = optimize.brentq(lambda e: pair_profile(e, *shifts) - delta, 0, sum(shifts))
-    found = laplace_vector_epsilon(np.array(shifts) * [1.5, -1.5], 1.5, delta=delta)
-    assert found.kind == "assumes-law"
-    assert found.lower <= truth + 1e-9
-    assert truth <= found.upper + 1e-9
-    assert found.value == found.upper
-    assert found.upper - found.lower < 1e-4 * sum(shifts)
+    estimate = laplace_vector_epsilon(np.array(shifts) * [1.5, -1.5], 1.5, delta=delta)
+    assert estimate.kind == "assumes-law"
+    assert estimate.lower <= truth + 1e-9
+    assert truth <= estimate.upper + 1e-9
+    assert estimate.value == estimate.upper
+    assert estimate.upper - estimate.lower < 1e-4 * sum(shifts)
 
 
 def test_laplace_vector_exact_cases() -> None:
@@ -151,22 +151,22 @@ def hockey_stick(p: stats.rv_continuous, q: stats.rv_continuous, epsilon: float)
 @pytest.mark.long
 @pytest.mark.parametrize("row", ORACLE)
 def test_gaussian_oracle(row: dict[str, Any]) -> None:
-    found = gaussian_mechanism_epsilon(
+    estimate = gaussian_mechanism_epsilon(
         row["sigma"] / row["sensitivity"],
         delta=row["delta"],
         compositions=row["T"],
         sampling=row["q"],
         neighbors="replace" if "REPLACE" in row["method"] else "add-remove",
     )
-    assert found.value == pytest.approx(row["eps"], rel=1e-4)
-    assert is_exact(found) == (row["q"] == 1)
-    assert found.lower > 0.9 * row["eps"]
+    assert estimate.value == pytest.approx(row["eps"], rel=1e-4)
+    assert is_exact(estimate) == (row["q"] == 1)
+    assert estimate.lower > 0.9 * row["eps"]
 
 
 @pytest.mark.parametrize(("sigma", "rounds", "delta"), [(0.7, 1, 1e-3), (3.0, 9, 1e-9)])
 def test_gaussian_closed_form(sigma: float, rounds: int, delta: float) -> None:
-    found = gaussian_mechanism_epsilon(sigma, delta=delta, compositions=rounds)
-    mu, epsilon = math.sqrt(rounds) / sigma, found.value
+    estimate = gaussian_mechanism_epsilon(sigma, delta=delta, compositions=rounds)
+    mu, epsilon = math.sqrt(rounds) / sigma, estimate.value
     cdf = stats.norm.cdf
     profile = cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
     assert profile == pytest.approx(delta, rel=1e-6)
@@ -196,11 +196,13 @@ def test_subsampled_gaussian_encloses_the_truth(
         return max(hockey_stick(*pair, epsilon) for pair in pairs) - delta
 
     epsilon = optimize.brentq(truth, 0, 20, xtol=1e-9) if truth(0.0) > 0 else 0.0
-    found = gaussian_mechanism_epsilon(sigma, delta=delta, sampling=sampling, neighbors=neighbors)
+    estimate = gaussian_mechanism_epsilon(
+        sigma, delta=delta, sampling=sampling, neighbors=neighbors
+    )
     assert epsilon > 0.1
-    assert found.lower <= epsilon + 1e-6
-    assert epsilon <= found.upper + 1e-6
-    assert found.upper - found.lower < 1e-3
+    assert estimate.lower <= epsilon + 1e-6
+    assert epsilon <= estimate.upper + 1e-6
+    assert estimate.upper - estimate.lower < 1e-3
 
 
 @pytest.mark.parametrize(("sampling", "gamma"), [(0.1, 1.0), (0.1, 1.3), (0.5, 2.0), (0.9, 4.0)])
@@ -219,13 +221,13 @@ def test_opposite_parts_dominate_a_replaced_record(sampling: float, gamma: float
         return float(np.maximum(first - gamma * second, 0).sum() * cell)
 
     opposite = divergence(law(1, 0), law(1, math.pi))
-    found = [
+    divergences = [
         divergence(law(one, 0), law(other, angle))
         for one in (0.0, 0.5, 1.0)
         for other in (0.0, 0.5, 1.0)
         for angle in np.linspace(0, math.pi, 7)
     ]
-    assert max(found) == pytest.approx(opposite, abs=1e-6)
+    assert max(divergences) == pytest.approx(opposite, abs=1e-6)
     # Each step of the proof: turning away, then growing longer.
     turned = [divergence(law(1, 0), law(1, angle)) for angle in np.linspace(0, math.pi, 13)]
     assert np.all(np.diff(turned) > 0)
@@ -254,22 +256,22 @@ def test_epsilon_is_the_least_of_renyi_and_losses_at_any_delta(
     moments.compose(SelfComposedDpEvent(event, rounds))
     before = 0.0
     for delta in SMALL:
-        found = gaussian_mechanism_epsilon(
+        estimate = gaussian_mechanism_epsilon(
             sigma, delta=delta, compositions=rounds, sampling=q, neighbors=neighbors
         )
         if delta >= 1e-11:
             composed = losses.get_epsilon_for_delta(delta)
-            assert found.upper < 1.02 * composed
-            assert 0.95 * composed < found.lower
+            assert estimate.upper < 1.02 * composed
+            assert 0.95 * composed < estimate.lower
         else:
             # The shift is twice as large for a replaced record, but at such δ the rounds that
             # include it dominate, and these are alike.
             most = 1.002 if neighbors == "add-remove" else 1.4
-            assert found.upper < most * moments.get_epsilon(delta)
-        assert before <= found.lower <= found.upper
+            assert estimate.upper < most * moments.get_epsilon(delta)
+        assert before <= estimate.lower <= estimate.upper
         # Without sampling it would be up to 124 or 285.
-        assert found.upper < 30
-        before = found.lower
+        assert estimate.upper < 30
+        before = estimate.lower
 
 
 @pytest.mark.long
@@ -318,8 +320,8 @@ def test_a_lower_end_at_any_delta_is_at_least_that_of_one_round(delta: float) ->
     present = np.logaddexp(math.log1p(-q) + behind, math.log(q) + ahead)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = present + np.log1p(-delta / np.exp(present)) - behind
-    found = accounting._one_round(sigma, delta, q)
-    assert found == pytest.approx(np.nanmax(bounds), rel=1e-6)
+    bound = accounting._one_round(sigma, delta, q)
+    assert bound == pytest.approx(np.nanmax(bounds), rel=1e-6)
 
 
 @pytest.mark.long
@@ -342,14 +344,14 @@ def test_gaussian_ends() -> None:
 @pytest.mark.parametrize(("p", "k"), [(0.75, 2), (0.2, 2), (0.4, 5), (0.1, 5)])
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_randomized_response_by_enumeration(p: float, k: int, delta: float) -> None:
-    found = randomized_response_epsilon(p, k, delta=delta)
+    estimate = randomized_response_epsilon(p, k, delta=delta)
     law = np.full((2, k), (1 - p) / (k - 1))
     law[[0, 1], [0, 1]] = p
     for a, b in (law, law[::-1]):
-        profile = np.maximum(0.0, a - math.exp(found.value) * b).sum()
+        profile = np.maximum(0.0, a - math.exp(estimate.value) * b).sum()
         assert profile == pytest.approx(delta, abs=1e-12)
-    assert is_exact(found)
-    assert found.value > 0.2
+    assert is_exact(estimate)
+    assert estimate.value > 0.2
 
 
 def test_randomized_response_ends() -> None:

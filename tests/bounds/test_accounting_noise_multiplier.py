@@ -61,13 +61,13 @@ def test_a_coarse_grid_that_misleads_changes_nothing(monkeypatch: pytest.MonkeyP
         "delta": 1e-5, "compositions": 2, "sampling": 0.2, "neighbors": "add-remove",
     }  # fmt: skip
     search = noise_multiplier.__wrapped__
-    found, coarser = [], (1.0, 200.0)
+    multipliers, coarser = [], (1.0, 200.0)
     for at in coarser:
         monkeypatch.setattr(accounting, "_COARSER", at)
-        found.append(search(2.0, **case))
-    assert found[0] == found[1]
+        multipliers.append(search(2.0, **case))
+    assert multipliers[0] == multipliers[1]
     monkeypatch.setattr(accounting, "_STEPS", 1000 / coarser[1])
-    assert search(2.0, **case) > 1.02 * found[0]
+    assert search(2.0, **case) > 1.02 * multipliers[0]
 
 
 @pytest.mark.long
@@ -79,8 +79,8 @@ def test_noise_grows_slowly_as_delta_becomes_tiny(
     # 10 times fewer failures need a few percent more noise; without sampling it would be 20 times.
     rest: dict[str, Any] = {"compositions": 30, "sampling": 0.05, "neighbors": neighbors}
     search = noise_multiplier.__wrapped__
-    found = [search(4.0, delta=delta, **rest) for delta in (1e-10, 1e-11, 1e-12, 1e-13)]
-    steps = [after / before for before, after in pairwise(found)]
+    multipliers = [search(4.0, delta=delta, **rest) for delta in (1e-10, 1e-11, 1e-12, 1e-13)]
+    steps = [after / before for before, after in pairwise(multipliers)]
     assert all(1 < step < 1.15 for step in steps), steps
     for delta in (1e-12, 1e-60):
         sigma = search(4.0, delta=delta, **rest)

@@ -30,9 +30,9 @@ def test_split_shares() -> None:
 @pytest.mark.long
 def test_holm_by_hand() -> None:
     # Sorted .005, .01, .03, .04 against .05/4, .05/3, .05/2, .05: the third and all after it fail.
-    found = holm([0.01, 0.04, 0.03, 0.005], 0.05)
-    assert found.rejected == (True, False, False, True)
-    assert found.adjusted == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    result = holm([0.01, 0.04, 0.03, 0.005], 0.05)
+    assert result.rejected == (True, False, False, True)
+    assert result.adjusted == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([0.02], 0.05) == Holm((True,), (0.02,))
     assert holm([0.6, 0.7], 0.05).adjusted == (1.0, 1.0)
     # Two at .025 and .05: one step down rejects what the union bound alone would not.
@@ -45,17 +45,17 @@ def test_holm_is_the_closed_test() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         p = rng.beta(0.3, 2, 5)
-        found = holm(list(p), 0.1)
+        result = holm(list(p), 0.1)
         for i in range(5):
             others = [j for j in range(5) if j != i]
             sets = (
                 [i, *rest] for size in range(5) for rest in itertools.combinations(others, size)
             )
             adjusted = max(min(1.0, len(s) * p[s].min()) for s in sets)
-            assert found.adjusted[i] == pytest.approx(adjusted)
-            assert found.rejected[i] == (adjusted <= 0.1)
+            assert result.adjusted[i] == pytest.approx(adjusted)
+            assert result.rejected[i] == (adjusted <= 0.1)
         reference = multipletests(p, 0.1, method="holm")
-        assert found.rejected == tuple(reference[0])
+        assert result.rejected == tuple(reference[0])
 
 
 @pytest.mark.usefixtures("lazy_collection")

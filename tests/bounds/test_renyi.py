@@ -88,10 +88,10 @@ def test_with_a_record_in_nearly_every_sample_it_is_above_the_exact_curve(
     delta: float, replaced: bool
 ) -> None:
     exact = gaussian_epsilon(math.sqrt(9) / 2 * (1 + replaced), delta)
-    found = renyi_gaussian_epsilon(
+    epsilon = renyi_gaussian_epsilon(
         2.0, delta=delta, compositions=9, sampling=1 - 1e-12, replaced=replaced
     )
-    assert exact <= found <= 1.3 * exact
+    assert exact <= epsilon <= 1.3 * exact
 
 
 @given(

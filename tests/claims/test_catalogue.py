@@ -59,8 +59,8 @@ every_pair = pytest.mark.parametrize(
 
 def truth(game: ClaimGame) -> float | None:
     """The exact ε of the game's pair; it does not depend on the trials."""
-    found = game.run(2, 0).truth
-    return None if found is None else found.value
+    epsilon = game.run(2, 0).truth
+    return None if epsilon is None else epsilon.value
 
 
 # The entries.
@@ -164,11 +164,11 @@ def of_its_variant_and_claim(entry: PublishedClaim, role: str, game: Any) -> Non
     # On some readings a mechanism protects more than its claim says.
     assert claim.adjacency in {entry.adjacency, "user-replace"} or entry.reading
     assert entry.observer in {claim.observer} | ALSO.get(game.defense.name, set())
-    own = getattr(game, "claim", None) is None
-    assert game.claimed() == ((claim.epsilon if own else game.claim), claim.delta)
+    unstated = getattr(game, "claim", None) is None
+    assert game.claimed() == ((claim.epsilon if unstated else game.claim), claim.delta)
     assert claim.epsilon > 0
     # An ε other than the defense's own is a reading of the paper.
-    assert own or entry.reading
+    assert unstated or entry.reading
     assert game.defense.name in game.mechanism()
     assert f"epsilon = {game.defense.epsilon:g}" in game.mechanism()
     assert game.pair()
@@ -214,12 +214,12 @@ def test_two_data_sets_differ_by_one_change_of_the_claims_adjacency(
     entry: PublishedClaim, role: str, game: Any
 ) -> None:
     pair = game.data
-    found = one_change(pair.before, pair.after)
+    change = one_change(pair.before, pair.after)
     allowed = {entry.adjacency, game.defense.claim().adjacency}
     if entry.adjacency == "user-replace" or ("user-replace" in allowed and role == "corrected"):
         # The new user may differ by one rating more, less or of another value, or have none.
         allowed |= {"rating-replace", "rating-add-remove", "user-add-remove"}
-    assert found in allowed
+    assert change in allowed
     for ratings in (pair.before, pair.after, pair.public or pair.before):
         assert np.isin(ratings.value, ratings.scale.values).all()
 
@@ -307,15 +307,15 @@ def test_rows_differ_in_one_entry_or_come_of_one_rating(role: str, game: EntryGa
 def test_the_law_puts_the_pair_where_the_verdict_does(
     entry: PublishedClaim, role: str, game: ClaimGame
 ) -> None:
-    found, (claimed, _) = truth(game), game.claimed()
-    if found is None:
+    epsilon, (claimed, _) = truth(game), game.claimed()
+    if epsilon is None:
         # No verdict rests on a closed form here, and none is known: several entries change, or a
         # later step's gradient depends on an earlier step's noise.
         assert role == "corrected" or game.label in NO_LAW
     elif role == "published" and entry.recorded == "falsified":
-        assert found > claimed * 1.1
+        assert epsilon > claimed * 1.1
     else:
-        assert found <= claimed * (1 + 1e-5)
+        assert epsilon <= claimed * (1 + 1e-5)
 
 
 # The numbers.
@@ -422,9 +422,9 @@ def test_the_law_is_the_closed_form(id_: str, role: str, place: int, value: floa
     entry = chosen_one(id_)
     game = (entry.published if role == "published" else entry.corrected)[place]
     assert not isinstance(game, Check)
-    found = truth(game)
-    assert found is not None
-    assert found == pytest.approx(value, rel=2e-6, abs=2e-6)
+    epsilon = truth(game)
+    assert epsilon is not None
+    assert epsilon == pytest.approx(value, rel=2e-6, abs=2e-6)
 
 
 def chosen_one(id_: str) -> PublishedClaim:

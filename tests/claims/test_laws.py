@@ -41,8 +41,8 @@ def test_first_of_two_is_what_draws_say(before: float, after: float, scale: floa
 
     most = widest([(p, s), (q, r), (p, r), (q, s)])
     least = max(math.log(r / q), math.log((1 - q) / (1 - r)))
-    found = two(before, after, scale)
-    assert least <= found <= most
+    epsilon = two(before, after, scale)
+    assert least <= epsilon <= most
     # The test detects a wrong tail, that of one Laplace draw.
     wrong = abs(math.log(one_draw(after / scale) / one_draw(before / scale)))
     assert not least <= wrong <= most

@@ -29,7 +29,7 @@ from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.neighborhood.checks import shortfalls
+from dpaudit.defenses.neighborhood.denominators import shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
 # The entries on recommenders without training; the others have separate tests.
@@ -66,7 +66,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> DataSource:
     return written(tmp_path_factory.mktemp("ratings") / "u.data", some())
 
 
-def found(source: DataSource) -> list[tuple[str, PredictionGame]]:
+def games_of(source: DataSource) -> list[tuple[str, PredictionGame]]:
     entries = [entry for entry in CATALOGUE if entry.id.startswith("pa11-")]
     games = []
     for id_, game in on_real_data({"mine": source}, entries):
@@ -85,7 +85,7 @@ def shift(defense: ItemItem, pair: PredictionPair) -> float:
 
 @pytest.mark.long
 def test_the_games_are_of_entries_that_exist_and_published(source: DataSource) -> None:
-    games = found(source)
+    games = games_of(source)
     assert {id_ for id_, _ in games} == set(IDS)
     assert len({(id_, game.label) for id_, game in games}) == len(games) == 4
     for _, game in games:
@@ -96,7 +96,7 @@ def test_the_games_are_of_entries_that_exist_and_published(source: DataSource) -
 
 @pytest.mark.long
 def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
-    for id_, game in found(source):
+    for id_, game in games_of(source):
         pair = game.make_pair(game.defense)
         after = apply(pair.ratings, pair.change)
         assert pair.change.adjacency == IDS[id_] == game.defense.adjacency
@@ -113,7 +113,7 @@ def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
 
 @pytest.mark.long
 def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSource) -> None:
-    for _, game in found(source):
+    for _, game in games_of(source):
         pair, defense = game.make_pair(game.defense), game.defense
         after = apply(pair.ratings, pair.change)
         items = list(pair.items)
@@ -129,7 +129,7 @@ def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSour
 
 @pytest.mark.long
 def test_the_target_changes_an_extreme_rating_end_to_end(source: DataSource) -> None:
-    game = next(game for id_, game in found(source) if id_ == "pa11-s3.4-joint")
+    game = next(game for id_, game in games_of(source) if id_ == "pa11-s3.4-joint")
     pair = game.make_pair(game.defense)
     n = len(pair.ratings.profile(pair.target))
     # Each of 20 predictions moves by 4/n; Δf = 0.4 at ε = ½.
@@ -149,10 +149,10 @@ def test_only_what_is_asked_for_is_run(source: DataSource) -> None:
 @pytest.mark.long
 def test_other_data_have_another_digest(source: DataSource, tmp_path: Path) -> None:
     other = written(tmp_path / "u.data", some(per_user=36))
-    for (_, one), (_, two) in zip(found(source), found(other), strict=True):
+    for (_, one), (_, two) in zip(games_of(source), games_of(other), strict=True):
         assert one.digest() != two.digest()
-    assert [game.digest() for _, game in found(source)] == [
-        game.digest() for _, game in found(source)
+    assert [game.digest() for _, game in games_of(source)] == [
+        game.digest() for _, game in games_of(source)
     ]
 
 
@@ -181,7 +181,7 @@ def test_trained_recommenders_are_run_as_published_and_corrected(source: DataSou
         assert role != "corrected" or "corrected" in game.label
     assert experiment == TRAINED
     for id_ in TRAINED:
-        assert {found for found, _ in trained(source, id_)} == {id_}
+        assert {name for name, _ in trained(source, id_)} == {id_}
 
 
 @pytest.mark.long
@@ -219,15 +219,15 @@ def shift_by_hand(game: Any) -> float:
     (user,) = {int(u) for u, a, b in zip(before.user, before.value, after.value, strict=True)
                if a != b}  # fmt: skip
     items = before.profile(user).items
-    old, new = (each.profile(user).values - means[items] for each in (before, after))
+    old, new = (data.profile(user).values - means[items] for data in (before, after))
     n, total = len(items) - 1, 0.0
     for row in range(n + 1):
         others = np.arange(n + 1) != row
-        found = []
+        shifts = []
         for x in (old, new):
             error = float(np.clip(x[others].mean() - x[row], -2, 2))
-            found.append(error * (x[others] - x[others].mean()) / (0.5 * n))
-        total += float(abs(found[1] - found[0]).sum())
+            shifts.append(error * (x[others] - x[others].mean()) / (0.5 * n))
+        total += float(abs(shifts[1] - shifts[0]).sum())
     # b = ΔF/ε = 2 · 2 · 4/10
     return total / 1.6
 
@@ -271,11 +271,11 @@ def test_weights_are_checked_where_somebody_can_be_short() -> None:
     (_, check), = real_trained.trained_games(some(), "mine", ids, 0)  # fmt: skip
     assert isinstance(check, Check)
     assert check.label == "mine, C = 15"
-    found = check.counterexample(0)
-    assert found is not None
+    counterexample = check.counterexample(0)
+    assert counterexample is not None
     counts = np.diff(some().by_user.start)
     short = counts[(counts > 20) & (counts <= 30)].sum()
-    assert f"step 1: {short} of {counts[counts > 20].sum()} predictions" in found
+    assert f"step 1: {short} of {counts[counts > 20].sum()} predictions" in counterexample
     active = Ratings.build(*_many(), 2, 40, some().scale)
     assert not list(real_trained.trained_games(active, "mine", ids, 0))
 

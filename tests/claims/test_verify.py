@@ -101,8 +101,8 @@ def entry(
     )
 
 
-def statuses(found: Verification) -> list[tuple[str, str]]:
-    return [(game.verdict, game.status) for each in found.entries for game in each.games]
+def statuses(verification: Verification) -> list[tuple[str, str]]:
+    return [(game.verdict, game.status) for judged in verification.entries for game in judged.games]
 
 
 # Many games at once.
@@ -114,9 +114,9 @@ def test_p_values_are_adjusted_over_all_games_and_no_check() -> None:
         entry("falsified", *coins[:4], Check("algebra", lambda seed: "it fails")),
         entry("falsified", coins[4], corrected=coins[5:], id_="bb12"),
     ]
-    found = verify(entries, seed=7)
-    games = [game for each in found.entries for game in each.games if game.mechanism]
-    assert found.size == len(games) == 7
+    verification = verify(entries, seed=7)
+    games = [game for judged in verification.entries for game in judged.games if game.mechanism]
+    assert verification.size == len(games) == 7
     # Holm 1979, written out.
     order = sorted(games, key=lambda game: game.p_value)
     adjusted = 0.0
@@ -127,7 +127,7 @@ def test_p_values_are_adjusted_over_all_games_and_no_check() -> None:
         assert game.certified is not None
         assert game.certified.alpha == pytest.approx(0.05 / 7)
     assert any(7 * game.p_value > 0.05 and game.adjusted <= 0.05 for game in games)
-    check = found.entries[0].games[-1]
+    check = verification.entries[0].games[-1]
     assert (check.p_value, check.adjusted, check.verdict) == (0.0, 0.0, "falsified")
 
 
@@ -137,8 +137,8 @@ def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth(
     accused = above = alone = 0
     coins = [Coin(f"{k}", 0.5, 0.5, trials=150) for k in range(games)]
     for seed in range(repeats):
-        found = verify([entry("holds", *coins)], confidence=1 - alpha, seed=seed)
-        ran = found.entries[0].games
+        verification = verify([entry("holds", *coins)], confidence=1 - alpha, seed=seed)
+        ran = verification.entries[0].games
         accused += any(game.verdict == "falsified" for game in ran)
         above += any(game.certified is not None and game.certified.lower > 0.5 for game in ran)
         alone += any(game.p_value <= alpha for game in ran)
@@ -154,9 +154,9 @@ def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth(
 def test_real_data_count_among_the_games() -> None:
     first, second = Coin("a", 3.0), Coin("b", 3.0)
     entries = [entry("falsified", first)]
-    found = verify(entries, extra=[("aa11-thm1", second), ("cc13-thm1", Coin("c", 3.0))])
-    assert [game.role for game in found.entries[0].games] == ["published", "real data"]
-    assert found.size == 2
+    verification = verify(entries, extra=[("aa11-thm1", second), ("cc13-thm1", Coin("c", 3.0))])
+    assert [game.role for game in verification.entries[0].games] == ["published", "real data"]
+    assert verification.size == 2
 
 
 # Verdicts and statuses.
@@ -195,9 +195,9 @@ def test_real_data_count_among_the_games() -> None:
 def test_a_game_has_the_verdict_and_the_status(
     recorded: Verdict, coin: Coin, verdict: str, status: str
 ) -> None:
-    found = verify([entry(recorded, coin)], seed=1)
-    assert statuses(found) == [(verdict, status)]
-    assert (found.entries[0].verdict, found.entries[0].status) == (verdict, status)
+    verification = verify([entry(recorded, coin)], seed=1)
+    assert statuses(verification) == [(verdict, status)]
+    assert (verification.entries[0].verdict, verification.entries[0].status) == (verdict, status)
 
 
 def test_fewer_trials_than_the_games_own_never_contradict_the_catalogue() -> None:
@@ -224,21 +224,27 @@ def test_a_check_has_the_verdict_and_the_status(
     recorded: Verdict, fails: bool, verdict: str, status: str
 ) -> None:
     check = Check("tried", lambda seed: f"not {seed}" if fails else None)
-    found = verify([entry(recorded, check)], seed=4)
-    assert statuses(found) == [(verdict, status)]
-    assert found.entries[0].games[0].event == ("not 4" if fails else "")
-    assert found.size == 0
+    verification = verify([entry(recorded, check)], seed=4)
+    assert statuses(verification) == [(verdict, status)]
+    assert verification.entries[0].games[0].event == ("not 4" if fails else "")
+    assert verification.size == 0
 
 
 def test_a_corrected_mechanism_must_keep_its_claim_whatever_is_recorded() -> None:
     kept = entry("falsified", Coin("a", 3.0), corrected=[Coin("b", 0.9)])
     broken = entry("falsified", Coin("a", 3.0), corrected=[Coin("b", 3.0)])
-    found = verify([kept])
-    assert statuses(found) == [("falsified", "as recorded"), ("not falsified", "as recorded")]
-    found = verify([broken])
-    assert statuses(found) == [("falsified", "as recorded"), ("falsified", "differs")]
+    verification = verify([kept])
+    assert statuses(verification) == [
+        ("falsified", "as recorded"),
+        ("not falsified", "as recorded"),
+    ]
+    verification = verify([broken])
+    assert statuses(verification) == [("falsified", "as recorded"), ("falsified", "differs")]
     # The entry's verdict is about the published mechanism.
-    assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "differs")
+    assert (verification.entries[0].verdict, verification.entries[0].status) == (
+        "falsified",
+        "differs",
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,8 +260,8 @@ def test_real_data_may_spare_a_false_claim(
     recorded: Verdict, true: float, trials: int, verdict: str, status: str
 ) -> None:
     about = entry(recorded, Coin("a", 3.0 if recorded == "falsified" else 0.9))
-    found = verify([about], extra=[("aa11-thm1", Coin("b", true, trials=trials))])
-    assert statuses(found)[1] == (verdict, status)
+    verification = verify([about], extra=[("aa11-thm1", Coin("b", true, trials=trials))])
+    assert statuses(verification)[1] == (verdict, status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,8 +290,8 @@ def test_what_must_keep_its_claim_must_keep_it_on_real_data_too(
     recorded: Verdict, variant: str, coin: dict[str, Any], verdict: str, status: str
 ) -> None:
     about = entry(recorded, Coin("a", 3.0 if recorded == "falsified" else 0.9))
-    found = verify([about], extra=[("aa11-thm1", OnData("b", variant=variant, **coin))])
-    assert statuses(found)[1] == (verdict, status)
+    verification = verify([about], extra=[("aa11-thm1", OnData("b", variant=variant, **coin))])
+    assert statuses(verification)[1] == (verdict, status)
 
 
 def test_power_is_what_the_same_game_found_of_mutants() -> None:
@@ -293,8 +299,8 @@ def test_power_is_what_the_same_game_found_of_mutants() -> None:
     about = replace(
         entry("falsified", broken, corrected=[coin, blind]), weak={"b": "It shows a fifth."}
     )
-    [found] = verify([about]).entries
-    first, second, third = found.games
+    [judged] = verify([about]).entries
+    first, second, third = judged.games
     assert (first.control, first.tried) == (None, ())
     assert second.control is not None
     assert (second.verdict, second.control.found) == ("not falsified", True)
@@ -305,33 +311,36 @@ def test_power_is_what_the_same_game_found_of_mutants() -> None:
     assert (third.verdict, third.control.found, third.control.factor) == ("no power", False, 4.0)
     assert third.control.certified < 1
     assert third.weak == "It shows a fifth."
-    assert (found.verdict, found.status) == ("falsified", "as recorded")
+    assert (judged.verdict, judged.status) == ("falsified", "as recorded")
 
 
 def test_an_entry_without_power_rests_on_its_derivation() -> None:
     silent = replace(entry("holds", Coin("a", 0.1)), weak={"a": "Hardly anything moves."})
-    [found] = verify([silent]).entries
-    assert (found.games[0].verdict, found.verdict) == ("no power", "holds")
-    assert found.status == "as recorded"
+    [judged] = verify([silent]).entries
+    assert (judged.games[0].verdict, judged.verdict) == ("no power", "holds")
+    assert judged.status == "as recorded"
     # A pair that is listed as weak can still refute the claim.
     broken = replace(entry("holds", Coin("a", 3.0)), weak={"a": "Hardly anything moves."})
     assert statuses(verify([broken])) == [("falsified", "differs")]
 
 
 def test_one_false_pair_makes_a_claim_false() -> None:
-    found = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))], seed=1)
-    assert statuses(found)[1] == ("inconclusive", "too few trials")
-    assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "too few trials")
+    verification = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))], seed=1)
+    assert statuses(verification)[1] == ("inconclusive", "too few trials")
+    assert (verification.entries[0].verdict, verification.entries[0].status) == (
+        "falsified",
+        "too few trials",
+    )
 
 
 # Resuming after a stop.
 
 
-def without_times(found: Verification) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(found.model_dump_json())
+def without_times(verification: Verification) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(verification.model_dump_json())
     del plain["timing"]
-    for each in plain["entries"]:
-        for game in each["games"]:
+    for judged in plain["entries"]:
+        for game in judged["games"]:
             del game["seconds"]
     return plain
 
@@ -346,19 +355,19 @@ def catalogue() -> list[PublishedClaim]:
 def runs(entries: Sequence[PublishedClaim]) -> int:
     return sum(
         len(experiment.ran)
-        for each in entries
-        for experiment in each.published
+        for about in entries
+        for experiment in about.published
         if isinstance(experiment, Coin)
     )
 
 
 def test_what_was_run_is_not_run_again_and_the_record_is_the_same(tmp_path: Path) -> None:
     first, again, never = catalogue(), catalogue(), catalogue()
-    found = verify(first, folder=tmp_path)
+    verification = verify(first, folder=tmp_path)
     assert runs(first) == 3
-    assert without_times(verify(again, folder=tmp_path)) == without_times(found)
+    assert without_times(verify(again, folder=tmp_path)) == without_times(verification)
     assert runs(again) == 0
-    assert without_times(verify(never, seed=found.seed)) == without_times(found)
+    assert without_times(verify(never, seed=verification.seed)) == without_times(verification)
     assert len(read(tmp_path / NAME).keys) == 3
 
 
@@ -382,18 +391,18 @@ def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         verify(entries, folder=tmp_path, progress=Stopping())
     assert runs(entries) == 2
-    told = Told()
-    verify(entries, folder=tmp_path, progress=told)
+    progress = Told()
+    verify(entries, folder=tmp_path, progress=progress)
     assert runs(entries) == 3
-    assert (told.finished, told.known) == (1, 2)
+    assert (progress.finished, progress.known) == (1, 2)
 
 
 def test_an_outcome_that_was_changed_is_run_again(tmp_path: Path) -> None:
-    found = verify(catalogue(), folder=tmp_path)
+    verification = verify(catalogue(), folder=tmp_path)
     with closing(sqlite3.connect(tmp_path / NAME)) as file, file:
         file.execute("update results set value = '{}' where key = (select max(key) from results)")
     entries = catalogue()
-    assert without_times(verify(entries, folder=tmp_path)) == without_times(found)
+    assert without_times(verify(entries, folder=tmp_path)) == without_times(verification)
     assert runs(entries) == 1
 
 
@@ -405,9 +414,11 @@ def test_an_outcome_that_was_changed_is_run_again(tmp_path: Path) -> None:
 def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) -> None:
     verify(catalogue(), folder=tmp_path)
     entries, fresh = catalogue(), catalogue()
-    found = verify(entries, folder=tmp_path, **changes)
+    verification = verify(entries, folder=tmp_path, **changes)
     assert runs(entries) == 3
-    assert without_times(found) == without_times(verify(fresh, **{**changes, "seed": found.seed}))
+    assert without_times(verification) == without_times(
+        verify(fresh, **{**changes, "seed": verification.seed})
+    )
 
 
 def test_another_seed_asks_before_outcomes_are_dropped(tmp_path: Path) -> None:
@@ -447,9 +458,11 @@ def test_other_code_or_libraries_take_no_outcome_and_no_drawn_seed(
 
 @pytest.mark.long
 def test_outcomes_do_not_depend_on_the_workers() -> None:
-    found = verify(catalogue(), seed=3)
+    verification = verify(catalogue(), seed=3)
     for workers in (Workers(2), Workers(2, "processes")):
-        assert without_times(verify(catalogue(), seed=3, workers=workers)) == without_times(found)
+        assert without_times(verify(catalogue(), seed=3, workers=workers)) == without_times(
+            verification
+        )
 
 
 def test_games_get_their_own_trials_unless_told(tmp_path: Path) -> None:

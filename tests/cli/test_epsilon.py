@@ -33,7 +33,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least
 
 COUNTS = Counts(tp=80, fp=20, fn=20, tn=80)
-OPTIONS: dict[str, Any] = {"delta": 1e-5, "alpha": 1 - 0.9, "confidence": 0.9}
+OPTIONS: dict[str, Any] = {"delta": 1e-5, "alpha": 1 - 0.9}
 ARGUMENTS = ("--delta", "1e-5", "--confidence", "0.9", "--seed", "0")
 
 
@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
     **{
         f"counts {name}": (
             ("--counts", "80,20,20,80", "--method", name),
-            bound(COUNTS, **OPTIONS),  # type: ignore[operator]
+            bound(COUNTS, **OPTIONS),
         )
         for name, bound in {
             "clopper-pearson": clopper_pearson_epsilon,
@@ -447,7 +447,7 @@ def both_directions(*arguments: object) -> tuple[str, float | None]:
 
 
 def test_an_attack_that_is_always_wrong_certifies_what_its_reverse_does_at_half_the_level() -> None:
-    halved: dict[str, Any] = {"delta": 0.0, "alpha": (1 - 0.95) / 2, "confidence": 0.95}
+    halved: dict[str, Any] = {"delta": 0.0, "alpha": (1 - 0.95) / 2}
     for arguments, expected in (
         (("--counts", "0,100,100,0"), clopper_pearson_epsilon(Counts(100, 0, 0, 100), **halved)),
         (("--counts", "30,60,70,40"), clopper_pearson_epsilon(Counts(70, 40, 30, 60), **halved)),

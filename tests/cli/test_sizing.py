@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.cli.sizing import least_raters, sizes_for
+from dpaudit.cli.sizing import defense_sizes, least_raters
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
@@ -20,7 +20,7 @@ def drawn(users: int, items: int, share: float, values: tuple[float, ...] = (1, 
 
 
 def test_the_sizes_of_the_generated_ratings_are_the_usual_ones() -> None:
-    found = sizes_for(generate(SyntheticParams()), "")
+    found = defense_sizes(generate(SyntheticParams()), "")
     assert (found.min_ratings, found.min_co_ratings, found.top_k) == (20, 10, 20)
 
 
@@ -29,7 +29,7 @@ def test_the_sizes_of_the_generated_ratings_are_the_usual_ones() -> None:
 )
 def test_sizes_leave_users_to_attack(users: int, items: int, share: float) -> None:
     ratings = drawn(users, items, share)
-    found = sizes_for(ratings, "")
+    found = defense_sizes(ratings, "")
     counts = np.diff(ratings.by_user.start)
     served = (counts > found.min_ratings) & (counts < items - found.top_k)
     assert served.mean() > 0.2
@@ -39,7 +39,7 @@ def test_sizes_leave_users_to_attack(users: int, items: int, share: float) -> No
 def test_the_gate_is_above_the_best_constant_guess() -> None:
     ratings = drawn(80, 40, 0.3, (1, 2, 3, 3, 3, 3))
     most = (ratings.value == 3).mean()
-    assert most + 0.05 < sizes_for(ratings, "").accuracy < most + 0.25
+    assert most + 0.05 < defense_sizes(ratings, "").accuracy < most + 0.25
 
 
 def test_few_enough_items_are_left() -> None:
@@ -53,4 +53,4 @@ def test_few_enough_items_are_left() -> None:
 @pytest.mark.parametrize(("users", "items", "share"), [(1, 50, 0.5), (20, 30, 0.5), (60, 5, 1.0)])
 def test_too_few_data_are_refused(users: int, items: int, share: float) -> None:
     with pytest.raises(DataError, match=r"^here: of \d+ users, [0-4] can be attacked"):
-        sizes_for(drawn(users, items, share), "here: ")
+        defense_sizes(drawn(users, items, share), "here: ")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -230,6 +233,34 @@ def test_shards_are_merged_into_the_record_of_the_run(config: Path, tmp_path: Pa
     assert (out / "report.html").exists()
     listed = call("runs", out).output
     assert "shard 2/2" in listed
+
+
+# Runs the tasks of an array job one after the other, as `sbatch --wait` does elsewhere.
+SBATCH = """#!/usr/bin/env bash
+for option; do case $option in --array=1-*) last=${option#--array=1-} ;; esac; done
+export SLURM_CPUS_PER_TASK=1
+for ((task = 1; task <= last; task++)); do SLURM_ARRAY_TASK_ID=$task bash -c "${!#}" || exit 1; done
+"""
+
+
+@pytest.mark.long
+def test_the_example_for_slurm_merges_its_shards(config: Path, tmp_path: Path) -> None:
+    config.write_text(SMALL.partition("[[sybil]]")[0], encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.write_text(SBATCH, encoding="utf-8")
+    sbatch.chmod(0o755)
+    path = os.pathsep.join(
+        [str(sbatch.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+    script = Path(__file__).parents[2] / "examples" / "cluster" / "slurm.sh"
+    command = ["bash", str(script), str(config), str(tmp_path / "out"), "2", "7"]
+    ran = subprocess.run(
+        command, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    run(config, tmp_path / "whole", "--seed", 7)
+    assert record(tmp_path / "out") == record(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,13 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
         (
             "[[attack]]\nname = 'likelihood-ratio'",
-            ["cannot be used in [[attack]]", "such as 'linear-ideal'"],
+            ["cannot be used in [[attack]] of this audit", "use 'linear-ideal' or 'list-ideal'"],
         ),
         ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
         (
             "[[attack]]\nname = 'reconstruction'\ndraw = 'ratings'",
             [
-                "draw = 'ratings' applies only to attacks on hidden ratings such as 'linear-ideal'",
+                "draw = 'ratings' applies only to attacks on hidden ratings ('linear-ideal'",
                 "not to 'reconstruction'",
             ],
         ),
@@ -159,7 +159,11 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         (TRAINED + "[convergence]\nusers = 5", ["[convergence]", "remove it"]),
         (
             TRAINED + "[[attack]]\nlabel = 'mine'",
-            ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "such as 'reconstruction'"],
+            [
+                "[[attack]] 'mine'",
+                "'dpsgd-mf published' (dpsgd-mf)",
+                "use 'reconstruction' or 'submissions'",
+            ],
         ),
         (TRAINED + "[[sybil]]", ["[sybil]", "'dpsgd-mf published' (dpsgd-mf)", "remove it"]),
         (
@@ -439,3 +443,9 @@ def test_a_policy_holds_gates_only(tmp_path: Path) -> None:
     assert (origin.path, origin.gates) == ("audit.toml", (1,))
     with pytest.raises(ConfigError, match="seed"):
         config_file.load_policy(write(tmp_path, "seed = 1\n" + text))
+
+
+def test_the_table_of_an_audit_that_is_not_installed_is_told_how_it_counts(tmp_path: Path) -> None:
+    said = refused(tmp_path, "[zeppelins]\ncount = 3\n")
+    assert "zeppelins is not known" in said
+    assert "counts once its package is installed again, also one installed by 'pip install" in said

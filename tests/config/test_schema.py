@@ -16,7 +16,7 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.config.schema import Config, config_class, config_classes, json_schema
+from dpaudit.config.schema import Config, config_classes, json_schema, of_kind
 from dpaudit.core.errors import ConfigError
 
 DEFENSE = {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1.0}
@@ -43,7 +43,7 @@ KINDS: list[tuple[dict[str, Any], type[Config]]] = [
 @pytest.mark.parametrize(("tables", "kind"), KINDS)
 def test_the_tables_say_the_kind(tables: dict[str, Any], kind: type[Config]) -> None:
     config = Config.model_validate({"seed": 1, **tables})
-    assert type(config) is kind is config_class(tables)
+    assert type(config) is kind is of_kind(tables)[0]
     assert kind_of(config).config is kind
     assert Config.model_validate(config.model_dump(mode="json")) == config
     assert Config.model_validate_json(config.model_dump_json()) == config
@@ -240,7 +240,7 @@ def test_a_kind_of_another_package_is_found_by_its_table() -> None:
     config = Config.model_validate({"number": {"epsilon": [2.0]}})
     assert type(config).__name__ == "NumberConfig"
     assert [table.epsilon for table in config.audited] == [[2.0]]
-    assert type(config) is config_class({"number": {}})
+    assert type(config) is of_kind({"number": {}})[0]
     kind = kind_of(config)
     assert (kind.name, kind.config) == ("number", type(config))
     assert not kind.measures()
@@ -274,7 +274,7 @@ def test_its_config_is_checked_like_the_others(tables: dict[str, Any], said: str
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize(("tables", "kind"), KINDS)
 def test_it_takes_no_config_of_the_others(tables: dict[str, Any], kind: type[Config]) -> None:
-    assert config_class(tables) is kind
+    assert of_kind(tables)[0] is kind
 
 
 def test_without_the_package_its_table_is_unknown() -> None:

@@ -25,7 +25,7 @@ from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import MOST_EPSILON, grids
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.testing.contract import check_defense
 
 # Other packages' plug-ins may be installed beside; they have their own contract tests.

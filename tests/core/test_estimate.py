@@ -40,11 +40,11 @@ def test_what_is_no_interval_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_ends_may_be_infinite() -> None:
-    found = Estimate(**FIELDS).changed(lower=-math.inf, upper=math.inf)
-    assert (found.lower, found.value, found.upper) == (-math.inf, 0.4, math.inf)
+    estimate = Estimate(**FIELDS).changed(lower=-math.inf, upper=math.inf)
+    assert (estimate.lower, estimate.value, estimate.upper) == (-math.inf, 0.4, math.inf)
 
 
 def test_an_increasing_function_maps_the_ends_and_keeps_the_rest() -> None:
-    found = Estimate(**FIELDS).mapped(lambda share: 10 * share - 1)
-    assert (found.value, found.lower, found.upper) == (3.0, 2.0, 4.0)
-    assert found.changed(value=0.4, lower=0.3, upper=0.5) == Estimate(**FIELDS)
+    estimate = Estimate(**FIELDS).mapped(lambda share: 10 * share - 1)
+    assert (estimate.value, estimate.lower, estimate.upper) == (3.0, 2.0, 4.0)
+    assert estimate.changed(value=0.4, lower=0.3, upper=0.5) == Estimate(**FIELDS)

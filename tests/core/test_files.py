@@ -97,14 +97,14 @@ def test_a_killed_process_leaves_no_new_file_beside_an_old_one(tmp_path: Path) -
             (folder / name).write_text("old", encoding="utf-8")
         command = [sys.executable, "-c", KILLED, str(folder), str(step)]
         ended.append(subprocess.run(command, check=False, capture_output=True).returncode)
-        found = {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
-        assert found["record.json"] in ("old", "new")
-        assert set(found.values()) == {found["record.json"]}
+        texts = {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
+        assert texts["record.json"] in ("old", "new")
+        assert set(texts.values()) == {texts["record.json"]}
         if not ended[-1]:
             break
     assert ended[-1] == 0  # the last was not killed, and every step before it was
     assert len(ended) > 6
-    assert found == dict.fromkeys(("record.json", "report.html", "report.md"), "new")
+    assert texts == dict.fromkeys(("record.json", "report.html", "report.md"), "new")
     assert not list(folder.glob(".*"))
 
 

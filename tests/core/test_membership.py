@@ -68,20 +68,20 @@ def test_every_observer_of_a_claim_counts() -> None:
 
 
 def claims_of_trained_defenses() -> dict[tuple[str, str], Claim]:
-    found = {}
+    claims = {}
     for name in registry.names("defenses"):
         kind = registry.load("defenses", name)
         if not issubclass(kind, TrainedDefense):
             continue
         for variant in ("published", "corrected"):
             try:
-                made = kind(epsilon=1.0, variant=variant)
+                defense = kind(epsilon=1.0, variant=variant)
             except (ValueError, ConfigError):
                 continue
-            stated = made.claim()
+            stated = defense.claim()
             if stated:
-                found[name, variant] = stated
-    return found
+                claims[name, variant] = stated
+    return claims
 
 
 def test_what_is_covered_of_every_trained_defense() -> None:
@@ -95,15 +95,15 @@ def test_what_is_covered_of_every_trained_defense() -> None:
         ("dpsgd-pnbm", "corrected"): {("interaction", observer) for observer in released},
     }
     claims = claims_of_trained_defenses()
-    assert {name: covered(each) for name, each in claims.items() if covered(each)} == expected
+    assert {name: covered(claim) for name, claim in claims.items() if covered(claim)} == expected
     assert len(claims) > len(expected)
 
 
 def test_no_claim_that_takes_as_public_who_rates_what_is_compared_with_presence() -> None:
     public = {
-        name: covered(each)
-        for name, each in claims_of_trained_defenses().items()
-        if "who rates what" in each.public
+        name: covered(claim)
+        for name, claim in claims_of_trained_defenses().items()
+        if "who rates what" in claim.public
     }
     assert public
     assert not any(public.values())

@@ -16,9 +16,9 @@ print(environment()["blas"])
 
 
 def test_the_type_of_machine_is_named_and_no_path() -> None:
-    found = environment()
-    assert {"python", "machine", "blas", "instructions", "numpy", "numba"} <= set(found)
-    assert all(value and os.sep not in value for value in found.values())
+    versions = environment()
+    assert {"python", "machine", "blas", "instructions", "numpy", "numba"} <= set(versions)
+    assert all(value and os.sep not in value for value in versions.values())
 
 
 @pytest.mark.long

@@ -16,9 +16,9 @@ def test_an_object_of_a_module_is_found() -> None:
 
 @pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":", ".pathlib:Path"])
 def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as raised:
         import_object(reference, "defense.target")
-    assert str(found.value) == f"defense.target = {reference!r} is not package.module:name"
+    assert str(raised.value) == f"defense.target = {reference!r} is not package.module:name"
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
 def test_what_cannot_be_imported_is_named_with_the_remedy(
     reference: str, said: str, remedy: str
 ) -> None:
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as raised:
         import_object(reference, "defense.target")
-    message = str(found.value)
+    message = str(raised.value)
     assert message.startswith(f"defense.target = {reference!r} cannot be imported ({said}")
     assert remedy in message
 
@@ -55,9 +55,9 @@ def test_a_module_that_fails_is_named_with_the_line(
     (tmp_path / "own_module.py").write_text(text)
     (tmp_path / "own_helper.py").write_text("def (")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as raised:
         import_object("own_module:f", "x")
-    assert all(word in str(found.value) for word in words), str(found.value)
+    assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["import sys\nsys.exit(0)", "raise RuntimeError(1)", "def ("])

@@ -20,6 +20,7 @@ MADE = {
     "audits/mechanism/outcome.py": 1,
     "recommenders/base.py": 1,
     "testing/contract.py": 1,
+    "testing/attacks.py": 1,  # tries whether an attack reads the global state
 }
 
 
@@ -28,7 +29,7 @@ def test_purposes_children_and_seeds_share_no_stream() -> None:
         generator(1, "a"), generator(1, "b"), generator(2, "a"), generator((1, 2), "a"),
         generator(1, "a", child=0), generator(1, "a", child=1),
     ]  # fmt: skip
-    assert len({each.random() for each in kinds}) == len(kinds)
+    assert len({stream.random() for stream in kinds}) == len(kinds)
 
 
 def test_a_stream_is_a_function_of_its_name() -> None:
@@ -44,8 +45,8 @@ def test_streams_are_those_of_numpys_entropy(seed: Any) -> None:
     for purpose, child in (("", None), ("x", 2), ("fünf", 2**33)):
         key = () if child is None else (child,)
         expected = np.random.SeedSequence([*numbers, *purpose.encode()], spawn_key=key)
-        found = seed_sequence(seed, purpose, child=child)
-        np.testing.assert_array_equal(found.generate_state(8), expected.generate_state(8))
+        sequence = seed_sequence(seed, purpose, child=child)
+        np.testing.assert_array_equal(sequence.generate_state(8), expected.generate_state(8))
 
 
 def test_a_negative_seed_is_refused() -> None:
@@ -62,10 +63,12 @@ def test_trials_keep_their_streams_in_blocks() -> None:
 
 
 def test_streams_are_made_in_one_place() -> None:
-    made = re.compile(r"default_rng\(\w|SeedSequence\(|np\.random\.(?:seed|rand|normal)\b")
-    found = {
-        path.relative_to(PACKAGE).as_posix(): len(made.findall(path.read_text(encoding="utf-8")))
+    construction = re.compile(r"default_rng\(\w|SeedSequence\(|np\.random\.(?:seed|rand|normal)\b")
+    counts = {
+        path.relative_to(PACKAGE).as_posix(): len(
+            construction.findall(path.read_text(encoding="utf-8"))
+        )
         for path in PACKAGE.rglob("*.py")
     }
-    del found["core/streams.py"]
-    assert {name: count for name, count in found.items() if count} == MADE
+    del counts["core/streams.py"]
+    assert {name: count for name, count in counts.items() if count} == MADE

@@ -24,9 +24,9 @@ Triples = set[tuple[int, int, float]]
 
 def triples(user: Any, item: Any, value: Any) -> Triples:
     rows = zip(user.tolist(), item.tolist(), value.tolist(), strict=True)
-    found = list(rows)
-    assert len(set(found)) == len(found)
-    return set(found)
+    entries = list(rows)
+    assert len(set(entries)) == len(entries)
+    return set(entries)
 
 
 def rated(ratings: Ratings) -> Triples:

@@ -25,19 +25,19 @@ def sparse(seed: int = 1) -> Ratings:
 
 def test_the_matrix_holds_every_rating_at_its_place_in_the_shape_of_all_data() -> None:
     ratings = sparse()
-    found = interactions_of(ratings)
+    matrix = interactions_of(ratings)
     expected = np.zeros((6, 8), np.float32)
     expected[ratings.user, ratings.item] = ratings.value
-    assert found.dtype == np.float32
-    assert found.shape == (6, 8)
-    np.testing.assert_array_equal(found.toarray(), expected)
+    assert matrix.dtype == np.float32
+    assert matrix.shape == (6, 8)
+    np.testing.assert_array_equal(matrix.toarray(), expected)
 
 
 def test_a_rating_of_zero_is_stored() -> None:
     ratings = Ratings.build(np.array([1]), np.array([2]), np.array([0.0]), 3, 4, SCALE)
-    found = interactions_of(ratings)
-    assert (found.nnz, found.indices.tolist(), found.data.tolist()) == (1, [2], [0])
-    assert len(ratings_of(found, SCALE)) == 1
+    matrix = interactions_of(ratings)
+    assert (matrix.nnz, matrix.indices.tolist(), matrix.data.tolist()) == (1, [2], [0])
+    assert len(ratings_of(matrix, SCALE)) == 1
 
 
 def test_purchases_are_ones() -> None:
@@ -48,9 +48,9 @@ def test_purchases_are_ones() -> None:
 def test_a_mask_keeps_rows_and_the_shape() -> None:
     ratings = sparse()
     kept = np.arange(len(ratings)) % 2 == 0
-    found = interactions_of(ratings, kept)
-    assert found.shape == (6, 8)
-    np.testing.assert_array_equal(found.toarray(), interactions_of(ratings.only(kept)).toarray())
+    matrix = interactions_of(ratings, kept)
+    assert matrix.shape == (6, 8)
+    np.testing.assert_array_equal(matrix.toarray(), interactions_of(ratings.only(kept)).toarray())
     nothing = interactions_of(ratings, np.zeros(len(ratings), np.bool_))
     assert (nothing.nnz, nothing.shape) == (0, (6, 8))
 
@@ -60,9 +60,9 @@ def test_whoever_trains_on_it_may_change_it(masked: bool) -> None:
     ratings = sparse()
     kept = np.ones(len(ratings), np.bool_) if masked else None
     digest = ratings.digest
-    found = interactions_of(ratings, kept)
-    found.data[:] = -1
-    found.indices[:] = 0
+    matrix = interactions_of(ratings, kept)
+    matrix.data[:] = -1
+    matrix.indices[:] = 0
     assert (
         sparse().digest
         == digest
@@ -90,9 +90,11 @@ def test_what_is_no_data_set_is_refused(columns: tuple[list[float], list[int]], 
 
 def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:
     """Return a matrix of 3 × 3 with these entries, whose indices nobody has checked."""
-    found = csr_array((np.array(values), np.array([0, 1, 2]), np.array([0, 1, 2, 3])), shape=(3, 3))
-    found.indices[:] = indices
-    return found
+    entries = csr_array(
+        (np.array(values), np.array([0, 1, 2]), np.array([0, 1, 2, 3])), shape=(3, 3)
+    )
+    entries.indices[:] = indices
+    return entries
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def test_each_change_keeps_settings_and_friends(
     )
     changed = apply(ratings, change)
     kept = changed.kept_private
-    found = zip(changed.user[kept].tolist(), changed.item[kept].tolist(), strict=True)
-    assert set(found) == private
+    rows = zip(changed.user[kept].tolist(), changed.item[kept].tolist(), strict=True)
+    assert set(rows) == private
     assert len(kept) == len(changed)
     assert changed.repairs == ratings.repairs
     assert changed.friends is not None

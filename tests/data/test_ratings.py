@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Friends, Ratings, Scale
 
@@ -30,21 +30,21 @@ def account(*ratings: tuple[int, float]) -> Profile:
 
 def test_new_users_come_last_and_keep_every_column_in_step() -> None:
     ratings = social()
-    found = ratings.with_users([account((0, 1), (1, 2)), account((2, 5))])
-    assert found.n_users == 5
-    assert len(found) == len(found.kept_private) == len(ratings) + 3
+    wider = ratings.with_users([account((0, 1), (1, 2)), account((2, 5))])
+    assert wider.n_users == 5
+    assert len(wider) == len(wider.kept_private) == len(ratings) + 3
     # They share all that they rate, and nobody is their friend.
-    assert found.kept_private.tolist() == [False, True, False, False, False, False, False]
-    assert found.friends is not None
-    assert found.friends.start.tolist() == [0, 1, 1, 2, 2, 2]
-    np.testing.assert_array_equal(found.profile(3).items, [0, 1])
+    assert wider.kept_private.tolist() == [False, True, False, False, False, False, False]
+    assert wider.friends is not None
+    assert wider.friends.start.tolist() == [0, 1, 1, 2, 2, 2]
+    np.testing.assert_array_equal(wider.profile(3).items, [0, 1])
     # The rows are in order, as those of checked ratings are.
     again = Ratings.build(
-        found.user, found.item, found.value, 5, 3, STARS,
-        sensitive=found.sensitive, friends=found.friends,
+        wider.user, wider.item, wider.value, 5, 3, STARS,
+        sensitive=wider.sensitive, friends=wider.friends,
     )  # fmt: skip
-    assert again.digest == found.digest
-    assert not found.value.flags.writeable
+    assert again.digest == wider.digest
+    assert not wider.value.flags.writeable
 
 
 def test_no_new_users_are_the_same_ratings() -> None:

@@ -40,8 +40,8 @@ def test_links_are_those_given(data: st.DataObject) -> None:
     assert len(friends) == len(links)
     assert set(zip(friends.users.tolist(), friends.friend.tolist(), strict=True)) == links
     for one in range(n_users):
-        own = friends.friend[friends.start[one] : friends.start[one + 1]]
-        assert own.tolist() == sorted(right for user, right in links if user == one)
+        named = friends.friend[friends.start[one] : friends.start[one + 1]]
+        assert named.tolist() == sorted(right for user, right in links if user == one)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_links_of_other_users_are_refused() -> None:
 
 
 def test_settings_are_sorted_with_their_ratings() -> None:
-    found = ratings(sensitive=[True, False, False])
-    assert found.user.tolist() == [0, 2, 2]
-    assert found.item.tolist() == [1, 0, 1]
-    assert found.sensitive is not None
-    assert found.sensitive.tolist() == [False, False, True]
-    assert found.kept_private is found.sensitive
+    data = ratings(sensitive=[True, False, False])
+    assert data.user.tolist() == [0, 2, 2]
+    assert data.item.tolist() == [1, 0, 1]
+    assert data.sensitive is not None
+    assert data.sensitive.tolist() == [False, False, True]
+    assert data.kept_private is data.sensitive
     assert ratings().kept_private.tolist() == [False, False, False]
 
 
@@ -114,7 +114,7 @@ def test_the_digest_tells_settings_and_links_apart() -> None:
         ratings(Friends.build(ints(2), ints(1), 3)),
         ratings(one, [True, False, False]),
     ]
-    assert len({found.digest for found in [plain, *others]}) == 8
+    assert len({data.digest for data in [plain, *others]}) == 8
     assert ratings().digest == plain.digest
     bare = Ratings.build(plain.user, plain.item, plain.value, 3, 2, Scale())
     assert bare.repairs == ()

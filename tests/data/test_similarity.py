@@ -14,7 +14,7 @@ from dpaudit.data.similarity import friends_similarity
 
 def by_hand(ratings: Ratings, friends: Friends) -> list[float]:
     """Evaluate the definition directly, by loops over links and items."""
-    found = []
+    cosines = []
     given = {
         (int(u), int(j)): float(r)
         for u, j, r in zip(ratings.user, ratings.item, ratings.value, strict=True)
@@ -23,8 +23,8 @@ def by_hand(ratings: Ratings, friends: Friends) -> list[float]:
         both = [j for j in range(ratings.n_items) if (i, j) in given and (f, j) in given]
         top = sum(given[i, j] * given[f, j] for j in both)
         squares = sum(given[i, j] ** 2 for j in both) * sum(given[f, j] ** 2 for j in both)
-        found.append(top / math.sqrt(squares) if squares else 0.0)
-    return found
+        cosines.append(top / math.sqrt(squares) if squares else 0.0)
+    return cosines
 
 
 @st.composite

@@ -67,10 +67,10 @@ def test_a_guessed_file_is_read_in_full(
     tmp_path: Path, separator: str, header: str, cells: str, layout: str
 ) -> None:
     cells = cells.replace('"u"', "u").replace("user 1", "u").replace("book u", "i")
-    found = sniff(write(tmp_path, table(separator, header, cells)))
-    assert layout in found.layout
-    assert found.ratings == "The ratings are 1 to 5 by 1."
-    ratings = load(found.source)
+    guess = sniff(write(tmp_path, table(separator, header, cells)))
+    assert layout in guess.layout
+    assert guess.ratings == "The ratings are 1 to 5 by 1."
+    ratings = load(guess.source)
     assert (len(ratings), ratings.n_users, ratings.n_items) == (5, 3, 3)
     assert sorted(ratings.value.tolist()) == [1, 2, 3, 4, 5]
 
@@ -142,11 +142,11 @@ def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
 def test_counts_and_single_values_are_interactions(
     tmp_path: Path, name: str, ratings: list[object], said: str
 ) -> None:
-    found = sniff(values(tmp_path, name, ratings))
-    assert said in found.ratings
-    assert found.ratings.endswith("so every row is an interaction.")
-    assert load(found.source).scale.width == 0
-    assert len(load(found.source)) == len(ratings)
+    guess = sniff(values(tmp_path, name, ratings))
+    assert said in guess.ratings
+    assert guess.ratings.endswith("so every row is an interaction.")
+    assert load(guess.source).scale.width == 0
+    assert len(load(guess.source)) == len(ratings)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_counts_and_single_values_are_interactions(
 def test_continuous_ratings_are_rounded_to_a_step(
     tmp_path: Path, name: str, ratings: list[float], scale: tuple[float, float, float]
 ) -> None:
-    found = sniff(values(tmp_path, name, ratings))
-    assert "rounded to steps of" in found.ratings
-    assert found.source.scale is not None
-    assert found.source.scale.round
-    rounded = load(found.source)
+    guess = sniff(values(tmp_path, name, ratings))
+    assert "rounded to steps of" in guess.ratings
+    assert guess.source.scale is not None
+    assert guess.source.scale.round
+    rounded = load(guess.source)
     assert (rounded.scale.minimum, rounded.scale.maximum, rounded.scale.step) == scale
     assert sorted(rounded.value) == pytest.approx(sorted(ratings), abs=scale[2] / 2 + 1e-6)
     steps = (rounded.value - scale[0]) / scale[2]
@@ -177,16 +177,16 @@ def test_continuous_ratings_are_rounded_to_a_step(
 )
 def test_what_is_below_0_is_no_count(tmp_path: Path, name: str, least: float) -> None:
     numbers = [-5, 0, *([1] if least == 1 else []), *range(2, 3000)]
-    found = sniff(values(tmp_path, name, numbers))
-    assert f"holds -5 to 2999: a row with {least:g} or more is an interaction." in found.ratings
-    assert len(load(found.source)) == len(numbers) - 2
+    guess = sniff(values(tmp_path, name, numbers))
+    assert f"holds -5 to 2999: a row with {least:g} or more is an interaction." in guess.ratings
+    assert len(load(guess.source)) == len(numbers) - 2
 
 
 @pytest.mark.parametrize(("name", "low"), [("rating", 0), ("clicked", 0), ("rating", -1)])
 def test_likes_are_interactions_and_dislikes_are_not(tmp_path: Path, name: str, low: int) -> None:
-    found = sniff(values(tmp_path, name, [low, 1, 1]))
-    assert found.ratings == f"Column {name!r} holds {low} and 1: a row with 1 is an interaction."
-    assert len(load(found.source)) == 2
+    guess = sniff(values(tmp_path, name, [low, 1, 1]))
+    assert guess.ratings == f"Column {name!r} holds {low} and 1: a row with 1 is an interaction."
+    assert len(load(guess.source)) == 2
 
 
 @pytest.mark.long
@@ -265,8 +265,8 @@ def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
 
 
 def test_the_ends_of_a_range_are_two_numbers(tmp_path: Path) -> None:
-    found = sniff(values(tmp_path, "rating", [4.0000001, 4.0000002, 4.0000003]))
-    assert "holds 3 values from 4.0000001 to 4.0000003, which are taken as counts" in found.ratings
+    guess = sniff(values(tmp_path, "rating", [4.0000001, 4.0000002, 4.0000003]))
+    assert "holds 3 values from 4.0000001 to 4.0000003, which are taken as counts" in guess.ratings
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def test_known_names(
         with pytest.raises(UnknownColumnsError):
             meanings_of("r.csv", header.split(","))
         return
-    found = meanings_of("r.csv", header.split(","))
-    assert (found["user"], found["item"]) == (user, item)
-    assert (found.get("rating"), found.get("time")) == (rating, time)
+    meanings = meanings_of("r.csv", header.split(","))
+    assert (meanings["user"], meanings["item"]) == (user, item)
+    assert (meanings.get("rating"), meanings.get("time")) == (rating, time)
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,13 @@ def test_a_layout_is_read_as_guessed(
 ) -> None:
     path = tmp_path / "r"
     path.write_bytes(gzip.compress(text.encode(), mtime=0) if packed else text.encode())
-    found = sniff(path)
-    ratings = load(found.source)
+    guess = sniff(path)
+    ratings = load(guess.source)
     extra = text.startswith("#a,")
     assert len(ratings) == len(ROWS) + extra
     assert (ratings.n_users, ratings.n_items) == (12 + extra, 20 + extra)
     assert (ratings.scale.minimum, ratings.scale.maximum) == (1, 5)
-    assert {key: getattr(found.source, key) for key in keys} == keys
+    assert {key: getattr(guess.source, key) for key in keys} == keys
 
 
 RECORDS = [
@@ -75,9 +75,9 @@ RECORDS = [
 def test_json_lines(tmp_path: Path, encoding: str) -> None:
     text = "\n".join(map(json.dumps, RECORDS))
     (tmp_path / "r.json").write_bytes(text.encode(encoding))
-    found = sniff(tmp_path / "r.json")
-    assert found.layout.startswith("JSON lines, user = 'reviewerID', item = 'asin', rating = ")
-    ratings = load(found.source)
+    guess = sniff(tmp_path / "r.json")
+    assert guess.layout.startswith("JSON lines, user = 'reviewerID', item = 'asin', rating = ")
+    ratings = load(guess.source)
     assert (len(ratings), ratings.n_users, ratings.n_items) == (len(ROWS), 12, 20)
 
 
@@ -89,9 +89,9 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
     if not marked:
         with pytest.raises(DataError, match="dpaudit init --encoding"):
             load(sniff(path).source)
-    found = sniff(path, StatedLayout(encoding=None if marked else encoding))
-    assert found.source.encoding == (None if marked else encoding)
-    ratings = load(found.source)
+    guess = sniff(path, StatedLayout(encoding=None if marked else encoding))
+    assert guess.source.encoding == (None if marked else encoding)
+    ratings = load(guess.source)
     assert len(ratings) == len(ROWS)
     assert ratings.user_ids is not None
     assert ratings.user_ids[0] == "ü0"

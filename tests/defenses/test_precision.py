@@ -94,9 +94,9 @@ def test_bits_of_predictions_tell_nothing(
     scale = Scale(1, 1, 1) if kind is Cosine else Scale()
     pair = defense.pair(name, scale)
     game = prediction_game(defense, defense.prepare(pair.ratings), pair, FloatBits())
-    found = game.run(trials=5000, seed=1)
-    assert not found.absent.any()
-    assert not found.present.any()
+    scores = game.run(trials=5000, seed=1)
+    assert not scores.absent.any()
+    assert not scores.present.any()
 
 
 def test_without_noise_nothing_is_rounded() -> None:
@@ -171,3 +171,11 @@ def test_31_bits_left_grid_points_empty_from_18_scales_on() -> None:
     assert 2.0**31 * math.exp(-18) * precision.grid(1.0) / 2 < 2.1
     # The source's magnitudes end at 221 scales.
     assert math.exp(-221) * math.exp(precision.MOST_EPSILON) < 1e-30
+
+
+def test_only_without_noise_epsilon_may_be_infinite() -> None:
+    precision.check_finite(1e6, "published")
+    precision.check_finite(math.inf, "nonprivate")
+    for epsilon, variant in ((math.inf, "published"), (1e7, "corrected"), (1e7, "nonprivate")):
+        with pytest.raises(ValueError, match="is above 1e6: use at most 1e6, or inf with"):
+            precision.check_finite(epsilon, variant)  # type: ignore[arg-type]

@@ -121,7 +121,10 @@ def test_a_class_has_no_shards(folder: Path) -> None:
     ("line", "said"),
     [
         ("", "name one of library, target, command and returned"),
-        ('library = "implicit"\ntarget = "a:b"', "name one of library, target, command and returned"),
+        (
+            'library = "implicit"\ntarget = "a:b"',
+            "name one of library, target, command and returned",
+        ),
         ('command = "python {what}"', "{what} is no placeholder"),
         ('target = "a:b"\nparams = { no = 1 }', "no is not known"),
     ],

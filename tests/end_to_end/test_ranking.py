@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
+from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.audits.trained.baselines import guess_popular
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

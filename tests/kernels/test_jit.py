@@ -68,12 +68,12 @@ def test_a_cache_of_another_user_is_not_run(tmp_path: Path) -> None:
     base, marker = tmp_path / "cache", tmp_path / "marker"
     base.mkdir()
     poisoned(base, marker)
-    found = run_kernel(tmp_path, NUMBA_CACHE_DIR=str(base))
+    folder = run_kernel(tmp_path, NUMBA_CACHE_DIR=str(base))
     assert not marker.exists()
-    assert found.returncode == 0, found.stderr
-    assert float(found.stdout) == pytest.approx(-0.6931471805599453)
-    assert f"{base} belongs to another user" in found.stderr
-    assert str(tmp_path / ".cache") in found.stderr  # where they are kept instead
+    assert folder.returncode == 0, folder.stderr
+    assert float(folder.stdout) == pytest.approx(-0.6931471805599453)
+    assert f"{base} belongs to another user" in folder.stderr
+    assert str(tmp_path / ".cache") in folder.stderr  # where they are kept instead
 
 
 @pytest.mark.long
@@ -84,10 +84,10 @@ def test_kernels_are_not_looked_for_in_a_shared_temporary_folder(tmp_path: Path)
     poisoned(shared, marker)
     shared.chmod(0o1777)
     os.chown(shared, 0, 0)
-    found = run_kernel(shared, HOME="/proc/nowhere")
+    folder = run_kernel(shared, HOME="/proc/nowhere")
     assert not marker.exists()
-    assert found.returncode == 0, found.stderr
-    assert "are kept nowhere" in found.stderr
+    assert folder.returncode == 0, folder.stderr
+    assert "are kept nowhere" in folder.stderr
 
 
 @pytest.fixture
@@ -157,9 +157,9 @@ def test_a_file_in_the_current_folder_chooses_no_cache(
     monkeypatch.setenv("XDG_CACHE_HOME", ".")
     monkeypatch.setenv("HOME", str(public / "own"))
     monkeypatch.setattr("numba.core.config.CACHE_DIR", "chosen")  # from .numba_config.yaml
-    found = kept()
-    assert found is not None
-    assert found.is_relative_to(public / "own")
+    folder = kept()
+    assert folder is not None
+    assert folder.is_relative_to(public / "own")
 
 
 @posix
@@ -195,7 +195,7 @@ def test_a_chosen_folder_that_is_refused_is_told(
     (public / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(public / "file"))
     with pytest.warns(RuntimeWarning, match="are kept in .*home.*file.* cannot be written"):
-        found = kept()
-    assert found is not None
-    assert found.is_relative_to(public / "home")
-    assert found.stat().st_mode & 0o777 == 0o700
+        folder = kept()
+    assert folder is not None
+    assert folder.is_relative_to(public / "home")
+    assert folder.stat().st_mode & 0o777 == 0o700

@@ -34,7 +34,7 @@ def applied(out: Floats, a: Floats, b: Floats, c: Floats) -> None:
         store(out, 9 * n + i, lanes.with_sign(x, y))
         store(out, 10 * n + i, lanes.where_within(z, x, every(F32(-1)), every(F32(1.25))))
         store(out, 11 * n + i, every(a[i]))
-        store(out, 12 * n + i, lanes.chosen(z, x, y))
+        store(out, 12 * n + i, lanes.select(z, x, y))
 
 
 OPERATIONS = ["add", "sub", "mul", "div", "fma", "least", "greatest", "root"]
@@ -85,7 +85,7 @@ def inputs() -> tuple[Floats, Floats, Floats]:
     """Random numbers of all sizes, then every pair of special ones."""
     rng = np.random.default_rng(1)
     a, b, c = rng.standard_normal((3, 4096)) * 10.0 ** rng.integers(-20, 19, (3, 4096))
-    one, other = (each.ravel() for each in np.meshgrid(SPECIAL, SPECIAL))
+    one, other = (values.ravel() for values in np.meshgrid(SPECIAL, SPECIAL))
     a, b = np.concatenate([a, one]), np.concatenate([b, other])
     c = np.concatenate([c, rng.standard_normal(len(one))])
     return a.astype(np.float32), b.astype(np.float32), c.astype(np.float32)
@@ -116,7 +116,7 @@ def test_the_multiply_add_rounds_once() -> None:
 
 
 def test_multiply_add_keeps_nan_and_infinity(inputs: tuple[Floats, Floats, Floats]) -> None:
-    a, b, c = (each[-64:] for each in inputs)
+    a, b, c = (values[-64:] for values in inputs)
     with np.errstate(all="ignore"):
         same_bits(all_of(a, b, c)["fma"], (a.astype(np.float64) * b + c).astype(np.float32))
 

@@ -26,8 +26,8 @@ def test_systems_are_gathered_and_solved(count: int, rows: int, size: int) -> No
 def test_squares_are_weighted_and_added() -> None:
     source = np.random.default_rng(1)
     x, weights = source.normal(size=(2, 9, 3)), source.normal(size=(2, 9))
-    found = np.ones((2, 3, 3))
-    add_squares(x, weights, found)
+    squares = np.ones((2, 3, 3))
+    add_squares(x, weights, squares)
     expected = 1 + np.einsum("nm,nmi,nmj->nij", weights, x, x)
-    np.testing.assert_allclose(np.triu(found), np.triu(expected), rtol=1e-12)
-    np.testing.assert_array_equal(np.tril(found, -1), np.tril(np.ones((2, 3, 3)), -1))
+    np.testing.assert_allclose(np.triu(squares), np.triu(expected), rtol=1e-12)
+    np.testing.assert_array_equal(np.tril(squares, -1), np.tril(np.ones((2, 3, 3)), -1))

@@ -95,7 +95,7 @@ def test_corrected_sensitivities_cosine(parameters: dict[str, Any], expected: fl
 
 
 @pytest.mark.parametrize("least", [1, 4, 20])
-def test_her_own_purchase_nearly_attains_its_bound(least: int) -> None:
+def test_an_own_purchase_nearly_attains_its_bound(least: int) -> None:
     """All others buy l and j; the target user, who shares no item with them, adds l."""
     own = [(k, 1.0) for k in range(2, 2 + least)]
     crowd = [[(0, 1.0), (1, 1.0)] for _ in range(400)]
@@ -437,7 +437,7 @@ def group(
     return [[(0, predicted)] + [(k, value) for k in items] for _ in range(count)]
 
 
-def test_published_violations_without_crossing_and_by_her_own_rating() -> None:
+def test_published_violations_without_crossing_and_by_an_own_rating() -> None:
     """Theory: 8/12 over 0.4 with eleven co-raters; 3Δr/(T+1) over 0.4 by the own rating."""
     part = SlopeOne(epsilon=1)
     items = range(1, 21)
@@ -464,7 +464,7 @@ def data_score(part: ItemItem, ratings: Ratings) -> float:
     return float(part.exact(part.prepare(ratings), ratings.profile(0)).scores[0])
 
 
-def test_joint_shift_of_her_own_rating_grows_with_the_outputs() -> None:
+def test_joint_shift_of_an_own_rating_grows_with_the_outputs() -> None:
     """§3.4 noises every output with Δf of one: M' outputs shift by M' · Δr/T together."""
     part = SlopeOne(epsilon=1, variant="corrected", adjacency="rating-replace", outputs=100)
     ratings = from_profiles([[(k, 1.0) for k in range(20)]], 120, STARS)

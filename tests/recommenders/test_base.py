@@ -32,12 +32,12 @@ I32 = np.int32
 
 
 def slow_lists(rows: Matrix, seen: NDArray[np.bool_], k: int) -> list[list[int]]:
-    found = []
+    lists = []
     for scored, had in zip(rows, seen, strict=True):
         able = [item for item in range(len(scored)) if not had[item] and not np.isnan(scored[item])]
         best = sorted(able, key=lambda item: (-scored[item], item))[:k]
-        found.append(best + [-1] * (k - len(best)))
-    return found
+        lists.append(best + [-1] * (k - len(best)))
+    return lists
 
 
 @settings(deadline=None)
@@ -54,9 +54,9 @@ def test_lists_are_those_of_a_slow_sort(data: st.DataObject) -> None:
     seen = np.array(
         data.draw(st.lists(st.booleans(), min_size=users * items, max_size=users * items))
     ).reshape(users, items)
-    found = top_lists(rows, csr_array(seen), k)
-    assert found.dtype == I32
-    assert found.tolist() == slow_lists(rows, seen, k)
+    lists = top_lists(rows, csr_array(seen), k)
+    assert lists.dtype == I32
+    assert lists.tolist() == slow_lists(rows, seen, k)
 
 
 def test_lists_leave_their_scores_unchanged() -> None:
@@ -134,10 +134,10 @@ def test_factors_are_refused_where_none_are_published() -> None:
 
 
 def test_an_answer_holds_what_is_asked() -> None:
-    found = MostPopular().answer(interactions_of(data()), 1, query())
-    assert found.scores.shape == (1,)
-    assert found.lists.shape == (1, 2)
-    assert found.factors is None
+    answer = MostPopular().answer(interactions_of(data()), 1, query())
+    assert answer.scores.shape == (1,)
+    assert answer.lists.shape == (1, 2)
+    assert answer.factors is None
 
 
 class _Broken(MostPopular):

@@ -35,11 +35,11 @@ def data() -> Ratings:
 @pytest.mark.filterwarnings("ignore")
 def test_threads_change_no_model(library: str, parameters: dict[str, Any]) -> None:
     pytest.importorskip(library)
-    made, ratings = registry.create("recommenders", library, "x", parameters), data()
+    recommender, ratings = registry.create("recommenders", library, "x", parameters), data()
     users, items = (index.reshape(-1).astype(np.int32) for index in np.indices((200, 80)))
 
     def scores(seed: int) -> Any:
-        return made.fit(interactions_of(ratings), seed).scores(users, items)
+        return recommender.fit(interactions_of(ratings), seed).scores(users, items)
 
     alone = [scores(seed) for seed in SEEDS]
     with ThreadPoolExecutor(4) as pool:

@@ -34,14 +34,14 @@ def check(**changes: Any) -> Answer:
 
 
 def test_a_good_answer_gets_its_final_types() -> None:
-    found = check()
-    assert found.scores.dtype == F32
-    assert found.lists.dtype == I32
-    assert found.scores.tolist()[0] == 0.5
-    assert np.isnan(found.scores[1])
-    assert found.lists.tolist() == [[4, 0], [1, -1]]
-    assert found.factors is not None
-    assert found.factors.items.dtype == F32
+    answer = check()
+    assert answer.scores.dtype == F32
+    assert answer.lists.dtype == I32
+    assert answer.scores.tolist()[0] == 0.5
+    assert np.isnan(answer.scores[1])
+    assert answer.lists.tolist() == [[4, 0], [1, -1]]
+    assert answer.factors is not None
+    assert answer.factors.items.dtype == F32
     unasked = replace(QUERY, factors=False)
     assert checked_answer(Answer(**{**GOOD, "factors": None}), unasked, SHAPE).factors is None
     alone = check(factors=factors(np.ones((5, 2)))).factors
@@ -53,7 +53,7 @@ def test_a_good_answer_gets_its_final_types() -> None:
     "scores", [[1, 2, 3], [True, False, True], np.array([1, 2, 3], np.uint8), (0.5, 1.0, 2.0)]
 )
 def test_numbers_of_any_type_are_scores(scores: Any) -> None:
-    assert check(scores=scores).scores.tolist() == [float(each) for each in scores]
+    assert check(scores=scores).scores.tolist() == [float(score) for score in scores]
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,14 @@ def query(factors: bool = False) -> Query:
     return Query(users, items, np.array([6, 0, 2], np.int32), K, factors)
 
 
-def own(way: str, **parameters: Any) -> Command:
+def failing(way: str, **parameters: Any) -> Command:
     """The command that goes wrong in this way; -S makes Python start faster."""
     words = f"{PYTHON} -S {SUPPORT / 'own_command.py'} {shlex.quote(way)} {{task}}"
     return Command(words, **{"timeout": LIMIT, **parameters})
 
 
 def answer(way: str, seed: int = 4, **parameters: Any) -> Answer:
-    return own(way, **parameters).answer(data(), seed, query())
+    return failing(way, **parameters).answer(data(), seed, query())
 
 
 def counts() -> Any:
@@ -88,7 +88,7 @@ def gone(pid: int) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, kind: str) -> None:
-    made = Command(
+    recommender = Command(
         f"{PYTHON} own_knn.py {{task}}",
         kind,  # type: ignore[arg-type]
         ["scores", "lists", "factors"],
@@ -96,39 +96,39 @@ def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, ki
         cwd=SUPPORT,
     )
     asked = query(factors=True)
-    found = made.answer(data(), 4, asked)
+    shown = recommender.answer(data(), 4, asked)
     seen = data().todense().astype(float)
     scores = seen @ own_knn.trained(seen)
-    np.testing.assert_allclose(found.scores, scores[asked.users, asked.items], rtol=1e-6)
-    np.testing.assert_array_equal(found.lists, own_knn.best(seen, scores, K)[asked.listed])
-    assert found.factors is not None
-    assert found.factors.users is not None
-    np.testing.assert_allclose(found.factors.users @ found.factors.items.T, scores, atol=1e-4)
+    np.testing.assert_allclose(shown.scores, scores[asked.users, asked.items], rtol=1e-6)
+    np.testing.assert_array_equal(shown.lists, own_knn.best(seen, scores, K)[asked.listed])
+    assert shown.factors is not None
+    assert shown.factors.users is not None
+    np.testing.assert_allclose(shown.factors.users @ shown.factors.items.T, scores, atol=1e-4)
     assert not list(scratch.iterdir())
 
 
 def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     none = np.empty(0, np.int32)
-    scores = own("works", shows=["scores"])
+    scores = failing("works", shows=["scores"])
     assert scores.answer(data(), 1, Query(query().users, query().items, none, K)).lists.size == 0
-    lists = own("works", shows=["lists"])
-    found = lists.answer(data(), 1, Query(none, none, np.array([1], np.int32), K))
-    assert found.scores.size == 0
-    np.testing.assert_array_equal(found.lists, [np.argsort(-counts(), kind="stable")[:K]])
+    lists = failing("works", shows=["lists"])
+    shown = lists.answer(data(), 1, Query(none, none, np.array([1], np.int32), K))
+    assert shown.scores.size == 0
+    np.testing.assert_array_equal(shown.lists, [np.argsort(-counts(), kind="stable")[:K]])
 
 
 @pytest.mark.parametrize("name", ["scores", "lists", "factors"])
 def test_what_it_does_not_show_is_a_config_error(name: str) -> None:
-    others: Any = [each for each in ("scores", "lists", "factors") if each != name]
+    others: Any = [shown for shown in ("scores", "lists", "factors") if shown != name]
     with pytest.raises(ConfigError, match=rf"own_command.* does not show {name}.*params.shows"):
-        own("crashes", shows=others).answer(data(), 1, query(factors=True))
+        failing("crashes", shows=others).answer(data(), 1, query(factors=True))
 
 
 def test_pairs_that_are_left_out_have_no_score() -> None:
-    found = answer("writes half").scores
+    scores = answer("writes half").scores
     # The distinct pairs in order are (0, 0), (0, 4), (2, 3), (5, 1), (7, 5).
     every = counts()[query().items].astype(np.float32)
-    np.testing.assert_array_equal(found, np.where([0, 1, 0, 1, 1, 0], every, np.nan))
+    np.testing.assert_array_equal(scores, np.where([0, 1, 0, 1, 1, 0], every, np.nan))
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_pairs_that_are_left_out_have_no_score() -> None:
     ],
 )
 def test_what_goes_wrong_is_one_sentence(scratch: Path, way: str, words: list[str]) -> None:
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         answer(way)
-    message = str(found.value)
+    message = str(raised.value)
     for word in ("the command '", "own_command.py", " with seed 4: ", *words):
         assert word in message
     assert message.isprintable()
@@ -169,10 +169,10 @@ def test_a_shape_that_changes_between_trainings_is_noticed() -> None:
 @pytest.mark.long
 def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    made = own("every third", retries=1, env={"NOTES": str(notes)})
+    recommender = failing("every third", retries=1, env={"NOTES": str(notes)})
     for seed in range(5):
-        found = made.answer(data(), seed, query())
-        np.testing.assert_array_equal(found.scores, counts()[query().items])
+        shown = recommender.answer(data(), seed, query())
+        np.testing.assert_array_equal(shown.scores, counts()[query().items])
     assert len(notes.read_text()) == 7
     with pytest.raises(RunError, match=r"with seed 9, try 3 of 3: it ended with exit code 1"):
         answer("crashes", seed=9, retries=2)
@@ -225,12 +225,18 @@ def test_logs_of_all_tries_are_kept(tmp_path: Path) -> None:
 
 
 def test_placeholders_and_the_environment_name_the_task(scratch: Path, tmp_path: Path) -> None:
-    made = own("prints its environment", keep_logs=tmp_path / "logs", env={"NOTES": "a b"})
-    more = " {seed} '{folder} x' {{seed}} {} '{ seed}'"
-    made = Command(
-        made.command + more, cwd=tmp_path, keep_logs=made.keep_logs, env=made.env, timeout=LIMIT
+    recommender = failing(
+        "prints its environment", keep_logs=tmp_path / "logs", env={"NOTES": "a b"}
     )
-    made.answer(data(), 12, query())
+    more = " {seed} '{folder} x' {{seed}} {} '{ seed}'"
+    recommender = Command(
+        recommender.command + more,
+        cwd=tmp_path,
+        keep_logs=recommender.keep_logs,
+        env=recommender.env,
+        timeout=LIMIT,
+    )
+    recommender.answer(data(), 12, query())
     (log,) = (tmp_path / "logs").iterdir()
     task, rest = log.read_text().rstrip("\n").split(" ", 1)
     folder = Path(task).parent
@@ -256,10 +262,10 @@ def test_placeholders_and_the_environment_name_the_task(scratch: Path, tmp_path:
 def test_a_command_that_cannot_be_started_is_a_config_error(
     scratch: Path, parameters: dict[str, Any], words: list[str]
 ) -> None:
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as raised:
         Command(**parameters, retries=3).answer(data(), 1, query())
     for word in (f"the command '{parameters['command']}' cannot be started", *words):
-        assert word in str(found.value)
+        assert word in str(raised.value)
     assert not list(scratch.iterdir())
 
 
@@ -287,12 +293,12 @@ def test_wrong_parameters_are_refused(parameters: dict[str, Any], said: str) -> 
 
 
 def test_it_is_frozen_and_can_be_sent_to_a_worker() -> None:
-    made: Any = own("works", predicts_ratings=True, keep_logs="logs")
-    assert made.predicts_ratings is True
-    assert made.cwd == Path()
-    assert cloudpickle.loads(cloudpickle.dumps(made)) == made
+    recommender: Any = failing("works", predicts_ratings=True, keep_logs="logs")
+    assert recommender.predicts_ratings is True
+    assert recommender.cwd == Path()
+    assert cloudpickle.loads(cloudpickle.dumps(recommender)) == recommender
     with pytest.raises(AttributeError):
-        made.timeout = 1
+        recommender.timeout = 1
 
 
 CODE = """
@@ -311,7 +317,7 @@ def test_it_ends_with_dpaudit(tmp_path: Path, number: int) -> None:
     notes, folder = tmp_path / "notes", tmp_path / "scratch"
     folder.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", CODE, own("hangs").command],
+        [sys.executable, "-c", CODE, failing("hangs").command],
         env={**os.environ, "NOTES": str(notes), "TMPDIR": str(folder)},
         stderr=subprocess.DEVNULL,
     ) as started:
@@ -337,6 +343,6 @@ def test_the_page_for_users_shows_the_examples_and_parameters_that_exist() -> No
         kind: Any = Command if "command" in table else PythonClass
         word = "command" if kind is Command else "target"
         kinds.append(kind(table[word], **table["params"]))
-    assert [type(made) for made in kinds] == [PythonClass, Command, Command]
+    assert [type(recommender) for recommender in kinds] == [PythonClass, Command, Command]
     for field in dataclasses.fields(Command):
         assert field.name in {"command", "cwd"} or f"| `{field.name}` |" in page

@@ -30,34 +30,36 @@ def ratings() -> Any:
 @pytest.mark.parametrize("model", ["MF", "BPR", "UserKNN", "MostPop"])
 def test_scores_are_those_of_the_library(model: str) -> None:
     data = ratings()
-    found = Cornac(model).fit(data, SEED).rows(EVERY)
+    scores = Cornac(model).fit(data, SEED).rows(EVERY)
     settings = {} if model == "MostPop" else {"seed": SEED}
     rows = zip(*data.tocoo().coords, data.data, strict=True)
-    own = getattr(models, model)(**settings).fit(cornac.data.Dataset.build(list(rows), seed=SEED))
-    expected = [own.score(own.uid_map[user]) for user in EVERY]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    theirs = getattr(models, model)(**settings).fit(
+        cornac.data.Dataset.build(list(rows), seed=SEED)
+    )
+    expected = [theirs.score(theirs.uid_map[user]) for user in EVERY]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
 def test_pmf_predicts_the_ratings_of_its_pairs() -> None:
-    made = Cornac("PMF", {"max_iter": 20}).fit(ratings(), SEED)
-    pairs = [[made.model.score(user, item) for item in range(ITEMS)] for user in EVERY.tolist()]
-    np.testing.assert_allclose(made.rows(EVERY), pairs, rtol=1e-5)
+    fitted = Cornac("PMF", {"max_iter": 20}).fit(ratings(), SEED)
+    pairs = [[fitted.model.score(user, item) for item in range(ITEMS)] for user in EVERY.tolist()]
+    np.testing.assert_allclose(fitted.rows(EVERY), pairs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("model", ["BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"])
 def test_factors_give_the_scores_up_to_numbers_of_the_user(model: str) -> None:
     recommender = Cornac(model, {"max_iter": 5})
-    made = recommender.fit(ratings(), SEED)
-    found, rows = recommender.factors(made), made.rows(EVERY)
-    assert found is not None
-    assert found.users is not None
-    given = found.users @ found.items.T
+    fitted = recommender.fit(ratings(), SEED)
+    factors, rows = recommender.factors(fitted), fitted.rows(EVERY)
+    assert factors is not None
+    assert factors.users is not None
+    given = factors.users @ factors.items.T
     np.testing.assert_allclose(given - given[:, :1], rows - rows[:, :1], atol=1e-5)
 
 
 def test_every_argument_of_a_constructor_can_be_set() -> None:
-    made = Cornac("MF", {"name": "factorisation"}).fit(ratings(), SEED)
-    assert made.model.name == "factorisation"
+    fitted = Cornac("MF", {"name": "factorisation"}).fit(ratings(), SEED)
+    assert fitted.model.name == "factorisation"
 
 
 def test_neighbours_have_no_factors() -> None:

@@ -34,9 +34,9 @@ def read(folder: Path, factors: bool = False, **texts: str) -> Answer:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format) -> None:
-    made = files(tmp_path, suffix=suffix)
-    made.write(DATA, 3)
-    task = json.loads(made.task.read_text())
+    exchange = files(tmp_path, suffix=suffix)
+    exchange.write(DATA, 3)
+    task = json.loads(exchange.task.read_text())
     tables = ("interactions", "pairs", "users", "scores", "lists")
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
@@ -51,29 +51,29 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert load(task["users"]).to_dict("list") == {"user": [2, 0]}
     with_factors = files(tmp_path, True, suffix)
     with_factors.write(DATA, 3)
-    assert json.loads(made.task.read_text())["factors"] == {
+    assert json.loads(exchange.task.read_text())["factors"] == {
         "items": str(tmp_path / f"item_factors.{suffix}"),
         "users": str(tmp_path / f"user_factors.{suffix}"),
     }
 
 
 def test_what_is_left_out_is_nan_or_no_item(tmp_path: Path) -> None:
-    found = read(tmp_path, scores="score,item,x,user\n4.5,1,9,0\n")
-    np.testing.assert_array_equal(found.scores, np.array([4.5, np.nan, 4.5], np.float32))
-    np.testing.assert_array_equal(found.lists, [[2, 0], [1, -1]])
-    assert found.factors is None
+    shown = read(tmp_path, scores="score,item,x,user\n4.5,1,9,0\n")
+    np.testing.assert_array_equal(shown.scores, np.array([4.5, np.nan, 4.5], np.float32))
+    np.testing.assert_array_equal(shown.lists, [[2, 0], [1, -1]])
+    assert shown.factors is None
     np.testing.assert_array_equal(read(tmp_path, lists="user,rank,item\n").lists, [[-1, -1]] * 2)
 
 
 def test_factors_of_users_may_be_missing(tmp_path: Path) -> None:
-    found = read(tmp_path, True, item_factors=FACTORS).factors
-    assert found is not None
-    np.testing.assert_array_equal(found.items, [[1, 2], [3, 4], [5, 6]])
-    assert found.users is None
-    found = read(tmp_path, True, item_factors=FACTORS, user_factors="a\n1\n2\n3\n").factors
-    assert found is not None
-    assert found.users is not None
-    np.testing.assert_array_equal(found.users, [[1], [2], [3]])
+    factors = read(tmp_path, True, item_factors=FACTORS).factors
+    assert factors is not None
+    np.testing.assert_array_equal(factors.items, [[1, 2], [3, 4], [5, 6]])
+    assert factors.users is None
+    factors = read(tmp_path, True, item_factors=FACTORS, user_factors="a\n1\n2\n3\n").factors
+    assert factors is not None
+    assert factors.users is not None
+    np.testing.assert_array_equal(factors.users, [[1], [2], [3]])
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_factors_of_users_may_be_missing(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_scores_are_one_sentence(tmp_path: Path, rows: str, said: str) -> None:
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read(tmp_path, scores="user,item,score\n" + rows)
-    assert said in str(found.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_wrong_scores_are_one_sentence(tmp_path: Path, rows: str, said: str) -> 
     ],
 )
 def test_wrong_lists_are_one_sentence(tmp_path: Path, rows: str, said: str) -> None:
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read(tmp_path, lists="user,rank,item\n" + rows)
-    assert said in str(found.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,6 @@ def test_wrong_lists_are_one_sentence(tmp_path: Path, rows: str, said: str) -> N
     ],
 )
 def test_wrong_factors_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read(tmp_path, True, item_factors=text)
-    assert said in str(found.value)
+    assert said in str(raised.value)

@@ -19,9 +19,9 @@ MODELS = ("als", "bpr", "lmf", "item-item")
 
 def interactions(seed: int = 2) -> csr_array:
     rng = np.random.default_rng(seed)
-    made = csr_array((rng.random((15, 10)) < 0.4).astype(np.float32))
+    matrix = csr_array((rng.random((15, 10)) < 0.4).astype(np.float32))
     # User 14 and item 9 have nothing.
-    dense = made.toarray()
+    dense = matrix.toarray()
     dense[14] = dense[:, 9] = 0
     return csr_array(dense)
 

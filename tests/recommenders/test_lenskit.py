@@ -36,19 +36,19 @@ def test_scores_are_the_predictions_of_a_pipeline(model: Model) -> None:
     from lenskit.pipeline import predict_pipeline
     from lenskit.training import TrainingOptions
 
-    made = LensKit(model).fit(ratings(), SEED)
-    pipeline = predict_pipeline(type(made.model)(), fallback=True)
-    pipeline.train(made.data, TrainingOptions(rng=SEED))
+    fitted = LensKit(model).fit(ratings(), SEED)
+    pipeline = predict_pipeline(type(fitted.model)(), fallback=True)
+    pipeline.train(fitted.data, TrainingOptions(rng=SEED))
     expected = [predict(pipeline, user, np.arange(ITEMS)).scores() for user in EVERY.tolist()]
-    found = made.scores(*pairs()).reshape(USERS, ITEMS)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    scores = fitted.scores(*pairs()).reshape(USERS, ITEMS)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
 def test_an_item_without_neighbours_is_scored_by_biases_and_not_listed() -> None:
-    made = LensKit("ItemKNNScorer", {"min_nbrs": 3}).fit(ratings(), SEED)
-    assert np.isfinite(made.scores(*pairs())).all()
-    unknown = np.isnan(made.rows(EVERY))
-    lists = made.recommend(EVERY, ITEMS)
+    fitted = LensKit("ItemKNNScorer", {"min_nbrs": 3}).fit(ratings(), SEED)
+    assert np.isfinite(fitted.scores(*pairs())).all()
+    unknown = np.isnan(fitted.rows(EVERY))
+    lists = fitted.recommend(EVERY, ITEMS)
     assert unknown.any()
     assert not any(unknown[user, lists[user][lists[user] >= 0]].any() for user in EVERY)
 
@@ -56,19 +56,19 @@ def test_an_item_without_neighbours_is_scored_by_biases_and_not_listed() -> None
 @pytest.mark.parametrize("model", ["BiasedMFScorer", "ImplicitMFScorer", "FunkSVDScorer"])
 def test_factors_give_the_scores_up_to_numbers_of_the_user(model: Model) -> None:
     recommender = LensKit(model, {"embedding_size": 4})
-    made = recommender.fit(ratings(), SEED)
-    found, rows = recommender.factors(made), made.rows(EVERY)
-    assert found is not None
-    assert found.users is not None
-    given = found.users @ found.items.T
+    fitted = recommender.fit(ratings(), SEED)
+    factors, rows = recommender.factors(fitted), fitted.rows(EVERY)
+    assert factors is not None
+    assert factors.users is not None
+    given = factors.users @ factors.items.T
     np.testing.assert_allclose(given - given[:, :1], rows - rows[:, :1], atol=1e-5)
 
 
 def test_factors_of_users_that_give_no_score_are_not_published() -> None:
     recommender = LensKit("BiasedMFScorer", {"embedding_size": 4, "user_embeddings": True})
-    found = recommender.factors(recommender.fit(ratings(), SEED))
-    assert found is not None
-    assert found.users is None
+    factors = recommender.factors(recommender.fit(ratings(), SEED))
+    assert factors is not None
+    assert factors.users is None
 
 
 @pytest.mark.parametrize("model", ["EASEScorer", "BiasScorer"])

@@ -26,10 +26,10 @@ def ratings() -> Any:
 def test_scores_are_the_predictions_of_the_library(
     model: Literal["warp", "bpr", "logistic"],
 ) -> None:
-    found = LightFM(model, {"epochs": 3}).fit(ratings(), SEED)
-    own = lightfm.LightFM(loss=model, random_state=SEED).fit(coo_matrix(ratings()), epochs=3)
+    scores = LightFM(model, {"epochs": 3}).fit(ratings(), SEED)
+    theirs = lightfm.LightFM(loss=model, random_state=SEED).fit(coo_matrix(ratings()), epochs=3)
     users, items = (index.astype(np.int32).reshape(-1) for index in np.indices((USERS, ITEMS)))
-    np.testing.assert_allclose(found.scores(users, items), own.predict(users, items), rtol=1e-4)
+    np.testing.assert_allclose(scores.scores(users, items), theirs.predict(users, items), rtol=1e-4)
 
 
 def test_a_number_of_epochs_that_is_none_is_a_sentence() -> None:

@@ -102,39 +102,39 @@ def answer(name: str, asked: Query | None = None, /, **settings: Any) -> Answer:
 
 def test_scores_are_those_of_the_class_and_its_changes_stay_with_it() -> None:
     asked, given = query(), data()
-    found = PythonClass("my_class:Counts", {"weight": 2.0}).answer(given, 7, asked)
+    shown = PythonClass("my_class:Counts", {"weight": 2.0}).answer(given, 7, asked)
     counts = data().sum(axis=0) * 2 + 7
-    np.testing.assert_array_equal(found.scores, counts[asked.items])
-    assert found.scores.dtype == np.float32
-    assert found.factors is None
+    np.testing.assert_array_equal(shown.scores, counts[asked.items])
+    assert shown.scores.dtype == np.float32
+    assert shown.factors is None
     np.testing.assert_array_equal(asked.users, USERS)
     np.testing.assert_array_equal(given.todense(), data().todense())
 
 
 def test_without_recommend_lists_are_the_best_scores_of_items_that_were_not_seen() -> None:
-    found = answer("Counts").lists
-    assert found.shape == (2, K)
-    assert found.dtype == np.int32
+    lists = answer("Counts").lists
+    assert lists.shape == (2, K)
+    assert lists.dtype == np.int32
     # Each of these users has left out items whose rating is 0.
-    for user, row in enumerate(found):
+    for user, row in enumerate(lists):
         unseen = np.flatnonzero(data().todense()[user] == 0)
         assert set(row[row >= 0]) == set(unseen[:K])
 
 
 def test_lists_and_factors_of_the_class_are_shown() -> None:
-    found = answer("Lists", query(factors=True))
-    np.testing.assert_array_equal(found.lists, [[0, 1, 2], [0, 1, 2]])
-    assert found.factors is not None
-    np.testing.assert_array_equal(found.factors.items, np.eye(5))
-    assert found.factors.users is None
+    shown = answer("Lists", query(factors=True))
+    np.testing.assert_array_equal(shown.lists, [[0, 1, 2], [0, 1, 2]])
+    assert shown.factors is not None
+    np.testing.assert_array_equal(shown.factors.items, np.eye(5))
+    assert shown.factors.users is None
 
 
 def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     none = np.empty(0, np.int32)
-    found = answer("Returns", Query(none, none, USERS, K), name="scores", code="1 / 0")
-    assert found.scores.shape == (0,)
-    found = answer("Returns", Query(USERS, USERS % 5, none, K), name="recommend", code="1 / 0")
-    assert found.lists.shape == (0, K)
+    shown = answer("Returns", Query(none, none, USERS, K), name="scores", code="1 / 0")
+    assert shown.scores.shape == (0,)
+    shown = answer("Returns", Query(USERS, USERS % 5, none, K), name="recommend", code="1 / 0")
+    assert shown.lists.shape == (0, K)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(name: str, code: str, words: list[str]) -> None:
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         answer("Returns", query(factors=True), name=name, code=code)
     for word in words:
-        assert word in str(found.value)
-    assert "\n" not in str(found.value)
+        assert word in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_scores_of_lists_are_checked_too() -> None:
@@ -193,10 +193,10 @@ def test_scores_of_lists_are_checked_too() -> None:
 def test_a_class_that_cannot_be_made_is_a_config_error(
     name: str, settings: dict[str, Any], words: list[str]
 ) -> None:
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as raised:
         answer(name, **settings)
     for word in words:
-        assert word in str(found.value)
+        assert word in str(raised.value)
 
 
 def test_factors_that_are_asked_of_a_class_without_are_a_config_error() -> None:
@@ -205,15 +205,15 @@ def test_factors_that_are_asked_of_a_class_without_are_a_config_error() -> None:
 
 
 def test_it_is_frozen_typed_and_refuses_unknown_parameters() -> None:
-    made: Any = PythonClass
-    recommender = made("a:b")
+    kind: Any = PythonClass
+    recommender = kind("a:b")
     assert recommender.predicts_ratings is False
-    assert made("a:b", predicts_ratings=True).predicts_ratings is True
+    assert kind("a:b", predicts_ratings=True).predicts_ratings is True
     with pytest.raises(AttributeError):
         recommender.target = "c:d"
     for wrong in ({}, {"target": 1}, {"target": "a:b", "x": 1}, {"target": "a:b", "settings": 1}):
         with pytest.raises(ValidationError):
-            made(**wrong)
+            kind(**wrong)
 
 
 @pytest.mark.long
@@ -234,10 +234,10 @@ def test_a_worker_process_runs_it_and_reports_its_errors() -> None:
 def test_the_example_can_be_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(dpaudit.__file__).parents[1] / "examples" / "own-model")
     monkeypatch.delitem(sys.modules, "model", raising=False)
-    made = PythonClass("model:Recommender", {"factors": 4})
-    found = made.answer(data(), 7, query(factors=True))
-    again = made.answer(data(), 7, query(factors=True))
-    np.testing.assert_array_equal(found.scores, again.scores)
-    np.testing.assert_allclose(found.scores, data().todense()[USERS, USERS % N_ITEMS], atol=1)
-    assert found.factors is not None
-    assert found.factors.items.shape == (N_ITEMS, 4)
+    recommender = PythonClass("model:Recommender", {"factors": 4})
+    shown = recommender.answer(data(), 7, query(factors=True))
+    again = recommender.answer(data(), 7, query(factors=True))
+    np.testing.assert_array_equal(shown.scores, again.scores)
+    np.testing.assert_allclose(shown.scores, data().todense()[USERS, USERS % N_ITEMS], atol=1)
+    assert shown.factors is not None
+    assert shown.factors.items.shape == (N_ITEMS, 4)

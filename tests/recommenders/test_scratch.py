@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.recommenders import scratch, watcher
+from dpaudit.recommenders import cleanup, scratch
 from dpaudit.recommenders.scratch import scratch_folder
 
 
@@ -26,10 +26,10 @@ def test_it_is_removed_after_an_error_and_an_interrupt(
     temporary: Path, error: type[BaseException]
 ) -> None:
     def work() -> None:
-        with scratch_folder() as made:
-            assert made.folder.parent == temporary
-            (made.folder / "sub").mkdir()
-            (made.folder / "sub" / "file").touch()
+        with scratch_folder() as folder:
+            assert folder.folder.parent == temporary
+            (folder.folder / "sub").mkdir()
+            (folder.folder / "sub" / "file").touch()
             raise error
 
     with pytest.raises(error):
@@ -37,19 +37,19 @@ def test_it_is_removed_after_an_error_and_an_interrupt(
     assert not list(temporary.iterdir())
 
 
-def test_without_a_watcher_it_is_removed_as_well(
+def test_it_is_removed_without_the_cleanup_script_too(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = os.pipe()
     os.close(there)
-    monkeypatch.setattr(scratch, "_watcher", lambda process: here)
-    with scratch_folder() as made:
-        made.note(os.getpid())
+    monkeypatch.setattr(scratch, "_cleanup_pipe", lambda process: here)
+    with scratch_folder() as folder:
+        folder.note(os.getpid())
     os.close(here)
     assert not list(temporary.iterdir())
 
 
-def test_the_watcher_cleans_up_only_what_has_not_ended(tmp_path: Path) -> None:
+def test_the_script_cleans_up_only_what_has_not_ended(tmp_path: Path) -> None:
     names = ("ended", "running", "before")
     folders = {name: tmp_path / name for name in names}
     for folder in folders.values():
@@ -66,7 +66,7 @@ def test_the_watcher_cleans_up_only_what_has_not_ended(tmp_path: Path) -> None:
     ]
     text = "".join(f"{line}\n" for line in lines)
     subprocess.run(
-        [sys.executable, "-I", "-S", watcher.__file__], input=text, text=True, check=True
+        [sys.executable, "-I", "-S", cleanup.__file__], input=text, text=True, check=True
     )
     assert running.wait(10) == -9
     end = time.monotonic() + 10

@@ -41,28 +41,28 @@ def ratings(absent: bool = False) -> Any:
 
 
 def shown(model: str, settings: dict[str, Any], data: Any) -> Any:
-    made = Surprise(model, settings).fit(data, SEED)  # type: ignore[arg-type]
+    fitted = Surprise(model, settings).fit(data, SEED)  # type: ignore[arg-type]
     users, items = (index.astype(np.int32).reshape(-1) for index in np.indices(data.shape))
-    rows = made.rows(np.arange(USERS, dtype=np.int32))
-    np.testing.assert_allclose(made.scores(users, items), rows.reshape(-1), rtol=1e-5)
+    rows = fitted.rows(np.arange(USERS, dtype=np.int32))
+    np.testing.assert_allclose(fitted.scores(users, items), rows.reshape(-1), rtol=1e-5)
     return rows
 
 
 def expected(model: str, settings: dict[str, Any], data: Any) -> Any:
-    own = getattr(surprise, model)(**settings)
-    own.random_state = SEED
-    found = data.tocoo()
-    table = pd.DataFrame(zip(*found.coords, found.data, strict=True))
-    own.fit(surprise.Dataset.load_from_df(table, surprise.Reader()).build_full_trainset())
+    algorithm = getattr(surprise, model)(**settings)
+    algorithm.random_state = SEED
+    entries = data.tocoo()
+    table = pd.DataFrame(zip(*entries.coords, entries.data, strict=True))
+    algorithm.fit(surprise.Dataset.load_from_df(table, surprise.Reader()).build_full_trainset())
     pairs = [(user, item) for user in range(USERS) for item in range(ITEMS)]
-    estimates = [own.predict(user, item, clip=False).est for user, item in pairs]
+    estimates = [algorithm.predict(user, item, clip=False).est for user, item in pairs]
     return np.reshape(estimates, (USERS, ITEMS))
 
 
 @pytest.mark.parametrize(("model", "settings"), DRAWN + FIXED)
 def test_scores_are_the_estimates_of_the_library(model: str, settings: dict[str, Any]) -> None:
-    found = shown(model, settings, ratings())
-    np.testing.assert_allclose(found, expected(model, settings, ratings()), rtol=1e-5)
+    scores = shown(model, settings, ratings())
+    np.testing.assert_allclose(scores, expected(model, settings, ratings()), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("model", "settings"), FIXED)
@@ -76,16 +76,16 @@ def test_an_absent_user_or_item_changes_no_other(model: str, settings: dict[str,
 @pytest.mark.parametrize("model", ["SVD", "NMF"])
 def test_a_model_without_biases_gives_the_mean_for_an_absent_user_or_item(model: str) -> None:
     data = ratings(absent=True)
-    found = shown(model, {"biased": False}, data)
-    np.testing.assert_allclose(found[-1], data.data.mean(), rtol=1e-5)
-    np.testing.assert_allclose(found[:, -1], data.data.mean(), rtol=1e-5)
-    assert len(np.unique(found[:-1, :-1])) > USERS
+    scores = shown(model, {"biased": False}, data)
+    np.testing.assert_allclose(scores[-1], data.data.mean(), rtol=1e-5)
+    np.testing.assert_allclose(scores[:, -1], data.data.mean(), rtol=1e-5)
+    assert len(np.unique(scores[:-1, :-1])) > USERS
 
 
 def test_options_of_the_user_stay_as_they_are() -> None:
-    made = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
-    made.fit(ratings(), SEED)
-    assert made.settings == {"sim_options": {"name": "cosine"}}
+    recommender = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
+    recommender.fit(ratings(), SEED)
+    assert recommender.settings == {"sim_options": {"name": "cosine"}}
 
 
 def test_a_misspelt_setting_of_neighbours_is_refused() -> None:
@@ -100,12 +100,12 @@ def test_what_surprise_divides_by_zero_for_is_named() -> None:
     mask[1] = True  # the ratings of user 1 are all 0
     users, items = np.nonzero(mask)
     data = csr_array((zero[mask], (users, items)), shape=zero.shape)
-    made = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
+    recommender = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
     with pytest.raises(
         RunError, match=r"\(KNNBasic\) divides by zero: .* all 0 has no cosine: set"
     ):
-        made.fit(data, SEED)
+        recommender.fit(data, SEED)
     constant = csr_array(np.full((4, 4), 3, np.float32))
-    made = Surprise("KNNBaseline", {"sim_options": {"name": "pearson_baseline"}})
+    recommender = Surprise("KNNBaseline", {"sim_options": {"name": "pearson_baseline"}})
     with pytest.raises(RunError, match=r"all the same have no pearson_baseline: set .* to 'msd'"):
-        made.fit(constant, SEED)
+        recommender.fit(constant, SEED)

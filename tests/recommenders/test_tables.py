@@ -24,10 +24,10 @@ def test_what_is_written_is_read(tmp_path: Path, suffix: str) -> None:
     user = rng.integers(0, 2**31, 100_000).astype(np.int32)
     score = rng.standard_normal(100_000).astype(np.float32)
     write_table(path, {"more": user, "score": score, "user": user})
-    found = read_table(path, KINDS, 100_000)
-    np.testing.assert_array_equal(found.columns["user"], user)
-    np.testing.assert_array_equal(found.columns["score"].astype(np.float32), score)
-    assert list(found.columns) == ["user", "score"]
+    table = read_table(path, KINDS, 100_000)
+    np.testing.assert_array_equal(table.columns["user"], user)
+    np.testing.assert_array_equal(table.columns["score"].astype(np.float32), score)
+    assert list(table.columns) == ["user", "score"]
     rows = read_rows(path, 100_000)
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows[:, 1], score)
@@ -36,10 +36,10 @@ def test_what_is_written_is_read(tmp_path: Path, suffix: str) -> None:
 def test_spaces_blank_lines_quotes_and_a_mark_of_the_encoding_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b'\xef\xbb\xbfscore, user\r\n\r\n1.5, 3\r\n"2",4\r\n,5\r\n')
-    found = read_table(path, KINDS, 3)
-    np.testing.assert_array_equal(found.columns["user"], [3, 4, 5])
-    np.testing.assert_array_equal(found.columns["score"], [1.5, 2.0, np.nan])
-    np.testing.assert_array_equal(found.places, [3, 4, 5])
+    table = read_table(path, KINDS, 3)
+    np.testing.assert_array_equal(table.columns["user"], [3, 4, 5])
+    np.testing.assert_array_equal(table.columns["score"], [1.5, 2.0, np.nan])
+    np.testing.assert_array_equal(table.places, [3, 4, 5])
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_spaces_blank_lines_quotes_and_a_mark_of_the_encoding_are_read(tmp_path:
 def test_a_wrong_csv_file_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read_table(path, KINDS, 2)
-    assert said in str(found.value)
-    assert len(str(found.value)) < 300
-    assert str(found.value).isprintable()
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 300
+    assert str(raised.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_a_wrong_parquet_file_is_one_sentence(
 ) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(columns), path)
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read_table(path, KINDS, 2)
-    assert said in str(found.value)
+    assert said in str(raised.value)
 
 
 def test_whole_and_missing_numbers_of_parquet_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"user": pa.array([1, 2], pa.uint8()), "score": [3, None]}), path)
-    found = read_table(path, KINDS, 2)
-    np.testing.assert_array_equal(found.columns["score"], [3.0, np.nan])
-    assert found.columns["user"].dtype == np.int64
+    table = read_table(path, KINDS, 2)
+    np.testing.assert_array_equal(table.columns["score"], [3.0, np.nan])
+    assert table.columns["user"].dtype == np.int64
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -129,9 +129,9 @@ def test_what_is_no_table_is_one_sentence(tmp_path: Path, suffix: str) -> None:
 def test_wrong_rows_of_factors_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(RunError) as found:
+    with pytest.raises(RunError) as raised:
         read_rows(path, 2)
-    assert str(found.value).startswith(said)
+    assert str(raised.value).startswith(said)
 
 
 def test_an_index_of_rows_is_no_factor(tmp_path: Path) -> None:

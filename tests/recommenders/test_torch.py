@@ -32,15 +32,15 @@ def blocks() -> Any:
 
 
 def wanted(items: Any) -> Any:
-    found = torch.zeros(items.shape)
-    found[:, 0] = 1
-    return found
+    labels = torch.zeros(items.shape)
+    labels[:, 0] = 1
+    return labels
 
 
 @pytest.mark.parametrize("model", ["mf", "ncf"])
 def test_it_learns_the_tastes(model: Literal["mf", "ncf"]) -> None:
-    made = Torch(model, 4, epochs=60, sampling_rate=0.2, learning_rate=0.03)
-    rows = made.fit(blocks(), SEED).rows(EVERY)
+    recommender = Torch(model, 4, epochs=60, sampling_rate=0.2, learning_rate=0.03)
+    rows = recommender.fit(blocks(), SEED).rows(EVERY)
     same = EVERY[:, None] % 2 == np.arange(ITEMS) % 2
     assert rows[same].mean() > rows[~same].mean() + 1
 
@@ -57,16 +57,16 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> N
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             network(user[None], row[None]), wanted(row[None]), reduction="sum"
         )
-        own = torch.autograd.grad(loss, network.parameters())
-        norm = math.sqrt(sum(float((part**2).sum()) for part in own))
-        expected.append([part * min(1, clip / norm) for part in own])
+        gradients = torch.autograd.grad(loss, network.parameters())
+        norm = math.sqrt(sum(float((part**2).sum()) for part in gradients))
+        expected.append([part * min(1, clip / norm) for part in gradients])
         assert norm > clip
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), 1.0)
     private_step(torch, network, optimizer, 1e-9, clip)(users, items, wanted(items))
     for place, parameter in enumerate(network.parameters()):
         moved = before[place] - parameter.detach()
-        clipped = sum(each[place] for each in expected)
+        clipped = sum(gradients[place] for gradients in expected)
         np.testing.assert_allclose(moved, clipped, rtol=1e-3, atol=1e-6)
 
 
@@ -88,10 +88,10 @@ def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(make
 
 
 def test_the_stated_epsilon_is_above_the_exact_one_and_near_it() -> None:
-    made = Torch(noise_multiplier=1.1, epochs=10, sampling_rate=0.01)
-    assert made.steps == 1000
+    recommender = Torch(noise_multiplier=1.1, epochs=10, sampling_rate=0.01)
+    assert recommender.steps == 1000
     exact = gaussian_mechanism_epsilon(1.1, delta=1e-5, compositions=1000, sampling=0.01)
-    assert exact.upper <= made.epsilon(1e-5) <= 1.3 * exact.upper
+    assert exact.upper <= recommender.epsilon(1e-5) <= 1.3 * exact.upper
 
 
 def test_without_noise_epsilon_is_infinite() -> None:
@@ -112,8 +112,8 @@ def test_training_leaves_the_state_of_pytorch_alone(noise_multiplier: float) -> 
 
 @pytest.mark.parametrize("noise_multiplier", [0.0, 1.0])
 def test_no_interaction_at_all_can_be_trained(noise_multiplier: float) -> None:
-    made = Torch(epochs=1, sampling_rate=0.5, noise_multiplier=noise_multiplier)
-    rows = made.fit(csr_array((USERS, ITEMS), dtype=np.float32), SEED).rows(EVERY)
+    recommender = Torch(epochs=1, sampling_rate=0.5, noise_multiplier=noise_multiplier)
+    rows = recommender.fit(csr_array((USERS, ITEMS), dtype=np.float32), SEED).rows(EVERY)
     assert np.isfinite(rows).all()
 
 

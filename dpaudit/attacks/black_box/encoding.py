@@ -28,8 +28,8 @@ Codes = NDArray[np.int64]
 
 # The most entries of all training outputs together: of leaves, numbers in texts and characters.
 _ENTRIES = 40_000_000
-# What is read of any number of outputs: leaves, numbers in the text, characters at its start; and
-# the characters read at its end.
+# What is read of each output, however many there are: leaves, numbers in the text, characters at
+# its start, and characters at its end.
 _WIDEST, _WRITTEN, _CHARACTERS, _ENDING = 400, 40, 100, 8
 # Minimal training count of a known form, word or token; the largest vocabulary; the most tokens.
 _OFTEN, _VOCABULARY, _TOKENS = 3, 20_000, 48

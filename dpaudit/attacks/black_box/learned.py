@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.choice import choose, fit_quick, joined_samples, stacked
 from dpaudit.attacks.black_box.classifiers import LabelledOutputs, Labels, OddsModel, Vector
 from dpaudit.attacks.black_box.encoding import EncodedOutputs, Encoding, Outputs
 from dpaudit.attacks.black_box.features import common_values
+from dpaudit.attacks.black_box.model_choice import choose, fit_quick, joined_samples, stacked
 from dpaudit.attacks.black_box.rare import Rare
-from dpaudit.bounds.frequentist.revealing import Ends
+from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.revealing import Ends, share_limit
+from dpaudit.bounds.frequentist.event_choice import Ends, share_limit
 
 Vector = NDArray[np.float64]
 

@@ -27,6 +27,7 @@ class ItemPlace(Distinguisher):
         "Calandrino, Kilzer, Narayanan, Felten & Shmatikov, You might also like: privacy risks of "
         "collaborative filtering, 2011, doi:10.1109/SP.2011.40, whose attacks observe such places"
     )
+    rank: ClassVar[int] = 2
 
     reads: ClassVar[tuple[Readable, ...]] = ((ItemList, ItemInDoubt),)
 

@@ -52,6 +52,7 @@ class LikelihoodRatio(Distinguisher):
         "Neyman & Pearson, On the problem of the most efficient tests of statistical hypotheses, "
         "1933, doi:10.1098/rsta.1933.0009"
     )
+    rank: ClassVar[int] = 1
 
     reads: ClassVar[tuple[Readable, ...]] = (
         (ItemList, ListPair),

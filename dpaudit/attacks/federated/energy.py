@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Floats, Indices, UserItemPairs
@@ -45,6 +45,11 @@ class Energy(SubmissionTest):
         "doi:10.1109/PROC.1967.5573; Wilson & Hilferty, The Distribution of Chi-Square, 1931, "
         "doi:10.1073/pnas.17.12.684"
     )
+    usual: ClassVar[tuple[Form, ...]] = (
+        Form({"about": "fake"}),
+        Form({"rounds": "difference", "about": "fake"}),
+    )
+    rank: ClassVar[int] = 4
 
     def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
@@ -74,6 +74,8 @@ class GradientRatio(SubmissionTest):
         "doi:10.2307/2981683; two-valued: Nguyên et al., Collecting and Analyzing Data from Smart "
         "Device Users with Local Differential Privacy, 2016, arXiv:1606.05053"
     )
+    usual: ClassVar[tuple[Form, ...]] = (Form({"knows": "model"}), Form({"knows": "gradient"}))
+    rank: ClassVar[int] = 5
 
     def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
@@ -35,6 +35,8 @@ class Popularity(SubmissionTest):
         "Gradients to Protect Users Items in Recommender Systems, 2020, "
         "doi:10.1155/2020/6683834, sections 4.2 and 4.4 (the randomised response)"
     )
+    usual: ClassVar[tuple[Form, ...]] = (Form({"by": "candidates"}), Form({"by": "response"}))
+    rank: ClassVar[int] = 1
 
     def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a reader of these pairs; it ignores all rounds."""

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals, fisher
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import stream_key
@@ -60,6 +60,11 @@ class TwoSample(SubmissionTest):
         "doi:10.1016/j.jspi.2013.03.018, section 7; Gnedenko & Korolyuk, On the maximum "
         "discrepancy between two empirical distributions, 1951"
     )
+    usual: ClassVar[tuple[Form, ...]] = (
+        Form({"statistic": "ks", "about": "fake"}),
+        Form({"statistic": "energy", "about": "fake"}),
+    )
+    rank: ClassVar[int] = 3
 
     @property
     def most_pairs(self) -> int | None:

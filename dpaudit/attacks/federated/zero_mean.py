@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import (
     About,
     Numbers,
@@ -60,6 +60,15 @@ class ZeroMean(SubmissionTest):
         "doi:10.1155/2020/6683834, section 3 (a test of mean 0); Hotelling, The Generalization of "
         "Student's Ratio, 1931, doi:10.1214/aoms/1177732979"
     )
+    usual: ClassVar[tuple[Form, ...]] = (
+        Form({"statistic": "t", "about": "zero"}),
+        Form({"statistic": "t", "about": "fake"}),
+        Form({"statistic": "sign", "about": "zero"}),
+        Form({"statistic": "sign", "about": "fake"}),
+        Form({"statistic": "z", "about": "fake"}),
+        Form({"statistic": "hotelling", "about": "fake"}),
+    )
+    rank: ClassVar[int] = 2
 
     @property
     def most_pairs(self) -> int | None:

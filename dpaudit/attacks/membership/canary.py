@@ -14,8 +14,8 @@ from dpaudit.attacks.base import LearnedDistinguisher, Ratio, Readable
 from dpaudit.attacks.membership.list_places import PlaceRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, TargetUser
+from dpaudit.core.user_profile import Profile
 from dpaudit.kernels.normal_equations import inverses, ridged, solved
 
 Features = NDArray[np.float64]
@@ -55,6 +55,7 @@ class Canary(LearnedDistinguisher):
         "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
         "Principles, 2022, doi:10.1109/SP46214.2022.9833649, section V"
     )
+    rank: ClassVar[int] = 3
 
     reads: ClassVar[tuple[Readable, ...]] = (
         (ItemFactors, TargetUser),

@@ -34,6 +34,7 @@ class ConjugateLira(MembershipInference):
     each target with itself. Features count as independent given presence.
     """
 
+    rank: ClassVar[int] = 0
     name: ClassVar[str] = "conjugate-lira"
     title: ClassVar[str] = "Likelihood-ratio attack with conjugate priors, for few trainings"
     source: ClassVar[str] = (

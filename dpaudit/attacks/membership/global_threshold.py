@@ -28,6 +28,7 @@ class GlobalThreshold(MembershipInference):
         "Yeom, Giacomelli, Fredrikson & Jha, Privacy Risk in Machine Learning, 2018, "
         "arXiv:1709.01604, adversary 2"
     )
+    rank: ClassVar[int] = 3
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""

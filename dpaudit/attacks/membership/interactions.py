@@ -15,7 +15,7 @@ from dpaudit.kernels.normal_equations import ridged, solved
 # λ of the fit of a user's factors to the published factors of what the user has, as a share of the
 # mean squared length of an item's factors.
 _RIDGE = 1.0
-# Items of a history that the fit uses, at most: the first, so that the choice is fixed.
+# The most items of a history that the fit uses; they are its first, so that the choice is fixed.
 _MOST = 64
 
 
@@ -59,13 +59,10 @@ def of_own_list(shown: Shown, known: Known, of: Interactions, rated: bool) -> Nu
 
 
 def of_others_lists(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
-    """Return the item's mean discount in others' lists, plain and by their likeness `(n, 2)`."""
+    """Return the item's discount in others' lists: mean, and weighted by similarity `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
     places = np.asarray(seen[:, of.items].toarray()).T
-    places[of.users[:, None] == known.listed[known.observed]] = 0
-    alike = known.similar_observed(of.users)
-    weight = np.maximum(alike.sum(1), 1e-12)
-    return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+    return known.by_others(places, of.users)
 
 
 def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
+from dpaudit.core.discounts import discounts
+
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
@@ -63,7 +65,7 @@ class Known:
     def cosines(self, items: Indices, which: NDArray[np.int64], others: Indices) -> Numbers:
         """Return cosines of `items[which]` with others, pair by pair `(n,)`.
 
-        Those of the last `items` are kept, since every training asks for the same ones.
+        The cosines of the last `items` are cached, since every training asks for the same ones.
         """
         distinct, inverse = np.unique(items, return_inverse=True)
         asked = distinct.tobytes()
@@ -84,7 +86,7 @@ class Known:
     def near_histories(self, users: Indices) -> csr_array:
         """Return the sum of each item's cosines with the history of each user `(n, M)`.
 
-        The last ones are kept, as those of `cosines` are.
+        The sums of the last `users` are cached.
         """
         asked = users.tobytes()
         sums = self._near.get(asked)
@@ -105,24 +107,30 @@ class Known:
         cosines[users[:, None] == observed] = 0
         return cosines
 
+    def by_others(self, places: Numbers, users: Indices) -> Numbers:
+        """Return means of what observed lists show users, without their own list `(n, 2)`.
+
+        Args:
+            places: a number of each user in each observed list `(n, w)`.
+            users: the users `(n,)`.
+
+        Returns:
+            The plain mean, and the mean by the likeness of the list's user.
+        """
+        places[users[:, None] == self.listed[self.observed]] = 0
+        alike = self.similar_observed(users)
+        weight = np.maximum(alike.sum(1), 1e-12)
+        return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+
     def list_of(self, users: Indices) -> Indices:
         """Return each user's row in the lists `(n,)`; all must be listed."""
         return np.searchsorted(self.listed, users).astype(np.int32)
 
 
-def gain(k: int) -> Numbers:
-    """Return the discount of each place of a list, 1/log2(2 + place) `(k,)`.
-
-    Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418.
-    """
-    discounts: Numbers = 1 / np.log2(2 + np.arange(k))
-    return discounts
-
-
 def exposure(lists: Indices, items: int) -> csr_array:
     """Return the discount at which each list shows each item `(l, M)`."""
     here = lists >= 0
-    places = np.broadcast_to(gain(lists.shape[1]), lists.shape)
+    places = np.broadcast_to(discounts(lists.shape[1]), lists.shape)
     start = np.concatenate(([0], np.cumsum(here.sum(1))))
     return csr_array((places[here], lists[here], start), shape=(len(lists), items))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 from scipy.special import log_ndtr
 
-from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.base import Form, MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
 
 # A standard deviation is at least this share of the feature's standard deviation over all targets
@@ -43,6 +43,13 @@ class Lira(MembershipInference):
         "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
         "Principles, 2022, arXiv:2112.03570, algorithm 1 and section VI"
     )
+    usual: ClassVar[tuple[Form, ...]] = (
+        Form(),
+        Form({"own_variance": True}, "own variance"),
+        Form({"online": False}, "offline"),
+        Form({"online": False, "own_variance": True}, "offline own variance"),
+    )
+    rank: ClassVar[int] = 1
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""

@@ -10,10 +10,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy.special import log_expit, logsumexp
 
-from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.base import Form, MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
 
-# Ratios that differ by less, relatively, count as equal; and the least spread of the fit.
+# The relative difference below which ratios count as equal; the least spread of the fit.
 _ROUNDING, _SMALLEST = 1e-9, 1e-30
 
 
@@ -31,8 +31,9 @@ class Rmia(MembershipInference):
     Attributes:
         gamma: the factor γ.
         online: whether models that were trained with the target are used.
-        a: the weight of the offline estimate, 0 to 1; online it is not used. None for the tenth
-            that tells presence best in the attacker's own trainings, each compared with the others.
+        a: the weight of the offline estimate, 0 to 1; online it is not used. None chooses the
+            multiple of 0.1 that ranks present targets best in the attacker's own trainings, each
+            of which is attacked with the others.
     """
 
     gamma: Annotated[float, Field(ge=1, le=1000)] = 1.0
@@ -45,6 +46,8 @@ class Rmia(MembershipInference):
         "Zarifzadeh, Liu & Shokri, Low-Cost High-Power Membership Inference Attacks, 2024, "
         "arXiv:2312.03262, equations 2 to 4"
     )
+    usual: ClassVar[tuple[Form, ...]] = (Form(), Form({"online": False}, "offline"))
+    rank: ClassVar[int] = 2
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""

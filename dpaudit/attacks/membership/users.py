@@ -20,13 +20,14 @@ class Users(NamedTuple):
 
     Attributes:
         users: the users `(n,)`.
-        own: items of each user's history whose scores are asked `(n, h)`.
+        held: items of each user's history whose scores are asked `(n, h)`.
         others: items that the user does not have, whose scores are asked `(n, h)`.
-        first: the place of their scores among the asked pairs: `own`, then `others`, row by row.
+        first: the index of their first score among the asked pairs, which are `held` and then
+            `others`, row by row.
     """
 
     users: Indices
-    own: Indices
+    held: Indices
     others: Indices
     first: int
 
@@ -37,7 +38,7 @@ def of_scores(shown: Shown, known: Known, of: Users) -> Numbers:
     Items that the model does not know, whose scores are NaN, are left out. If it knows none of
     them, or not the user, all three are below those of any other user.
     """
-    count, width = of.own.shape
+    count, width = of.held.shape
     asked = shown.scores[of.first : of.first + 2 * count * width].astype(np.float64)
     held, others = asked.reshape(2, count, width)
     both = np.hstack((held, others))
@@ -74,14 +75,11 @@ def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
 
 
 def of_others_lists(shown: Shown, known: Known, of: Users) -> Numbers:
-    """Return the mean discount of the history in others' lists, plain and by likeness `(n, 2)`."""
+    """Return the history's discount in others' lists: mean, and weighted by similarity `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
     history = known.history[of.users]
     places = (history @ seen.T).toarray() / np.maximum(np.diff(history.indptr), 1)[:, None]
-    places[of.users[:, None] == known.listed[known.observed]] = 0
-    alike = known.similar_observed(of.users)
-    weight = np.maximum(alike.sum(1), 1e-12)
-    return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+    return known.by_others(places, of.users)
 
 
 def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:

@@ -191,17 +191,6 @@ class _Fits:
             )
 
 
-def guess_popular(shared: Ratings, users: Indices, k: int) -> Indices:
-    """Baseline without a model: the items shared most often that each user does not share `(n, k)`.
-
-    Ties are broken by the lower item index.
-    """
-    counts = np.bincount(shared.item, minlength=shared.n_items).astype(np.float64)
-    zeros = np.zeros((shared.n_items, 1))
-    factors = np.concatenate([zeros, counts[:, None]], axis=1)
-    return _ranked(np.zeros((len(users), 1)), factors, shared, users, k)
-
-
 def _ranked(fitted: Numbers, factors: Numbers, shared: Ratings, users: Indices, k: int) -> Indices:
     """The k best items by `u · v_j + b_j` that each user does not share `(n, k)`."""
     count = factors.shape[1]

@@ -110,18 +110,6 @@ class Reconstruction(RatingReconstruction):
         return solved(squares, products[:, :, None])[:, :, 0]
 
 
-def guess_means(shared: Ratings, items: Indices) -> Numbers:
-    """Baseline without a model: the mean shared rating of each item `(n,)`.
-
-    For an item without shared ratings it is the mean of all shared ratings.
-    """
-    counts = np.bincount(shared.item, minlength=shared.n_items)
-    sums = np.bincount(shared.item, shared.value, shared.n_items)
-    everything = shared.value.mean(dtype=np.float64) if len(shared) else _middle(shared)
-    means = np.where(counts > 0, sums / np.maximum(counts, 1), everything)
-    return np.asarray(means[items], np.float64)
-
-
 def _middle(shared: Ratings) -> float:
     return (shared.scale.minimum + shared.scale.maximum) / 2
 

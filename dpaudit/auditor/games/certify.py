@@ -216,8 +216,8 @@ class NoiseGame(Generic[D]):
         """Certify, with mutants that have to exceed the claim and these limits."""
         if self.claimed is None:
             return self.run()
-        own = () if any(bar.limit == self.claimed for bar in bars) else (Bar(self.claimed),)
-        return certify(self, (*bars, *own))
+        claim = () if any(bar.limit == self.claimed for bar in bars) else (Bar(self.claimed),)
+        return certify(self, (*bars, *claim))
 
     def run(self) -> Certificate[Any]:
         """Run the game on the mechanism itself."""

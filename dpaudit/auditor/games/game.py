@@ -31,7 +31,7 @@ _FITTED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Game(Generic[P]):
+class DistinguishingGame(Generic[P]):
     """A game in which one attack distinguishes D' from D by the view of one observer.
 
     Attributes:

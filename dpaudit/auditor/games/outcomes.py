@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.revealing import Ends
+from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.estimate import Estimate
 
 

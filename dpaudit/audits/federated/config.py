@@ -10,29 +10,9 @@ from pydantic import Field, field_validator, model_validator
 from dpaudit.attacks import base as roles
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.model import Model, Table
-from dpaudit.config.tables import Attack
+from dpaudit.config.tables import Attack, battery
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-
-# The attacks on submissions if the config names none.
-BATTERY = [
-    Attack.model_validate({"name": name, "params": params})
-    for name, params in (
-        ("popularity", {"by": "candidates"}),
-        ("popularity", {"by": "response"}),
-        ("zero-mean", {"statistic": "t", "about": "zero"}),
-        ("zero-mean", {"statistic": "t", "about": "fake"}),
-        ("zero-mean", {"statistic": "sign", "about": "zero"}),
-        ("zero-mean", {"statistic": "sign", "about": "fake"}),
-        ("zero-mean", {"statistic": "z", "about": "fake"}),
-        ("zero-mean", {"statistic": "hotelling", "about": "fake"}),
-        ("two-sample", {"statistic": "ks", "about": "fake"}),
-        ("two-sample", {"statistic": "energy", "about": "fake"}),
-        ("energy", {"about": "fake"}),
-        ("energy", {"rounds": "difference", "about": "fake"}),
-        ("gradient-ratio", {"knows": "model"}),
-        ("gradient-ratio", {"knows": "gradient"}),
-    )
-]
 
 
 class Transcript(Table):
@@ -84,7 +64,6 @@ class FederatedConfig(TrainedConfig):
         "[transcript] needs users who submit to a server, such as in 'fake-gradients', and no "
         "model here is trained: remove it"
     )
-    instead: ClassVar[str] = "remove it, or use one such as 'zero-mean' or 'gradient-ratio'"
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *TrainedConfig.accepted,
         roles.SubmissionTest,
@@ -104,10 +83,17 @@ class FederatedConfig(TrainedConfig):
         return self
 
     @property
+    def plugins(self) -> set[str]:
+        """The modules of its defenses and attacks, those of the default battery too."""
+        tests = {registry.load("attacks", each.plugin).__module__ for each in self.submission_tests}
+        return super().plugins | tests
+
+    @property
     def submission_tests(self) -> list[Attack]:
         """Return the attacks on submissions: the named ones, else the default battery."""
         others = [*self.recovering, *self.reading]
-        return [attack for attack in self.attack if attack not in others] or BATTERY
+        named = [attack for attack in self.attack if attack not in others]
+        return named or battery(roles.SubmissionTest)
 
 
 def check_transcript(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.describe import attack_record
+from dpaudit.auditor.records import attack_record
 from dpaudit.audits.federated.config import FederatedConfig, check_transcript
 from dpaudit.audits.trained.subject import TrainedModels
 from dpaudit.data.ratings import Ratings

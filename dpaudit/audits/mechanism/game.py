@@ -18,8 +18,8 @@ from dpaudit.audits.mechanism.order import check_calls
 from dpaudit.audits.mechanism.outcome import Raised
 from dpaudit.audits.mechanism.same import same_data
 from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.bounds.frequentist.labels import Guesses, LabelTest, guessed_epsilon
-from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 

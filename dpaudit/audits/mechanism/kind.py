@@ -19,6 +19,8 @@ class MechanismAudits(AuditKind):
 
     name: ClassVar[str] = "mechanism"
     config: ClassVar[type[Config]] = MechanismConfig
+    words: ClassVar[str] = "[defense]"
+    samples: ClassVar[str] = "audit.trials"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership import tables
-from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, sizes_for
+from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, target_sizes
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -65,12 +65,12 @@ class RecommenderAudit:
         Raises:
             ConfigError: it was not measured.
         """
-        for found in self.record.measurements:
-            key = (found.metric, found.observer, found.unit, found.attack)
-            if key == (metric, observer, unit, STRONGEST) and at in (None, found.at):
-                return found.estimate
+        for measurement in self.record.measurements:
+            key = measurement.metric, measurement.observer, measurement.unit, measurement.attack
+            if key == (metric, observer, unit, STRONGEST) and at in (None, measurement.at):
+                return measurement.estimate
         remedy = "ask for it in observers, units or rates"
-        diverged = (each.text for each in self.record.findings if each.about == "diverged")
+        diverged = (one.text for one in self.record.findings if one.about == "diverged")
         raise ConfigError(
             f"{metric} of observer {observer!r} and unit {unit!r} was not measured: "
             f"{next(diverged, remedy)}"
@@ -82,12 +82,12 @@ class RecommenderAudit:
         Raises:
             ConfigError: there is no report with this ending.
         """
-        place = Path(path)
-        name = place.suffix.removeprefix(".")
+        target = Path(path)
+        name = target.suffix.removeprefix(".")
         if name not in registry.names("reports"):
-            known = ", ".join(f".{each}" for each in registry.names("reports"))
-            raise ConfigError(f"{place} has none of the endings {known}: rename it")
-        write_text(place, registry.load("reports", name)(self.record))
+            known = ", ".join(f".{ending}" for ending in registry.names("reports"))
+            raise ConfigError(f"{target} has none of the endings {known}: rename it")
+        write_text(target, registry.load("reports", name)(self.record))
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -99,24 +99,25 @@ class RecommenderAudit:
         return text.getvalue()
 
     def _repr_html_(self) -> str:
-        sentences = [f"{each.verdict.upper()}: {each.text}" for each in verdicts.of(self.record)]
+        sentences = [f"{one.verdict.upper()}: {one.text}" for one in verdicts.of(self.record)]
         sentences += summary.findings(self.record)
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+        paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
         shown = tables.tables(self.record)[:2]
-        return said + "".join(_html(table) for table in shown)
+        return paragraphs + "".join(_html(table) for table in shown)
 
 
 class _Given(OwnRecommender):
     """A recommender that the program passes."""
 
-    _made: Trainable = PrivateAttr()
+    _trainable: Trainable = PrivateAttr()
 
     @property
     def state(self) -> str:
-        return _state(self._made.model if isinstance(self._made, GivenModel) else self._made)
+        model = self._trainable
+        return _state(model.model if isinstance(model, GivenModel) else model)
 
     def create(self, place: str) -> Trainable:
-        return self._made
+        return self._trainable
 
 
 def audit_recommender(
@@ -171,12 +172,12 @@ def audit_recommender(
     """
     _check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
-    made, own = _own(model, settings or {}, claim, predicts_ratings)
-    sizes = sizes_for(ratings, targets, users)
+    trainable, recommender = _recommender(model, settings or {}, claim, predicts_ratings)
+    sizes = target_sizes(ratings, targets, users)
     config = _checked(
         {
             **({} if seed is None else {"seed": seed}),
-            "recommender": [own],
+            "recommender": [recommender],
             "membership": {
                 "units": _as_table(units),
                 "observers": _as_table(observers),
@@ -187,16 +188,16 @@ def audit_recommender(
             "gate": _as_table(gates),
         }
     )
-    if made is not None:
+    if trainable is not None:
         given = _Given.model_validate(config.recommender[0].model_dump())
-        given._made = made
+        given._trainable = trainable
         config = config.model_copy(update={"recommender": [given]})
     record = run_audit(
         config,
         workers=workers or Workers(),
         progress=progress,
         allow_code=True,
-        place=None if folder is None else Place(Path(folder)),
+        place=None if folder is None else RunFolder(Path(folder)),
         ratings=ratings,
     )
     return RecommenderAudit(record)
@@ -231,7 +232,7 @@ def _checked(values: dict[str, Any]) -> MembershipConfig:
     return config
 
 
-def _own(
+def _recommender(
     model: Any, settings: Mapping[str, Any], claim: Mapping[str, Any] | None, rated: bool
 ) -> tuple[Trainable | None, dict[str, Any]]:
     """Return what the program passes, if it is no name, and the table of the config."""
@@ -239,10 +240,10 @@ def _own(
         return None, {"library": model, "params": dict(settings), "claim": claim}
     if settings:
         raise ConfigError("settings belong to an adapter that is given by name: remove them")
-    made = model if isinstance(model, Trainable) else GivenModel(model, rated)
-    kind = made.definition if isinstance(made, GivenModel) else type(made)
+    trainable = model if isinstance(model, Trainable) else GivenModel(model, rated)
+    kind = trainable.definition if isinstance(trainable, GivenModel) else type(trainable)
     target = f"{kind.__module__}:{kind.__qualname__}"
-    return made, {"label": kind.__name__, "target": target, "claim": claim}
+    return trainable, {"label": kind.__name__, "target": target, "claim": claim}
 
 
 def _state(model: Any) -> str:

@@ -16,7 +16,7 @@ from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
-from dpaudit.config.tables import Attack, has_role
+from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
@@ -365,7 +365,7 @@ def _check_distinct(table: BaseModel, *names: str) -> None:
             raise ValueError(f"{name} contains a value twice: remove one")
 
 
-class Sizes(NamedTuple):
+class TargetSizes(NamedTuple):
     """Numbers of targets and held-out interactions that fit the data, and the rates they show."""
 
     interactions: int
@@ -374,7 +374,9 @@ class Sizes(NamedTuple):
     rates: list[float]
 
 
-def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | None = None) -> Sizes:
+def target_sizes(
+    ratings: Ratings, interactions: int | None = None, users: int | None = None
+) -> TargetSizes:
     """Return sizes for some data: a 20th of the interactions, and a third of the active users.
 
     Args:
@@ -387,7 +389,7 @@ def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | No
     targets = min(2500, share) if interactions is None else interactions
     others = max(_FEWEST, min(300, active // 3)) if users is None else users
     rates = default_rates(max(_FEWEST, targets), max(_FEWEST, others))
-    return Sizes(targets, others, min(1000, share), rates)
+    return TargetSizes(targets, others, min(1000, share), rates)
 
 
 def default_rates(*targets: int) -> list[float]:
@@ -407,23 +409,6 @@ def _shows(rate: float, targets: int) -> bool:
     """Whether a training surely has the 1/rate absent targets that show a rate."""
     absent = targets / 2 - _FEWER * math.sqrt(targets) / 2
     return rate * (absent + 1) >= 1
-
-
-# The attacks of a config that names none.
-BATTERY = (
-    Attack(name="conjugate-lira"),
-    Attack(name="lira"),
-    Attack(name="lira", label="lira own variance", params={"own_variance": True}),
-    Attack(name="lira", label="lira offline", params={"online": False}),
-    Attack(
-        name="lira",
-        label="lira offline own variance",
-        params={"online": False, "own_variance": True},
-    ),
-    Attack(name="rmia"),
-    Attack(name="rmia", label="rmia offline", params={"online": False}),
-    Attack(name="global-threshold"),
-)
 
 
 class MembershipConfig(DataConfig):
@@ -475,8 +460,8 @@ class MembershipConfig(DataConfig):
                 )
             if attack.name in known and not infers_membership(attack.name):
                 raise ValueError(
-                    f"[[attack]] {attack.label!r} infers no membership: use 'lira', 'rmia' or "
-                    "'global-threshold', or remove [membership]"
+                    f"[[attack]] {attack.label!r} infers no membership: use "
+                    f"{named_attacks(roles.MembershipInference)}, or remove [membership]"
                 )
         return self
 
@@ -517,7 +502,7 @@ class MembershipConfig(DataConfig):
     @property
     def inferring(self) -> Sequence[Attack]:
         """Return the membership inference attacks: the named ones, else the default battery."""
-        return self.attack or BATTERY
+        return self.attack or battery(roles.MembershipInference)
 
     @property
     def code(self) -> list[str]:
@@ -541,7 +526,8 @@ class MembershipConfig(DataConfig):
         libraries = [each.library for each in self.recommender if each.library]
         named = {registry.load("recommenders", library).__module__ for library in libraries}
         targets = {each.target.partition(":")[0] for each in self.recommender if each.target}
-        return super().plugins | named | targets
+        attacks = {registry.load("attacks", each.plugin).__module__ for each in self.inferring}
+        return super().plugins | named | targets | attacks
 
 
 def infers_membership(name: object) -> bool:

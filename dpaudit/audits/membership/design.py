@@ -204,7 +204,7 @@ class Design:
         repeated = np.repeat(self.users, _ASKED)
         return Query(
             users=np.concatenate((self.tested.users, repeated, repeated)),
-            items=np.concatenate((self.tested.items, of.own.reshape(-1), of.others.reshape(-1))),
+            items=np.concatenate((self.tested.items, of.held.reshape(-1), of.others.reshape(-1))),
             listed=self.listed,
             k=self.k,
         )

@@ -20,6 +20,8 @@ class MembershipAudits(AuditKind):
 
     name: ClassVar[str] = "membership"
     config: ClassVar[type[Config]] = MembershipConfig
+    words: ClassVar[str] = "[membership]"
+    samples: ClassVar[str] = "membership.trainings"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""

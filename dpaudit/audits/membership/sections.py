@@ -17,9 +17,9 @@ from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
     "Membership: in every training a coin decides for each target whether it is in the data. "
-    "Some trainings calibrate the attacks and choose the strongest by each number; the others judge "
-    "it. With fewer than three trainings a quarter of the targets chooses, and the others are "
-    "judged.",
+    "Some trainings calibrate the attacks and choose the strongest by each number; the others "
+    "judge it. With fewer than three trainings a quarter of the targets chooses, and the others "
+    "are judged.",
     "A range, such as [0.49, 0.52], is from the least to the largest number of the judged "
     "trainings. The next training lies beyond it with a probability of 2 in J + 1, for J judged "
     "trainings of any law. The number of a single judged training has an interval for all the data "

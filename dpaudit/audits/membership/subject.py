@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
 from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design

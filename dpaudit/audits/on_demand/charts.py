@@ -1,16 +1,68 @@
-"""The chart of the divergence of chains against their steps."""
+"""The charts of lists that noise changes, and of the divergence of chains against their steps."""
 
 from __future__ import annotations
 
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, series, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, extremes, ranked
-from dpaudit.reports.sections import line_chart
+from dpaudit.reports.chart_parts import Chart, Look, extremes, ranked
+from dpaudit.reports.columns import left
+from dpaudit.reports.sections import curves, line_chart
 from dpaudit.reports.sections.line_chart import Lines
 from dpaudit.reports.series import Datum, edge
+
+_MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
+
+
+def difference(result: AuditResult, look: Look) -> Chart | None:
+    """Return the chart of the lost share of the list against ε, both axes logarithmic."""
+    data = _lost(result)
+    if not curves.finite(data):
+        return None
+    import altair as alt
+
+    least = min(datum["lower"] for datum in data)
+    y = Axis("share of the top-k list that differs", least, 1, log=True)
+    zeros = any(datum["drawn"] == _UPPER for datum in data)
+    drawn = alt.Shape(
+        "drawn:N",
+        legend=None,
+        scale=alt.Scale(domain=[_MEASURED, _UPPER], range=["circle", "triangle-down"]),
+    )
+    lines = curves.against_epsilon(
+        "difference",
+        "What the noise costs: the list",
+        "The share of the noiseless top-k list that the private list loses, both axes logarithmic."
+        + (" A triangle is the upper bound of a measured zero." if zeros else ""),
+        "lost share",
+        data,
+        look,
+        y,
+        shape=drawn if zeros else None,
+    )
+    return line_chart.chart(lines)
+
+
+def _lost(result: AuditResult) -> list[Datum]:
+    """Return the lost share of the list. A measured zero is drawn as its upper bound."""
+    data = []
+    for model, row in series.by_point(digest.rows(result)):
+        if kept := row.one("utility.overlap"):
+            lost = left(kept)
+            datum = {**series.position(model, row), **series.ends(lost)}
+            zero = lost.value <= 0
+            data.append(
+                {
+                    **datum,
+                    "y": datum["upper"] if zero else datum["value"],
+                    "drawn": _UPPER if zero else _MEASURED,
+                }
+            )
+    # A logarithmic axis cannot show 0, so intervals that reach 0 are cut at the edge.
+    least = edge([datum["y"] for datum in data])
+    return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
 
 
 def convergence(result: AuditResult) -> Chart | None:
@@ -42,20 +94,19 @@ def convergence(result: AuditResult) -> Chart | None:
 def _divergences(result: AuditResult) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     data: list[Datum] = []
-    for model, sweep in digest.rows(result).items():
-        for row in sweep:
-            for one in row.of("chain.divergence"):
-                series = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {one.states}")
-                data.append(
-                    {
-                        "series": series,
-                        "name": f"{series}, {one.step} steps",
-                        "states": one.states,
-                        "step": one.step,
-                        "value": one.estimate.value,
-                        "words": rounding.measured(one.estimate.value),
-                    }
-                )
+    for model, row in series.by_point(digest.rows(result)):
+        for one in row.of("chain.divergence"):
+            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {one.states}")
+            data.append(
+                {
+                    "series": chain,
+                    "name": f"{chain}, {one.step} steps",
+                    "states": one.states,
+                    "step": one.step,
+                    "value": one.estimate.value,
+                    "words": rounding.measured(one.estimate.value),
+                }
+            )
     start = edge([datum["step"] for datum in data])
     floor = edge([datum["value"] for datum in data])
     return [

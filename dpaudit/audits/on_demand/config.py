@@ -16,7 +16,7 @@ from dpaudit.attacks import base as roles
 from dpaudit.config.compatibility.plugins import check_attacks
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import ModelsConfig
-from dpaudit.config.tables import Attack, Game, has_role
+from dpaudit.config.tables import Attack, Game, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 
@@ -90,8 +90,8 @@ class OnDemandConfig(ModelsConfig):
                 if has_role(attack.name, roles.ListInference):
                     raise ValueError(
                         f"[[attack]] {attack.label!r} reads lists without values, and model "
-                        f"{model.label!r} ({model.defense}) shows predictions: use 'linear-ideal' "
-                        "in a config of its own"
+                        f"{model.label!r} ({model.defense}) shows predictions: use "
+                        f"{named_attacks(roles.Inference)} in a config of its own"
                     )
         if self.convergence and not any(model.walks_chain for model in self.model):
             raise ValueError(
@@ -142,8 +142,8 @@ def _check_lists(
     for attack in attacks:
         if not has_role(attack.name, roles.ListInference):
             raise ValueError(
-                f"{place}, which [[attack]] {attack.label!r} needs: audit it by 'list-ideal', or "
-                "by [[game]], in a config of its own"
+                f"{place}, which [[attack]] {attack.label!r} needs: audit it by "
+                f"{named_attacks(roles.ListInference)}, or by [[game]], in a config of its own"
             )
     for game in games:
         if game.pair == "data":

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from dpaudit.auditor.measure import Measure, MetricKey
 from dpaudit.audits.on_demand import config as configs
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.execution.executor import INLINE, Executor
@@ -76,7 +76,7 @@ def mean_divergence(
     return dict(zip((EXPLORED, ALL), np.mean(chains, axis=0), strict=True))
 
 
-class Convergence(Measure[OnDemandConfig, Sweep]):
+class Convergence(Measure[OnDemandConfig, OnDemandModel]):
     """`chain.divergence`: how far a published chain is from its stationary law, at every ε."""
 
     def __init__(self, subject: OnDemandModels[Any]) -> None:
@@ -90,7 +90,7 @@ class Convergence(Measure[OnDemandConfig, Sweep]):
             for epsilon in model.epsilon if config.convergence and model.walks_chain else ():
                 yield _key(model.label, epsilon)
 
-    def run(self, model: Sweep) -> Iterator[Measurement]:
+    def run(self, model: OnDemandModel) -> Iterator[Measurement]:
         """Compute the divergence after each number of steps, at every ε."""
         wanted = self.context.config.convergence
         if wanted is None or not model.chains:
@@ -99,7 +99,7 @@ class Convergence(Measure[OnDemandConfig, Sweep]):
         yield from self.context.unit(stage, partial(self._divergences, stage, model, wanted))
 
     def _divergences(
-        self, stage: str, model: Sweep, wanted: configs.Convergence
+        self, stage: str, model: OnDemandModel, wanted: configs.Convergence
     ) -> Iterator[Measurement]:
         context = self.context
         users = chosen_users(model.users(), wanted.users, context.seed)

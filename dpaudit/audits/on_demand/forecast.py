@@ -11,7 +11,7 @@ from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.plan import family_of
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import PairScores, match_of
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.bounds.power.planning import trials_needed
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config.tables import Game
@@ -52,9 +52,9 @@ def forecast(
     wanted = factor or (min(gates) if gates else None)
     sampled = [
         sample
-        for sweep in Sweep.of(config, ratings)
+        for served in OnDemandModel.of(config, ratings)
         for game in config.game
-        for sample in _samples(config, sweep, game)
+        for sample in _samples(config, served, game)
     ]
     scale = 1.0
     if minutes is not None and sampled:
@@ -74,9 +74,9 @@ class _Sample:
     timed: PairScores
 
 
-def _samples(config: OnDemandConfig, sweep: Sweep, game: Game) -> Iterator[_Sample]:
-    match = match_of(sweep, game, config.seed)
-    for defense in sweep.defenses:
+def _samples(config: OnDemandConfig, served: OnDemandModel, game: Game) -> Iterator[_Sample]:
+    match = match_of(served, game, config.seed)
+    for defense in served.defenses:
         claim = defense.claim()
         if claim is None:
             continue
@@ -85,7 +85,7 @@ def _samples(config: OnDemandConfig, sweep: Sweep, game: Game) -> Iterator[_Samp
         timed = match.run(defense, _TIMED, config.seed)
         seconds = (time.perf_counter() - clock) * game.trials / _TIMED
         yield _Sample(
-            model=sweep.model.label,
+            model=served.model.label,
             pair=game.label,
             claim=claim,
             trials=game.trials,

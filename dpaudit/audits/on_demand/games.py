@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.auditor.measure import Found
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.list_truth import entry_truth, place_epsilon
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.on_demand.subject import OnDemandModels
@@ -86,7 +86,9 @@ class _Values:
         scores = game.run(trials=trials, seed=seed, executor=executor)
         return PairScores(scores.absent, scores.present, **self._law(defense, game))
 
-    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
+    def _law(
+        self, defense: PredictionDefense, game: DistinguishingGame[ExactScores]
+    ) -> dict[str, Any]:
         """Return what the law of the noise says of the pair."""
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         moved = shifts(game.pair)
@@ -101,7 +103,9 @@ class _Values:
 class _Anything(_Values):
     """A match in which a plug-in's own release of unknown law is shown."""
 
-    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
+    def _law(
+        self, defense: PredictionDefense, game: DistinguishingGame[ExactScores]
+    ) -> dict[str, Any]:
         return {"share": 1.0}
 
 
@@ -109,7 +113,9 @@ class _Anything(_Values):
 class _PredictedList(_Values):
     """A match in which the list of the best predictions is shown without their values."""
 
-    def _law(self, defense: PredictionDefense, game: Game[ExactScores]) -> dict[str, Any]:
+    def _law(
+        self, defense: PredictionDefense, game: DistinguishingGame[ExactScores]
+    ) -> dict[str, Any]:
         before, after = game.pair.before, game.pair.after
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         item, k = self.pair.items[0], defense.top_k
@@ -142,21 +148,21 @@ class _DrawnList:
         return PairScores(scores.absent, scores.present, truth, share=share)
 
 
-def match_of(sweep: Sweep, game: tables.Game, seed: int) -> Match:
+def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
     """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
         ConfigError: the claim does not cover the observer, or the list that is observed on a pair.
         DataError: there are too few data for a pair.
     """
-    attack, first = game.create("game"), sweep.defenses[0]
+    attack, first = game.create("game"), served.defenses[0]
     if isinstance(first, ListDefense):
-        return _DrawnList(first.pair(game.pair, sweep.train.scale), attack)
-    pair, model = _pair_of(sweep, game, seed)
-    defense = sweep.predicting[0]
+        return _DrawnList(first.pair(game.pair, served.train.scale), attack)
+    pair, model = _pair_of(served, game, seed)
+    defense = served.predicting[0]
     observers = defense.observers()
-    observer = observer_of(game, sweep.model.label, observers)
-    check_covered(game, sweep.model.label, defense.claim(), observer)
+    observer = observer_of(game, served.model.label, observers)
+    check_covered(game, served.model.label, defense.claim(), observer)
     release, knowledge = observers[observer].shows
     if issubclass(knowledge, LaplacePair):
         return _Values(model, pair, attack, observer)
@@ -170,26 +176,28 @@ def match_of(sweep: Sweep, game: tables.Game, seed: int) -> Match:
     if moved > defense.outputs:
         raise ConfigError(
             f"game.observe = 'list': on pair {game.pair!r} {moved} predictions move but the claim "
-            f"of model {sweep.model.label!r} covers {defense.outputs}: remove observe, or set "
+            f"of model {served.model.label!r} covers {defense.outputs}: remove observe, or set "
             "params.outputs"
         )
     return _PredictedList(model, pair, attack, observer)
 
 
-def _pair_of(sweep: Sweep, game: tables.Game, seed: int) -> tuple[PredictionPair, ItemModel]:
-    defense = sweep.predicting[0]
+def _pair_of(
+    served: OnDemandModel, game: tables.Game, seed: int
+) -> tuple[PredictionPair, ItemModel]:
+    defense = served.predicting[0]
     if game.pair != "data":
-        pair = defense.pair(game.pair, sweep.train.scale)
+        pair = defense.pair(game.pair, served.train.scale)
         return pair, defense.prepare(pair.ratings)
-    counts = np.diff(sweep.train.by_user.start)
+    counts = np.diff(served.train.by_user.start)
     users = np.flatnonzero(counts >= defense.min_ratings)
     if len(users) < 2:
         raise DataError(
             f"{len(users)} of the users that the similarity is built from have at least "
             f"{defense.min_ratings} ratings and a pair needs 2 such users: use more data"
         )
-    pair = search_pair(defense, sweep.prepared, users, candidates=game.candidates, seed=seed)
-    return pair, sweep.prepared
+    pair = search_pair(defense, served.prepared, users, candidates=game.candidates, seed=seed)
+    return pair, served.prepared
 
 
 def _widened(pair: PredictionPair, k: int) -> PredictionPair:
@@ -210,14 +218,14 @@ def _widened(pair: PredictionPair, k: int) -> PredictionPair:
     return replace(pair, ratings=wider, summary=f"{pair.summary}; {more} {items} listed too")
 
 
-class Games(GameMeasure[OnDemandConfig, Sweep]):
+class Games(GameMeasure[OnDemandConfig, OnDemandModel]):
     """`epsilon` of every game at every ε, with its controls; and `attack.advantage`, `leak`."""
 
     def __init__(self, subject: OnDemandModels[Any]) -> None:
         """Keep the context."""
         self.context = subject.context
 
-    def games(self, model: Sweep) -> Iterator[Found]:
+    def games(self, model: OnDemandModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
@@ -229,7 +237,12 @@ class Games(GameMeasure[OnDemandConfig, Sweep]):
                 yield from self.context.unit(stage, measured)
 
     def _measured(
-        self, stage: str, model: Sweep, defense: OnDemandDefense, game: tables.Game, match: Match
+        self,
+        stage: str,
+        model: OnDemandModel,
+        defense: OnDemandDefense,
+        game: tables.Game,
+        match: Match,
     ) -> Iterator[Found]:
         def score(defense: OnDemandDefense, seed: int) -> PairScores:
             executor = self.context.tasks(stage, model.model, game, of=[defense])

@@ -20,6 +20,8 @@ class OnDemandAudits(AuditKind):
 
     name: ClassVar[str] = "on_demand"
     config: ClassVar[type[Config]] = OnDemandConfig
+    words: ClassVar[str] = "models on demand"
+    samples: ClassVar[str] = "audit.trials"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""

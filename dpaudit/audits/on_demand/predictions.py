@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.data.neighbors import check
@@ -20,7 +20,7 @@ def prediction_game(
     pair: PredictionPair,
     attack: Distinguisher,
     observer: str = "values",
-) -> Game[ExactScores]:
+) -> DistinguishingGame[ExactScores]:
     """Set up the game on what the target user is shown: predictions of `pair.items`, or the list.
 
     Raises:
@@ -32,7 +32,7 @@ def prediction_game(
         after=defense.exact_after(model, pair.change, pair.target),
         items=np.array(pair.items, np.int32),
     )
-    return Game(defense.observers()[observer], prepared, attack)
+    return DistinguishingGame(defense.observers()[observer], prepared, attack)
 
 
 def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
@@ -43,7 +43,9 @@ def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
     return abs(after - before)
 
 
-def entry_game(defense: ListDefense, pair: EntryPair, attack: Distinguisher) -> Game[ExactScores]:
+def entry_game(
+    defense: ListDefense, pair: EntryPair, attack: Distinguisher
+) -> DistinguishingGame[ExactScores]:
     """Set up the game on the list drawn from a row of the completed matrix.
 
     Raises:
@@ -51,4 +53,6 @@ def entry_game(defense: ListDefense, pair: EntryPair, attack: Distinguisher) -> 
     """
     if np.array_equal(pair.before.scores, pair.after.scores):
         raise DataError(f"no entry of the two rows differs ({pair.summary}): change one")
-    return Game(defense.observers()["list"], PreparedPair(pair.before, pair.after), attack)
+    return DistinguishingGame(
+        defense.observers()["list"], PreparedPair(pair.before, pair.after), attack
+    )

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Inference, ListInference
 from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.draws import TOGETHER, choose, draw_trials, run_blocks
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.on_demand.subject import OnDemandModels
-from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.tables import Attack
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.execution.executor import INLINE, Executor
@@ -112,7 +112,7 @@ def run_risk(
     return run_blocks(drawn, run, executor, TOGETHER)
 
 
-class Risk(Measure[OnDemandConfig, Sweep]):
+class Risk(Measure[OnDemandConfig, OnDemandModel]):
     """`attack.accuracy`: how often each attack recovers a hidden rating, at every ε."""
 
     def __init__(self, subject: OnDemandModels[Any]) -> None:
@@ -126,13 +126,13 @@ class Risk(Measure[OnDemandConfig, Sweep]):
             for attack in config.attack:
                 yield _key(model, epsilon, attack)
 
-    def run(self, model: Sweep) -> Iterator[Measurement]:
+    def run(self, model: OnDemandModel) -> Iterator[Measurement]:
         """Run each attack on the model at every ε."""
         for asked in self.context.config.attack:
             stage = f"{model.label}: attack {asked.label}"
             yield from self.context.unit(stage, partial(self._recovered, stage, model, asked))
 
-    def _recovered(self, stage: str, model: Sweep, asked: Attack) -> Iterator[Measurement]:
+    def _recovered(self, stage: str, model: OnDemandModel, asked: Attack) -> Iterator[Measurement]:
         context, family = self.context, self.context.family
         correct = run_risk(
             model.attackable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dpaudit.audits.on_demand import charts
+from dpaudit.audits.on_demand import charts, tradeoff
 from dpaudit.core import rounding
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
@@ -15,7 +15,7 @@ from dpaudit.reports.table import Table
 
 
 class OnDemandSections(Sections):
-    """Adds how far published chains are from their limit laws."""
+    """Adds which ε to choose, and how far published chains are from their limit laws."""
 
     shown: ClassVar[frozenset[str]] = Sections.shown | {"chains"}
 
@@ -29,8 +29,16 @@ class OnDemandSections(Sections):
         return [*super().tables(), *chains]
 
     def charts(self, look: Look) -> list[Chart | None]:
-        """Return the charts of models, and that of their chains."""
-        return [*super().charts(look), charts.convergence(self.result)]
+        """Return the charts of models, with those of ε, of changed lists and of chains."""
+        accuracy, certified, rmse = super().charts(look)
+        return [
+            accuracy,
+            tradeoff.chart(self.result, look),
+            certified,
+            charts.difference(self.result, look),
+            rmse,
+            charts.convergence(self.result),
+        ]
 
     def notes(self) -> list[str]:
         """Return the note on chains."""

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.describe import attack_record, data_record
+from dpaudit.auditor.records import attack_record, data_record
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
@@ -25,12 +25,12 @@ class OnDemandModels(Subject[T]):
     Attributes:
         context: inputs that the measures share.
         ratings: the data.
-        sweeps: the models, which share the split of the users.
+        served: the models, which share the split of the users.
     """
 
     context: Context[T]
     ratings: Ratings
-    sweeps: list[Sweep]
+    served: list[OnDemandModel]
 
     @classmethod
     def of(cls, context: Context[T], ratings: Ratings | None) -> Self:
@@ -42,24 +42,24 @@ class OnDemandModels(Subject[T]):
         if ratings is None:
             raise TypeError("recommenders need ratings")
         check_rated(context.config.gate, ratings.scale)
-        return cls(context, ratings, Sweep.of(context.config, ratings))
+        return cls(context, ratings, OnDemandModel.of(context.config, ratings))
 
     def trials(self) -> int:
         """Return the number of trials, but for those of controls."""
         config = self.context.config
-        rated = [sweep for sweep in self.sweeps if sweep.has_rmse]
-        each = len(self.sweeps) * (len(config.attack) + 1) + len(rated)
+        rated = [model for model in self.served if model.has_rmse]
+        blocks = len(self.served) * (len(config.attack) + 1) + len(rated)
         at_each_point = sum(2 * game.trials for game in config.game)
-        points = sum(len(sweep.defenses) for sweep in self.sweeps)
-        return each * config.audit.trials + points * at_each_point
+        points = sum(len(model.defenses) for model in self.served)
+        return blocks * config.audit.trials + points * at_each_point
 
-    def models(self) -> Iterator[Sweep]:
-        """Iterate over the sweeps."""
-        return iter(self.sweeps)
+    def models(self) -> Iterator[OnDemandModel]:
+        """Iterate over the models."""
+        return iter(self.served)
 
     @property
-    def _first(self) -> Sweep:
-        return self.sweeps[0]
+    def _first(self) -> OnDemandModel:
+        return self.served[0]
 
     def data(self) -> DataRecord:
         """Record the sizes of the data and the number of attacked users."""
@@ -73,6 +73,6 @@ class OnDemandModels(Subject[T]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the records of the attacks on hidden ratings, by label."""
         return {
-            each.label: {**attack_record(self.inferring[each.label]), **each.settings}
-            for each in self.context.config.attack
+            attack.label: {**attack_record(self.inferring[attack.label]), **attack.settings}
+            for attack in self.context.config.attack
         }

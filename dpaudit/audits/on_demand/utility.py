@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.measure import Measure, MetricKey, gated, points
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.draws import TOGETHER, choose, draw_trials, run_blocks
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.on_demand.subject import OnDemandModels
-from dpaudit.audits.on_demand.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
@@ -86,7 +86,7 @@ def run_held_out(
     return run_blocks(drawn, run, executor, TOGETHER)
 
 
-class Utility(Measure[OnDemandConfig, Sweep]):
+class Utility(Measure[OnDemandConfig, OnDemandModel]):
     """`utility.overlap`, `….rmse` and `….mae`: accuracy of noised lists and predictions."""
 
     def __init__(self, subject: OnDemandModels[Any]) -> None:
@@ -104,14 +104,14 @@ class Utility(Measure[OnDemandConfig, Sweep]):
             if rated and model not in lists:
                 yield from _errors(config, model, epsilon)
 
-    def run(self, model: Sweep) -> Iterator[Measurement]:
+    def run(self, model: OnDemandModel) -> Iterator[Measurement]:
         """Measure the share of the list that is kept, and the error on held-out ratings."""
         yield from self._unit(f"{model.label}: lists", self._overlap, model)
         if model.has_rmse:
             yield from self._unit(f"{model.label}: held-out ratings", self._error, model)
 
     def _unit(
-        self, stage: str, measured: Callable[..., Iterator[Measurement]], model: Sweep
+        self, stage: str, measured: Callable[..., Iterator[Measurement]], model: OnDemandModel
     ) -> list[Measurement]:
         options: dict[str, Any] = {
             "trials": self.context.config.audit.trials,
@@ -120,12 +120,12 @@ class Utility(Measure[OnDemandConfig, Sweep]):
         }
         return self.context.unit(stage, partial(measured, model, options))
 
-    def _overlap(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
+    def _overlap(self, model: OnDemandModel, options: dict[str, Any]) -> Iterator[Measurement]:
         kept = run_overlap(model.defenses, model.prepared, model.users(), **options)
         for epsilon, row in zip(model.model.epsilon, kept, strict=True):
             yield self._mean(_overlap(model.label, epsilon), row)
 
-    def _error(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
+    def _error(self, model: OnDemandModel, options: dict[str, Any]) -> Iterator[Measurement]:
         width = model.train.scale.width
         errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
         for epsilon, row in zip(model.model.epsilon, errors, strict=True):

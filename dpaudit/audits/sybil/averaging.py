@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Numbers, SybilAttack
-from dpaudit.audits.on_demand.trials import choose, draw_trials, run_blocks
+from dpaudit.audits.on_demand.draws import choose, draw_trials, run_blocks
 from dpaudit.audits.sybil.attacked import similar
 from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError

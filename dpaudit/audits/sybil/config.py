@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dpaudit.attacks import base as roles
 from dpaudit.audits.on_demand.config import OnDemandConfig, only_lists
 from dpaudit.config.model import as_list
-from dpaudit.config.tables import WithAttack, has_role
+from dpaudit.config.tables import WithAttack, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 
@@ -119,7 +119,8 @@ class SybilConfig(OnDemandConfig):
             if not isinstance(attack, roles.SybilAttack | roles.PassiveAttack):
                 raise ConfigError(
                     f"sybil.{index}.attack = {sybil.attack!r} makes no accounts and "
-                    "observes no public lists: use 'sybil' or 'passive-lists'"
+                    "observes no public lists: use "
+                    f"{named_attacks(roles.SybilAttack, roles.PassiveAttack)}"
                 )
 
     @property
@@ -128,9 +129,9 @@ class SybilConfig(OnDemandConfig):
         return {**super().labels, "sybil": [sybil.label for sybil in self.sybil]}
 
     @property
-    def measured(self) -> int:
-        """The number of measures at each ε, at most."""
-        return super().measured + sum(len(sybil.efforts) for sybil in self.sybil)
+    def numbers_per_point(self) -> int:
+        """The numbers that are measured at each ε, at most."""
+        return super().numbers_per_point + sum(len(sybil.efforts) for sybil in self.sybil)
 
     @property
     def plugins(self) -> set[str]:

@@ -12,7 +12,7 @@ from dpaudit.attacks.base import SybilAttack
 from dpaudit.audits.on_demand.list_truth import laplace_tail
 from dpaudit.audits.sybil.attacked import similar
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import OnDemandDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
 from dpaudit.kernels.item_item import pairs

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack, SybilAttack
 from dpaudit.auditor.measure import Measure, MetricKey, points
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.audits.sybil.passive_lists import run_passive
@@ -24,7 +24,7 @@ from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
 
 
-class SybilAttacks(Measure[SybilConfig, Sweep]):
+class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
     """`sybil.accuracy`: how often an attacker succeeds with each effort, at every ε."""
 
     def __init__(self, subject: AttackedModels) -> None:
@@ -38,7 +38,7 @@ class SybilAttacks(Measure[SybilConfig, Sweep]):
             for sybil in config.sybil:
                 yield from _keys(model, epsilon, sybil)
 
-    def run(self, model: Sweep) -> Iterator[records.Measurement]:
+    def run(self, model: OnDemandModel) -> Iterator[records.Measurement]:
         """Run each Sybil attack on the model at every ε.
 
         Raises:
@@ -55,7 +55,7 @@ class SybilAttacks(Measure[SybilConfig, Sweep]):
     def _efforts(
         self,
         stage: str,
-        model: Sweep,
+        model: OnDemandModel,
         defense: OnDemandDefense,
         sybil: Sybil,
         attack: Any,

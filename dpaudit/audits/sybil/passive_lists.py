@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack
-from dpaudit.audits.on_demand.trials import draw_trials, run_blocks
+from dpaudit.audits.on_demand.draws import draw_trials, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams, generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.execution.executor import INLINE, Executor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpaudit.auditor.describe import attack_record
+from dpaudit.auditor.records import attack_record
 from dpaudit.audits.on_demand.subject import OnDemandModels
 from dpaudit.audits.sybil.config import SybilConfig
 
@@ -18,7 +18,7 @@ class AttackedModels(OnDemandModels[SybilConfig]):
     def trials(self) -> int:
         """Return the number of trials, with those of the attackers."""
         trials = sum(sybil.trials for sybil in self.context.config.sybil)
-        return super().trials() + trials * sum(len(model.defenses) for model in self.sweeps)
+        return super().trials() + trials * sum(len(model.defenses) for model in self.served)
 
     def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the records of the Sybil attacks and passive attacks, by label."""

@@ -12,7 +12,15 @@ from dpaudit.attacks import base as roles
 from dpaudit.config.compatibility.plugins import check_attacks
 from dpaudit.config.model import Model, Table
 from dpaudit.config.models import ModelsConfig
-from dpaudit.config.tables import Attack, Game, has_role, reads, recovers, tests_submissions
+from dpaudit.config.tables import (
+    Attack,
+    Game,
+    has_role,
+    named_attacks,
+    reads,
+    recovers,
+    tests_submissions,
+)
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import ItemFactors
@@ -65,8 +73,6 @@ class TrainedConfig(ModelsConfig):
     title: ClassVar[str] = "trained recommenders"
     # What is wrong if no model is trained.
     untrained: ClassVar[str] = "no model is trained: add a [[model]] with one such as 'dpsgd-mf'"
-    # What to do about an attack of another role.
-    instead: ClassVar[str] = "remove it, or use one such as 'reconstruction'"
     # The roles of the attacks that it takes.
     accepted: ClassVar[tuple[type[roles.Attack], ...]] = (
         *roles.RECONSTRUCTIONS,
@@ -110,9 +116,11 @@ class TrainedConfig(ModelsConfig):
                 f"[[attack]] {attack.label!r} reads what users submit in each round: add "
                 "[transcript], or remove it"
             )
+        other = roles.RatingReconstruction if trained.ranks else roles.ListReconstruction
+        fitting = (role for role in self.accepted if role is not other)
         raise ValueError(
             f"[[attack]] {attack.label!r} reads nothing that model {trained.label!r} "
-            f"({trained.defense}) shows: {self.instead}"
+            f"({trained.defense}) shows: remove it, or use {named_attacks(*fitting)}"
         )
 
     def check_plugins(self) -> None:
@@ -122,7 +130,8 @@ class TrainedConfig(ModelsConfig):
             ConfigError: names the place and the remedy.
         """
         super().check_plugins()
-        check_attacks("attack", self.attack, self.accepted)
+        for index, attack in enumerate(self.attack):
+            attack.create(f"attack.{index}")
         check_attacks("game", self.game, roles.GAME_ROLES)
 
     def recorded(self) -> Self:
@@ -196,12 +205,13 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
         if ranking and not has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
-                "ranks: use 'ranking-reconstruction'"
+                f"ranks: use {named_attacks(roles.ListReconstruction)}"
             )
         if others and has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
-                f"{others[0].label!r} predicts ratings: use 'reconstruction'"
+                f"{others[0].label!r} predicts ratings: use "
+                f"{named_attacks(roles.RatingReconstruction)}"
             )
 
 

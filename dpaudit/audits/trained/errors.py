@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.auditor.no_model import joined, outcomes
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
 from dpaudit.kernels.lanes import LANES

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import TargetUser
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import (
     Change,
     RatingRemoved,

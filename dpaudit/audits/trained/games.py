@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame, game_key
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import CoinScores, GameScores
 from dpaudit.auditor.measure import Found, MetricKey, gated, points
 from dpaudit.auditor.no_model import attempted
@@ -108,7 +108,9 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
 
-    def _law(self, running: Game[Any], defense: Any, executor: Executor) -> StepsLaw | None:
+    def _law(
+        self, running: DistinguishingGame[Any], defense: Any, executor: Executor
+    ) -> StepsLaw | None:
         """Return what the law of the steps' noise says; None if a training diverges."""
         self.context.progress.expect(2 * TRAININGS)
         law = partial(

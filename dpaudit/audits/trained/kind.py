@@ -20,6 +20,8 @@ class TrainedAudits(AuditKind):
 
     name: ClassVar[str] = "trained"
     config: ClassVar[type[Config]] = TrainedConfig
+    words: ClassVar[str] = "trained models"
+    samples: ClassVar[str] = "train.trials"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""

@@ -41,7 +41,7 @@ class Pairs:
             DataError: there is no possible target.
         """
         purchases = not self.ratings.scale.width
-        adjacency = adjacency_of(label, game, defense.claim(), purchases)
+        adjacency = game_adjacency(label, game, defense.claim(), purchases)
         observe = observed(label, game, defense)
         return adjacency, observe, *self._targets(defense, adjacency, observe)
 
@@ -89,11 +89,13 @@ def check_games(model: Model, games: Sequence[Game]) -> None:
             if game.pair == "many":
                 _check_many(model.label, defense)
                 continue
-            adjacency_of(model.label, game, defense.claim())
+            game_adjacency(model.label, game, defense.claim())
             observed(model.label, game, defense)
 
 
-def adjacency_of(label: str, game: Game, claim: Claim | None, purchases: bool = False) -> Adjacency:
+def game_adjacency(
+    label: str, game: Game, claim: Claim | None, purchases: bool = False
+) -> Adjacency:
     """Return the adjacency of a game, which the claim must cover.
 
     Args:

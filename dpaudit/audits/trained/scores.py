@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.reconstruction.rankings import guess_popular
 from dpaudit.auditor.top_lists import ndcg, precision_and_recall
+from dpaudit.audits.trained.baselines import guess_popular
 from dpaudit.audits.trained.errors import (
     KINDS,
     Numbers,

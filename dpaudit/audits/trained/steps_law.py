@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.game import CERTAIN, Game, in_blocks
+from dpaudit.auditor.games.game import CERTAIN, DistinguishingGame, in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.divergence.binary import threshold_kl
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
@@ -42,7 +42,7 @@ class StepsLaw(NamedTuple):
 
 
 def steps_law(
-    game: Game[Any],
+    game: DistinguishingGame[Any],
     *,
     delta: float,
     seed: int,
@@ -150,7 +150,7 @@ def joint_divergence(
     )
 
 
-def _apart(game: Game[Any], trained: Any, streams: Streams) -> NDArray[np.float64]:
+def _apart(game: DistinguishingGame[Any], trained: Any, streams: Streams) -> NDArray[np.float64]:
     """Measure how far apart the steps of each training are, in units of their noise `(W, 3)`.
 
     The columns are the sum of squares, the sum of absolute values, and the number of steps with

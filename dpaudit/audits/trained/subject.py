@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from dpaudit.attacks.base import LearnedDistinguisher
 from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
 from dpaudit.audits.trained.config import Train, TrainedConfig, check_reading
 from dpaudit.audits.trained.grids import Grids, combinations
 from dpaudit.audits.trained.pairs import Pairs, check_games

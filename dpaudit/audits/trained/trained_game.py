@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import TargetUser
@@ -55,7 +55,7 @@ def trained_game(
     attack: Distinguisher | LearnedDistinguisher,
     observer: str,
     target: TargetUser | None = None,
-) -> Game[P]:
+) -> DistinguishingGame[P]:
     """Set up the game of one observer of trainings on either data set.
 
     Args:
@@ -73,7 +73,7 @@ def trained_game(
         unrated=np.empty(0, np.int32) if target is None else _unrated(pair.before, target.observer),
         top_k=attack.list_length if isinstance(attack, LearnedDistinguisher) else 0,
     )
-    return Game(defense.observers()[observer], prepared, attack)
+    return DistinguishingGame(defense.observers()[observer], prepared, attack)
 
 
 def _unrated(ratings: Ratings, observer: int) -> NDArray[np.int32]:

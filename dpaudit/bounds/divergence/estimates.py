@@ -49,9 +49,7 @@ def sequence_kl(gradients: ArrayLike, fakes: ArrayLike, sigma: float) -> Values:
     return sequence_mu(gradients, fakes, sigma) ** 2 / 2
 
 
-def plugin_kl(
-    x: ArrayLike, y: ArrayLike, *, alpha: float = 0.05, confidence: float | None = None
-) -> Estimate:
+def plugin_kl(x: ArrayLike, y: ArrayLike, *, alpha: float = 0.05) -> Estimate:
     """Estimate the KL of two normal laws by their sample moments, without the plug-in bias.
 
     The plug-in value is KL of two normal laws (Kullback 1959, Information Theory and Statistics,
@@ -80,7 +78,6 @@ def plugin_kl(
         x: rows of P, independent; shape (n, d), or (n,) for d = 1; n > d.
         y: rows of Q, independent; shape (m, d), or (m,); m > d + 2.
         alpha: the level of the interval.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: the shapes do not fit, a number is not finite, there are too few rows, or the
@@ -113,18 +110,11 @@ def plugin_kl(
     bend = second.inverse - turned - np.outer(slope, slope)
     of_y = 0.5 * _squares(second.centred, bend) - _product(second.centred, slope)
     variance = of_x.var(ddof=1) / n + of_y.var(ddof=1) / m
-    return _estimate(
-        float(value), float(variance), min(n, m), alpha, confidence, n + m, "plug-in normal"
-    )
+    return _estimate(float(value), float(variance), min(n, m), alpha, n + m, "plug-in normal")
 
 
 def neighbour_kl(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    neighbours: int = 10,
-    alpha: float = 0.05,
-    confidence: float | None = None,
+    x: ArrayLike, y: ArrayLike, *, neighbours: int = 10, alpha: float = 0.05
 ) -> Estimate:
     """Estimate the KL of two laws with densities from distances to nearest neighbours.
 
@@ -152,7 +142,6 @@ def neighbour_kl(
         y: rows of Q, independent; shape (m, d), or (m,).
         neighbours: the number of neighbours to combine; 1, or at least 3.
         alpha: the level of the interval.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: the shapes do not fit, a number is not finite, x has fewer than `neighbours` + 2
@@ -187,15 +176,12 @@ def neighbour_kl(
         float(variance),
         min(n, m),
         alpha,
-        confidence,
         n + m,
         f"{neighbours} nearest neighbours, biased in many dimensions",
     )
 
 
-def log_ratio_kl(
-    ratios: ArrayLike, *, alpha: float = 0.05, confidence: float | None = None
-) -> Estimate:
+def log_ratio_kl(ratios: ArrayLike, *, alpha: float = 0.05) -> Estimate:
     """Estimate KL by the mean of true log-ratios `ln p(x)/q(x)` under P, with Student's interval.
 
     The interval (Student 1908, doi:10.1093/biomet/6.1.1) is exact for Gaussian noise, whose
@@ -204,7 +190,6 @@ def log_ratio_kl(
     Args:
         ratios: the log-likelihood ratio of each trial of P; shape (n,).
         alpha: the level of the interval.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a ratio is not finite, or there are fewer than two.
@@ -215,7 +200,7 @@ def log_ratio_kl(
     if n < 2:
         raise InputError("ratios hold 1 number: give at least 2 for an interval")
     variance = float(values.var(ddof=1)) / n
-    return _estimate(float(values.mean()), variance, n, alpha, confidence, n, "mean log-ratio")
+    return _estimate(float(values.mean()), variance, n, alpha, n, "mean log-ratio")
 
 
 @dataclass(frozen=True)
@@ -325,13 +310,7 @@ def _check_enough(count: int, least: int, name: str) -> None:
 
 
 def _estimate(
-    value: float,
-    variance: float,
-    degrees: int,
-    alpha: float,
-    confidence: float | None,
-    n: int,
-    method: str,
+    value: float, variance: float, degrees: int, alpha: float, n: int, method: str
 ) -> Estimate:
     """Return `value ± t √variance`, cut at 0; Student's t has `degrees` − 1 degrees of freedom."""
     from scipy.special import stdtrit
@@ -342,7 +321,7 @@ def _estimate(
         value=value,
         lower=max(0.0, value - half),
         upper=value + half,
-        confidence=1 - alpha if confidence is None else confidence,
+        confidence=1 - alpha,
         alpha=alpha,
         n=n,
         method=method,

@@ -70,11 +70,7 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
 
 
 def clustered_share(
-    flags: NDArray[np.bool_] | Values,
-    users: NDArray[np.integer],
-    *,
-    alpha: float,
-    confidence: float | None = None,
+    flags: NDArray[np.bool_] | Values, users: NDArray[np.integer], *, alpha: float
 ) -> Estimate:
     """Estimate the share of flagged pairs, with Clopper-Pearson limits that sample users.
 
@@ -82,7 +78,6 @@ def clustered_share(
         flags: whether each pair is flagged, or with which probability `(n,)`.
         users: the user of each pair `(n,)`.
         alpha: the level.
-        confidence: the confidence to state; default 1 − α.
     """
     theta, parts = _ratio(flags.astype(np.float64), users)
     lower, upper = 0.0, 1.0
@@ -95,7 +90,7 @@ def clustered_share(
         value=theta,
         lower=lower,
         upper=upper,
-        confidence=1 - alpha if confidence is None else confidence,
+        confidence=1 - alpha,
         alpha=alpha,
         n=len(parts),
         method="share of pairs, Clopper-Pearson over users, by itself",

@@ -20,12 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def clopper_pearson_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    split: float = 0.5,
-    confidence: float | None = None,
+    counts: Counts, *, delta: float = 0.0, alpha: float = 0.05, split: float = 0.5
 ) -> Estimate:
     """Return a certified lower bound on ε from the event "answers present" and its complement.
 
@@ -44,7 +39,6 @@ def clopper_pearson_epsilon(
         alpha: the level of the bound.
         split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
             must not depend on these counts: see `best_split`.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: δ, α or the split is out of range.
@@ -55,19 +49,12 @@ def clopper_pearson_epsilon(
         _largest_log_ratio(_both_events(tpr, fpr), delta),
         value=_largest_log_ratio(_both_events(*_rates(counts)), delta),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="clopper-pearson",
     )
 
 
-def jeffreys_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
+def jeffreys_epsilon(counts: Counts, *, delta: float = 0.0, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
 
     The largest of ln((P − δ)/Q) over the event and its complement, with either data set in the
@@ -83,7 +70,6 @@ def jeffreys_epsilon(
         counts: the attack's outcomes.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -103,7 +89,6 @@ def jeffreys_epsilon(
         _largest_log_ratio(limits, delta),
         value=_largest_log_ratio((*_both_events(*point), *_both_events(*point[::-1])), delta),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="jeffreys",
         kind="credible",
@@ -156,7 +141,7 @@ def best_split(
     return float(splits[best]) if bounds[best] > 0 else 0.5
 
 
-def rate_limits(counts: Counts, *, alpha: float, split: float) -> tuple[float, float]:
+def rate_limits(counts: Counts, *, alpha: float, split: float = 0.5) -> tuple[float, float]:
     """Return the lower limit on TPR at level α(1 − split) and the upper on FPR at α·split.
 
     One-sided Clopper-Pearson limits that hold together with probability at least 1 − α.

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.revealing import Ends, Side, Tally, share_limit
+from dpaudit.bounds.frequentist.event_choice import Ends, Side, Tally, share_limit
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.estimate import Estimate

@@ -17,13 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.means import (
-    LOSS,
-    block_starts,
-    grows,
-    last_held,
-    stakes,
-)
+from dpaudit.bounds.frequentist.means import LOSS, block_starts, grows, last_held, stakes
 from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -111,7 +105,6 @@ def likelihood_epsilon(
     delta: float = 0.0,
     weight: ArrayLike | None = None,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε at δ if L is the true log-likelihood ratio (kind `assumes-law`).
 
@@ -130,7 +123,6 @@ def likelihood_epsilon(
         weight: dP/dR, if the outputs were drawn from a proposal R; ≥ 0, need not be bounded;
             shape (n,).
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a ratio is NaN, a weight is negative, shapes differ, or a parameter is out of
@@ -144,13 +136,7 @@ def likelihood_epsilon(
 
     def estimate(lower: float, value: float) -> Estimate:
         return lower_bound(
-            lower,
-            value=value,
-            alpha=alpha,
-            confidence=confidence,
-            n=n,
-            method="likelihood betting",
-            kind="assumes-law",
+            lower, value=value, alpha=alpha, n=n, method="likelihood betting", kind="assumes-law"
         )
 
     seen = ratio[w > 0]

@@ -27,7 +27,7 @@ that draws the number of right guesses from this mixture, and their places unifo
 At δ = 0 both are the binomial tail β. At δ > 0 and small β, (1) is smaller, often by far. For β
 near 1, (2) falls below (1) and is not a valid bound. Example: ε = 0, m = r = 3, v = 1. An output
 uniform on the seven answers with a right guess is (0, 1/7)-DP and always has V ≥ 1, but (2) is
-55/56. Hence "steinke23" takes the larger of the two.
+55/56. So (1) alone is used.
 
 **From tails to bounds.** For each v let B(v) be any number with p(B(v), v) ≤ α, where p(ε, v)
 bounds P[V ≥ v] for every (ε, δ)-DP output. If the output is (ε*, δ)-DP, B(V) > ε* has probability
@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,8 +56,6 @@ from dpaudit.bounds.outcomes import (
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
-
-Tail = Literal["exact", "steinke23"]
 
 _TOLERANCE = 1e-9
 
@@ -106,11 +103,9 @@ def last_rejected(margin: Callable[[float], float]) -> float:
 
 
 def one_run_p_value(
-    m: int, guesses: int, correct: int, *, epsilon: float, delta: float = 0.0, tail: Tail = "exact"
+    m: int, guesses: int, correct: int, *, epsilon: float, delta: float = 0.0
 ) -> float:
-    """Return the bound on P[V ≥ correct] for an (ε, δ)-DP output, in [0, 1].
-
-    Equation (1) of this module, or the larger of (1) and (2) for `tail="steinke23"`.
+    """Return the bound on P[V ≥ correct] for an (ε, δ)-DP output, in [0, 1], by equation (1).
 
     Args:
         m: the number of canaries, each included independently with probability 1/2.
@@ -118,27 +113,19 @@ def one_run_p_value(
         correct: the number v of correct guesses.
         epsilon: the ε of the claim, for the presence or absence of one canary.
         delta: the δ of the claim.
-        tail: which bound to use.
 
     Raises:
-        InputError: the numbers fail `check_guesses`, ε or δ is out of range, or `tail` is unknown.
+        InputError: the numbers fail `check_guesses`, or ε or δ is out of range.
     """
     check_guesses(m, guesses, correct)
     check_epsilon(epsilon)
     check_delta(delta)
-    beta, slope = _tail(int(m), int(guesses), int(correct), epsilon, _check_tail(tail), delta > 0)
+    beta, slope = _tail(int(m), int(guesses), int(correct), epsilon, delta > 0)
     return min(1.0, beta + delta * slope)
 
 
 def one_run_epsilon(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-    tail: Tail = "exact",
+    m: int, guesses: int, correct: int, *, delta: float = 0.0, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε: the largest ε with `one_run_p_value` at most `alpha`.
 
@@ -155,12 +142,11 @@ def one_run_epsilon(
     check_alpha(alpha)
     m, r, v = int(m), int(guesses), int(correct)
     return lower_bound(
-        _epsilon(m, r, v, delta, alpha, _check_tail(tail)),
+        _epsilon(m, r, v, delta, alpha),
         value=_point(m, r, v, delta),
         alpha=alpha,
-        confidence=confidence,
         n=m,
-        method=f"one-run {tail}",
+        method="one-run exact",
     )
 
 
@@ -187,7 +173,6 @@ def one_run_scores_epsilon(
     delta: float = 0.0,
     alpha: float = 0.05,
     confidence: float | None = None,
-    tail: Tail = "exact",
     grid: Sequence[tuple[int, int]] | None = None,
     seed: int | None = None,
 ) -> Estimate:
@@ -217,7 +202,6 @@ def one_run_scores_epsilon(
         delta: the δ of the claim.
         alpha: the level of the bound, for all pairs together.
         confidence: the confidence to state; default 1 − α.
-        tail: as `one_run_p_value`.
         grid: the pairs (k₊, k₋), chosen before the run; `default_grid(m)` by default.
         seed: orders equal scores; None draws one from the operating system's entropy.
 
@@ -230,7 +214,6 @@ def one_run_scores_epsilon(
     bits = _bits(included, len(values))
     check_delta(delta)
     check_alpha(alpha)
-    _check_tail(tail)
     m = len(values)
     check_coins(m - int(bits.sum()), int(bits.sum()), "include each canary by a fair coin")
     pairs = default_grid(m) if grid is None else list(grid)
@@ -247,7 +230,7 @@ def one_run_scores_epsilon(
     bounds = []
     for high, low in pairs:
         v = int(right[m] - right[m - high] + low - right[low])
-        lower = _epsilon(m, high + low, v, delta, alpha / len(pairs), tail)
+        lower = _epsilon(m, high + low, v, delta, alpha / len(pairs))
         bounds.append((lower, high + low, v))
     lower, r, v = max(bounds)
     return lower_bound(
@@ -256,16 +239,16 @@ def one_run_scores_epsilon(
         alpha=alpha,
         confidence=confidence,
         n=m,
-        method=f"one-run {tail}, bonferroni over {len(pairs)} numbers of guesses",
+        method=f"one-run exact, bonferroni over {len(pairs)} numbers of guesses",
     )
 
 
-def _epsilon(m: int, r: int, v: int, delta: float, alpha: float, tail: Tail) -> float:
+def _epsilon(m: int, r: int, v: int, delta: float, alpha: float) -> float:
     if v == 0:
         return 0.0
 
     def margin(epsilon: float) -> float:
-        beta, slope = _tail(m, r, v, epsilon, tail, delta > 0)
+        beta, slope = _tail(m, r, v, epsilon, delta > 0)
         return alpha - beta - delta * slope
 
     return last_rejected(margin)
@@ -279,7 +262,7 @@ def _point(m: int, r: int, v: int, delta: float) -> float:
     return math.log(right / wrong) if wrong else math.inf
 
 
-def _tail(m: int, r: int, v: int, epsilon: float, tail: Tail, sloped: bool) -> tuple[float, float]:
+def _tail(m: int, r: int, v: int, epsilon: float, sloped: bool) -> tuple[float, float]:
     """Return β and the factor of δ in the bound on P[V ≥ v]; the factor is 0 unless `sloped`."""
     from scipy.special import betaincc, gammaln, log_expit
 
@@ -290,11 +273,8 @@ def _tail(m: int, r: int, v: int, epsilon: float, tail: Tail, sloped: bool) -> t
     if not sloped:
         return beta, 0.0
 
-    def pmf(k: NDArray[np.int64]) -> NDArray[np.float64]:
-        choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
-        return np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))
-
-    at = float(pmf(np.array(v)))
+    choose = gammaln(r + 1) - gammaln(v + 1) - gammaln(r - v + 1)
+    at = float(np.exp(choose + v * log_expit(epsilon) + (r - v) * log_expit(-epsilon)))
     if at > 1e-280:
         ratio = beta / at
     else:
@@ -304,17 +284,7 @@ def _tail(m: int, r: int, v: int, epsilon: float, tail: Tail, sloped: bool) -> t
         if odds >= 1:
             return 1.0, 0.0
         ratio = 1 / (1 - odds)
-    slope = m * ratio * (1 - beta) / v
-    if tail == "exact":
-        return beta, slope
-    below = np.cumsum(pmf(np.arange(v - 1, -1, -1)))
-    return beta, max(slope, 2 * m * float(np.max(below / np.arange(1, v + 1))))
-
-
-def _check_tail(tail: Tail) -> Tail:
-    if tail not in ("exact", "steinke23"):
-        raise InputError(f"tail = {tail!r} is unknown: use 'exact' or 'steinke23'")
-    return tail
+    return beta, m * ratio * (1 - beta) / v
 
 
 def _bits(included: ArrayLike, m: int) -> NDArray[np.int64]:

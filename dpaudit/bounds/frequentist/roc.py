@@ -40,12 +40,7 @@ class _LabelledPairs:
 
 
 def clustered_auc(
-    scores: ArrayLike,
-    real: ArrayLike,
-    users: ArrayLike,
-    *,
-    alpha: float = 0.05,
-    confidence: float | None = None,
+    scores: ArrayLike, real: ArrayLike, users: ArrayLike, *, alpha: float = 0.05
 ) -> Estimate:
     """Estimate the area under the ROC curve: P(real pair scores above a fake pair), ties half.
 
@@ -65,7 +60,6 @@ def clustered_auc(
         real: whether the pair is real; shape (n,).
         users: the user of each pair; shape (n,).
         alpha: the level of the interval.
-        confidence: the confidence to state; default 1 − α.
 
     Returns:
         The area with its interval; `n` is the number of users.
@@ -99,7 +93,7 @@ def clustered_auc(
         value=theta,
         lower=lower,
         upper=upper,
-        confidence=1 - alpha if confidence is None else confidence,
+        confidence=1 - alpha,
         alpha=alpha,
         n=pairs.users,
         method="clustered auc",
@@ -114,7 +108,6 @@ def rate_at(
     false_positives: float,
     *,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Estimate the true-positive rate at a given false-positive rate, e.g. 0.001.
 
@@ -146,7 +139,6 @@ def rate_at(
         users: the user of each pair; their sort order must not depend on the scores; shape (n,).
         false_positives: the wanted share of fakes above the threshold.
         alpha: the level of the interval.
-        confidence: the confidence to state; default 1 − α.
 
     Returns:
         The rate with its interval; `n` is the number of users whose reals were counted.
@@ -166,7 +158,7 @@ def rate_at(
     _users_with(pairs.per_user(counted), "real (of odd rank)")
     score = pairs.score[counted]
     hits = (score > threshold) + tied * (score == threshold)
-    estimate = clustered_share(hits, pairs.user[counted], alpha=alpha, confidence=confidence)
+    estimate = clustered_share(hits, pairs.user[counted], alpha=alpha)
     return estimate.changed(method="held-out threshold, clustered rate")
 
 

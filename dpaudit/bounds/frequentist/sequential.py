@@ -46,13 +46,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.payoffs import Bets, fastest_bets
-from dpaudit.bounds.outcomes import (
-    check_alpha,
-    check_delta,
-    check_epsilon,
-    lower_bound,
-    scores,
-)
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -234,7 +228,6 @@ def sequential_epsilon(
     *,
     delta: float = 0.0,
     alpha: float = 0.05,
-    confidence: float | None = None,
     resolution: float = 0.05,
     likelihood: bool = False,
 ) -> Estimate:
@@ -253,7 +246,6 @@ def sequential_epsilon(
         present: scores of trials on data set D', in the order of the trials; shape (n,).
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
         resolution: the distance h between tested claims.
         likelihood: see `EProcess`.
 
@@ -275,7 +267,6 @@ def sequential_epsilon(
         lower,
         value=max(lower, process.plug_in),
         alpha=alpha,
-        confidence=confidence,
         n=process.rounds,
         method=f"e-process, steps of {resolution:g}",
     )

@@ -44,12 +44,7 @@ class ThresholdRule:
 
 
 def held_out_epsilon(
-    absent: Scores,
-    present: Scores,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    confidence: float | None = None,
+    absent: Scores, present: Scores, *, delta: float = 0.0, alpha: float = 0.05
 ) -> tuple[Estimate, ThresholdRule]:
     """Return a Clopper-Pearson bound at a held-out choice of threshold, direction and split of α.
 
@@ -61,7 +56,6 @@ def held_out_epsilon(
         present: independent scores of trials on data set D'.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a score is not finite, a class has fewer than 2 scores, or δ or α is out of
@@ -81,11 +75,7 @@ def held_out_epsilon(
         alpha=alpha,
     )
     estimate = clopper_pearson_epsilon(
-        chosen.counts(absent, present),
-        delta=delta,
-        alpha=alpha,
-        split=split,
-        confidence=confidence,
+        chosen.counts(absent, present), delta=delta, alpha=alpha, split=split
     )
     return estimate.changed(method="held-out clopper-pearson"), chosen
 
@@ -126,11 +116,7 @@ def choose_threshold(
 
 
 def _best_place(
-    tp: NDArray[np.int64],
-    fp: NDArray[np.int64],
-    sizes: tuple[int, int],
-    delta: float,
-    alpha: float,
+    tp: NDArray[np.int64], fp: NDArray[np.int64], sizes: tuple[int, int], delta: float, alpha: float
 ) -> tuple[int, float]:
     """Return the index of the largest bound among non-increasing counts, and this bound."""
     looked = np.unique(np.linspace(0, len(tp) - 1, _COARSE).astype(int))
@@ -153,11 +139,7 @@ def _best_place(
 
 
 def _bounds(
-    tp: NDArray[np.int64],
-    fp: NDArray[np.int64],
-    sizes: tuple[int, int],
-    delta: float,
-    alpha: float,
+    tp: NDArray[np.int64], fp: NDArray[np.int64], sizes: tuple[int, int], delta: float, alpha: float
 ) -> NDArray[np.float64]:
     """Return `clopper_pearson_epsilon` of each pair of counts, each at level `alpha` by itself."""
     from scipy.special import betainccinv, betaincinv

@@ -113,10 +113,7 @@ def _plan(pairs: _PairedTrials, delta: float) -> _Plan:
         events = seen[np.unique(np.linspace(0, len(seen) - 1, _EVENTS).astype(int))]
         (p, pp), (q, qq) = (
             _tail_moments(x[:, :t], w[:, :t], events)
-            for x, w in (
-                (pairs.present, pairs.present_weight),
-                (pairs.absent, pairs.absent_weight),
-            )
+            for x, w in ((pairs.present, pairs.present_weight), (pairs.absent, pairs.absent_weight))
         )
         never = qq == 0
         most = np.array([pairs.most(event) for event in events[never].tolist()])
@@ -152,7 +149,6 @@ def two_sample_epsilon(
     weight_absent: ArrayLike | None = None,
     weight_absent_bound: Bound | None = None,
     alpha: float = 0.05,
-    confidence: float | None = None,
 ) -> Estimate:
     """Return a lower bound on ε at δ from trials on both data sets (kind `frequentist`).
 
@@ -182,7 +178,6 @@ def two_sample_epsilon(
             non-increasing function of τ; required with `weight_absent`. A single number, such as
             that of a proposal, is usually too large to certify anything.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a ratio is NaN, a weight is negative or above its bound, shapes differ, or a
@@ -213,7 +208,6 @@ def two_sample_epsilon(
         last_held(certified, top, top / 8, HALVINGS),
         value=0.0 if p <= delta else math.log((p - delta) / q) if q > 0 else math.inf,
         alpha=alpha,
-        confidence=confidence,
         n=pairs.n,
         method="two-sample betting",
         kind=kind,

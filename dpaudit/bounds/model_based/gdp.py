@@ -95,64 +95,41 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
 
 
-def gdp_mu(
-    counts: Counts,
-    *,
-    alpha: float = 0.05,
-    split: float = 0.5,
-    confidence: float | None = None,
-) -> Estimate:
+def gdp_mu(counts: Counts, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
 
-    TPR is replaced by its lower and FPR by its upper Clopper-Pearson limit. Nasr et al. 2023,
-    arXiv:2302.07956.
+    TPR is replaced by its lower and FPR by its upper Clopper-Pearson limit, at α/2 each. Nasr
+    et al. 2023, arXiv:2302.07956.
 
     Args:
         counts: the attack's outcomes, its event chosen beforehand.
         alpha: the level of the bound.
-        split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
-            must not depend on these counts.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
-        InputError: α or the split is out of range.
+        InputError: α is out of range.
     """
-    tpr, fpr = rate_limits(counts, alpha=alpha, split=split)
+    tpr, fpr = rate_limits(counts, alpha=alpha)
     return lower_bound(
         _shift(tpr, fpr),
         value=_shift(counts.tp / counts.present, counts.fp / counts.absent),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="gdp clopper-pearson",
         kind="assumes-gdp",
     )
 
 
-def gdp_epsilon(
-    counts: Counts,
-    *,
-    delta: float,
-    alpha: float = 0.05,
-    split: float = 0.5,
-    confidence: float | None = None,
-) -> Estimate:
+def gdp_epsilon(counts: Counts, *, delta: float, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
 
     Raises:
-        InputError: δ, α or the split is out of range.
+        InputError: δ or α is out of range.
     """
     _check_positive(delta)
-    return _as_epsilon(gdp_mu(counts, alpha=alpha, split=split, confidence=confidence), delta)
+    return _as_epsilon(gdp_mu(counts, alpha=alpha), delta)
 
 
-def gdp_roc_mu(
-    absent: Scores,
-    present: Scores,
-    *,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
+def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ from scores of n trials on D and m on D', high for D'.
 
     Let N be the number of scores of D' above the k-th largest score of D. For every μ-GDP mechanism
@@ -176,7 +153,6 @@ def gdp_roc_mu(
         absent: independent scores of trials on data set D.
         present: independent scores of trials on data set D'; the number may differ.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Returns:
         The bound; its value is the μ at which p_k is ½ at the rank that gave the bound.
@@ -199,7 +175,6 @@ def gdp_roc_mu(
         lower,
         value=best.bound(max(0.5, alpha), 0.0),
         alpha=alpha,
-        confidence=confidence,
         n=len(absent) + len(present),
         method="gdp ranks",
         kind="assumes-gdp",
@@ -207,12 +182,7 @@ def gdp_roc_mu(
 
 
 def gdp_roc_epsilon(
-    absent: Scores,
-    present: Scores,
-    *,
-    delta: float,
-    alpha: float = 0.05,
-    confidence: float | None = None,
+    absent: Scores, present: Scores, *, delta: float, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
 
@@ -220,7 +190,7 @@ def gdp_roc_epsilon(
         InputError: a score is not finite, a class is empty, or δ or α is out of range.
     """
     _check_positive(delta)
-    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha, confidence=confidence), delta)
+    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha), delta)
 
 
 @dataclass(frozen=True)

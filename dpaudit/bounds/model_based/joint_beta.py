@@ -31,13 +31,7 @@ _EDGES = np.linspace(-8.0, 8.0, 9)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def joint_beta_epsilon(
-    counts: Counts,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
+def joint_beta_epsilon(counts: Counts, *, delta: float = 0.0, alpha: float = 0.05) -> Estimate:
     """Return a credible lower bound on ε: the ε at which R(ε, δ) has posterior mass α.
 
     The value is the posterior median, where the mass is ½. At δ = 0 the region has no mass at
@@ -48,7 +42,6 @@ def joint_beta_epsilon(
         counts: the attack's outcomes, its event chosen beforehand.
         delta: the δ of the claim.
         alpha: the posterior mass below the bound, at least 1e-6.
-        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -71,7 +64,6 @@ def joint_beta_epsilon(
         quantile(alpha),
         value=quantile(0.5),
         alpha=alpha,
-        confidence=confidence,
         n=counts.present + counts.absent,
         method="joint beta",
         kind="credible",

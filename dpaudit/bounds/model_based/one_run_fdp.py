@@ -38,14 +38,7 @@ from dpaudit.core.estimate import Estimate
 _ROUNDING = 1e-12  # relative tolerance on R + H, so that rounding alone never rejects
 
 
-def one_run_gdp_mu(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
+def one_run_gdp_mu(m: int, guesses: int, correct: int, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ of a μ-GDP output: the largest μ excluded at τ = α.
 
     It does not hold for outputs with another trade-off curve, hence the kind `assumes-gdp`. The
@@ -57,7 +50,6 @@ def one_run_gdp_mu(
         guesses: the number r of guesses, fixed before the run.
         correct: the number v of correct guesses.
         alpha: the level of the bound.
-        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: the numbers fail `check_guesses`, or `alpha` is out of range.
@@ -69,7 +61,6 @@ def one_run_gdp_mu(
         _gdp_mu(m, r, v, alpha),
         value=_gdp_point(m, r, v),
         alpha=alpha,
-        confidence=confidence,
         n=m,
         method="one-run f-dp gaussian",
         kind="assumes-gdp",
@@ -77,13 +68,7 @@ def one_run_gdp_mu(
 
 
 def one_run_gdp_epsilon(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    delta: float,
-    alpha: float = 0.05,
-    confidence: float | None = None,
+    m: int, guesses: int, correct: int, *, delta: float, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a μ-GDP output: `one_run_gdp_mu` converted to ε.
 
@@ -101,7 +86,6 @@ def one_run_gdp_epsilon(
         gaussian_epsilon(mu.lower, delta),
         value=gaussian_epsilon(mu.value, delta) if math.isfinite(mu.value) else math.inf,
         alpha=alpha,
-        confidence=confidence,
         n=mu.n,
         method=mu.method,
         kind="assumes-gdp",

@@ -81,7 +81,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PowerPlan:
     """The violations that each method can find with a number of trials.
 
     Attributes:
@@ -120,7 +120,7 @@ def plan(
     confidence: float = 0.95,
     trials: int,
     game: Game,
-) -> Plan:
+) -> PowerPlan:
     """Compute the smallest violations that each method finds; deterministic.
 
     Binomial sums give the power of clopper-pearson at a threshold known in advance, of held-out
@@ -160,7 +160,7 @@ def plan(
         return Reach(method, kind, least_found(power_at, claimed, 0.80), at_95, rounds)
 
     reaches = tuple(reach(method) for method in get_args(Method))
-    return Plan(claimed, delta, confidence, trials, game, reaches)
+    return PowerPlan(claimed, delta, confidence, trials, game, reaches)
 
 
 def trials_needed(

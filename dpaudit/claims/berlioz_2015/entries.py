@@ -128,7 +128,7 @@ CLAIMS = (
             StepsGame(
                 "n = 5, K = 1, no error clamped",
                 SgdFactors(epsilon=1.0, epochs=1, dimensions=1, error_bound=1000.0),
-                data.own_mean(5),
+                data.recomputed_mean(5),
                 truth=Estimate.exact(1.6, "law of the steps"),
                 trials=40_000,
             ),
@@ -137,7 +137,7 @@ CLAIMS = (
             StepsGame(
                 "clipped sums with normal noise, b_0 constant",
                 _rounds(),
-                data.own_mean(5),
+                data.recomputed_mean(5),
                 truth=_normal(),
                 trials=20_000,
             ),

@@ -87,7 +87,7 @@ NEW_ITEM = _pair(
 )
 
 
-def own_mean(users: int) -> DataPair:
+def recomputed_mean(users: int) -> DataPair:
     """Return the pair of users with one item each, where one rating and the mean change."""
     rest: list[Profile] = [[(user, 3)] for user in range(1, users)]
     return _pair(

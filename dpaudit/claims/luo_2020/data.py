@@ -62,7 +62,7 @@ def undecided(rated: int, others: int) -> DataPair:
     return _rating_added(mine, (0, 5), others, 4)
 
 
-def alike(rated: int, others: int) -> DataPair:
+def agreeing(rated: int, others: int) -> DataPair:
     """Return the pair in which a user who rates as everybody does adds a rating of the same kind.
 
     The user's factor does not change.

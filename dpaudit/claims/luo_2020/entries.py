@@ -214,7 +214,7 @@ GAUSSIAN = (
                     1.0, _OFTEN, rounds=40, decay=4 / 3, clip_norm=1.3, fakes="zero", batch_size=1,
                     amplified=True,
                 ),
-                data.alike(9, 200),
+                data.agreeing(9, 200),
                 trials=800,
             ),
         ),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.inference.linear import LinearIdeal
 from dpaudit.audits.on_demand.risk import run_risk
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate

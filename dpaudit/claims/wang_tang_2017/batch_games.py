@@ -13,7 +13,7 @@ from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.claims.trained_games import StepsGame, graded
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Floats, SimilarityData
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.kernels.lanes import LANES
 
 

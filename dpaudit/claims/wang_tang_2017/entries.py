@@ -10,7 +10,7 @@ from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wang_tang_2017 import algebra, data
 from dpaudit.claims.wang_tang_2017.batch_games import BatchGame
-from dpaudit.claims.wang_tang_2017.weights import generated, short_weights
+from dpaudit.claims.wang_tang_2017.denominators import generated, short_weights
 from dpaudit.core.estimate import Estimate
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 

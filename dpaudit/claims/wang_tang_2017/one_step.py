@@ -18,7 +18,7 @@ from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, moved_rows
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training_checks import lane_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def one_step_epsilon(defense: SgdSimilarity, pair: DataPair) -> Estimate:
     Raises:
         ValueError: there is more than one step, or a mini-batch.
     """
-    before, after = (defense.prepare(each, pair.public) for each in (pair.before, pair.after))
+    before, after = (defense.prepare(ratings, pair.public) for ratings in (pair.before, pair.after))
     epsilon = sum(
         float((abs(steps.present - steps.absent) / steps.scale).sum())
         for _, _, steps in gradients(defense, before, after)

@@ -7,14 +7,11 @@ from typing import Any
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Game, has_role
+from dpaudit.config.tables import Game, attacks_of, has_role
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim, covered_observers
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
-
-# Default attacks of a game: the first that reads what the observer sees is used.
-_USUAL = ("likelihood-ratio", "item-place", "canary")
 
 
 def with_attack(given: Any, models: Sequence[Model]) -> Any:
@@ -29,7 +26,9 @@ def with_attack(given: Any, models: Sequence[Model]) -> Any:
 
 
 def _usual(observer: Observer[Any]) -> str:
-    return next((name for name in _USUAL if _reads(name, observer)), _USUAL[0])
+    """Return the default attack on an observer: the first that reads what it sees."""
+    attacks = list(attacks_of(*roles.GAME_ROLES))
+    return next((name for name in attacks if _reads(name, observer)), attacks[0])
 
 
 def _reads(attack: str, observer: Observer[Any]) -> bool:

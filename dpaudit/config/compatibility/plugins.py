@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Attack, Game
+from dpaudit.config.tables import Attack, Game, named_attacks
 from dpaudit.core.errors import ConfigError
 
 
@@ -43,10 +43,8 @@ def check_attacks(
         place = f"{table}.{index}"
         if not isinstance(entry.create(place), wanted):
             raise ConfigError(
-                f"{place}: {entry.plugin!r} cannot be used in [[{table}]]: [[attack]] takes "
-                "attacks that recover ratings, such as 'linear-ideal' or, for trained models, "
-                "'reconstruction', and with [transcript] tests of submissions, such as "
-                "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"
+                f"{place}: {entry.plugin!r} cannot be used in [[{table}]] of this audit: use "
+                f"{named_attacks(*wanted)}"
             )
 
 

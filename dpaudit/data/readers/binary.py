@@ -215,7 +215,7 @@ def _values(codes: Codes, distinct: list[Any]) -> Coded:
     """Build a column from the index of the value of each row; −1 is a missing value."""
     import pandas as pd
 
-    from dpaudit.kernels.reading import mark_used
+    from dpaudit.kernels.text_fields import mark_used
 
     # The distinct values may include a null or a value without a row, or repeat a value.
     used = np.zeros(len(distinct) + 1, np.bool_)

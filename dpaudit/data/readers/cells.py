@@ -138,7 +138,7 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> tuple[
 
 
 def _whole(names: list[str]) -> list[str]:
-    """Return ids without `.0` if all are whole numbers; programs write it once one is missing."""
+    """Return ids without `.0` if all are whole numbers, which programs write beside missing ids."""
     if not any(name.endswith(".0") for name in names):
         return names
     known = [name for name in names if name and not is_missing(name)]
@@ -167,7 +167,7 @@ def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes
 
 def looked_up(table: Codes, index: Codes) -> Codes:
     """Return `table[index]`, without the copy of the index that numpy makes."""
-    from dpaudit.kernels.reading import look_up
+    from dpaudit.kernels.text_fields import look_up
 
     codes = np.empty(len(index), np.int32)
     look_up(table, index, codes)
@@ -183,8 +183,8 @@ def missing(
         table: the table.
         codes: the code of each row, −1 if its id is missing `(n,)`.
         what: the meaning of the column.
-        option: a remedy beside that of the file, if there is one.
-        marked: one that helps against a marker, not against an empty id.
+        option: a second remedy for the message, beside a correction of the file.
+        marked: a further remedy, given only if the id is a marker of a missing value.
     """
     if codes.min(initial=0) >= 0:
         return []

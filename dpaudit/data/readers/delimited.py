@@ -16,7 +16,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, RawTable, position
-from dpaudit.data.readers.pieces import (
+from dpaudit.data.readers.text_pieces import (
     UNIT_SEPARATOR,
     QuoteError,
     blanks_repeat,
@@ -24,7 +24,7 @@ from dpaudit.data.readers.pieces import (
     separated,
     utf8,
 )
-from dpaudit.data.readers.usual import read_usual
+from dpaudit.data.readers.usual_text import read_usual
 from dpaudit.data.source import Layout
 
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")

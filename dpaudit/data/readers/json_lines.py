@@ -14,7 +14,7 @@ import numpy as np
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.readers.cells import Coded, RawTable, identifier, position
-from dpaudit.data.readers.pieces import not_utf8, pieces
+from dpaudit.data.readers.text_pieces import not_utf8, pieces
 from dpaudit.data.source_parts import Column
 
 

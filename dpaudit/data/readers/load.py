@@ -13,7 +13,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers import editions, settings
+from dpaudit.data.readers import edition_repairs, privacy_settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import RawTable
@@ -44,7 +44,9 @@ def load(source: DataSource) -> Ratings:
     ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
     if source.binarize is not None:
         ratings = _purchases(ratings, source.binarize)
-    return ratings if source.sensitive is None else settings.drawn(ratings, source.sensitive)
+    return (
+        ratings if source.sensitive is None else privacy_settings.drawn(ratings, source.sensitive)
+    )
 
 
 def _read(source: DataSource) -> Ratings:
@@ -181,7 +183,7 @@ def check_file(path: Path, field: str, content: str) -> None:
 def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     table, repairs = read_columns(path, source), list[Repair]()
     if repaired:
-        table, repairs = editions.epinions(table)
+        table, repairs = edition_repairs.epinions(table)
     rated = "rating" in table.cells
     # Large files: each step frees what the one before it made.
     table, rows, dropped = checked_rows(table, source)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers import settings
+from dpaudit.data.readers import privacy_settings
 from dpaudit.data.readers.cells import (
     Codes,
     Fault,
@@ -23,7 +23,7 @@ from dpaudit.data.readers.cells import (
     missing,
     number,
 )
-from dpaudit.data.readers.pieces import blanks_repeat
+from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.data.source_parts import RatingScale
 
@@ -103,10 +103,10 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
                 Repair("ratings rounded to a step of the scale", int(between[level].sum()))
             )
     if "sensitive" in table.cells:
-        sensitive, fault = settings.stated(table)
+        sensitive, fault = privacy_settings.stated(table)
         faults += fault
     elif source.sensitive is not None and source.sensitive.categories is not None:
-        sensitive, without = settings.of_categories(table, source.sensitive.categories)
+        sensitive, without = privacy_settings.of_categories(table, source.sensitive.categories)
         repairs.append(without)
     if faults:
         table.refuse(faults)
@@ -119,7 +119,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
 
 def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
     """Return the fault of the first row without an id, if any."""
-    # Several blanks between two columns leave no row its id.
+    # If several blanks separate the columns, no row has an id.
     padded = source.plain.delimiter == "\t" and (codes < 0).all()
     if padded or source.plain.delimiter == " ":
         return missing(table, codes, what, blanks_repeat("data"))
@@ -215,7 +215,7 @@ def without_repeats(
     Raises:
         DataError: a pair is repeated and `on_duplicate` is `error`.
     """
-    from dpaudit.kernels.reading import increasing
+    from dpaudit.kernels.text_fields import increasing
 
     if increasing(rows.user, rows.item):
         return rows, []
@@ -247,7 +247,7 @@ def without_repeats(
 
 def _ordered(rows: Rows) -> tuple[Codes, Rows]:
     """Return the order of the rows by user, then item, then place, and the rows in this order."""
-    from dpaudit.kernels.reading import sort_pairs
+    from dpaudit.kernels.text_fields import sort_pairs
 
     order = np.empty(len(rows), np.int32)
     starts, marks = (np.zeros(len(ids) + 1, np.int64) for ids in (rows.user_ids, rows.item_ids))

@@ -52,7 +52,7 @@ def usual_scale(values: Values) -> RatingScale | None:
 
 
 def possible_scale(values: Values) -> RatingScale | None:
-    """Return `usual_scale`, else one by the least difference of two ratings, if it is valid."""
+    """Return `usual_scale`, else a valid scale in steps of the least difference of two ratings."""
     if len(values) < 2:
         return None
     step = float(np.diff(values).min())

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
-from dpaudit.core.personal import PersonalLosses
+from dpaudit.core.personal_losses import PersonalLosses
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
@@ -33,7 +33,7 @@ from dpaudit.defenses.factorization.user_fits import fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training import CHAIN, check_private_epsilon, check_rated, lane_blocks
+from dpaudit.defenses.training_checks import CHAIN, check_private_epsilon, check_rated, lane_blocks
 from dpaudit.kernels.lanes import LANES
 
 if TYPE_CHECKING:

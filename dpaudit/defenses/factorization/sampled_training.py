@@ -13,9 +13,9 @@ from dpaudit.core.claim import Variant
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.lanes import LANES
 
 Exact = NDArray[np.float64]

@@ -30,8 +30,8 @@ from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModel
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import end_step, lane_blocks
-from dpaudit.kernels.factorization import model as factor_model
+from dpaudit.defenses.training_checks import end_step, lane_blocks
+from dpaudit.kernels.factorization import single_model as factor_model
 
 _NOBODY = np.empty(0, np.int32)
 _NOTHING = np.empty(0, np.float32)

@@ -21,8 +21,8 @@ from dpaudit.defenses.factorization.single_model import (
 )
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, kept_budget
-from dpaudit.defenses.training import check_private_epsilon, check_rated, end_step
-from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
+from dpaudit.kernels.factorization import sixteen_models as kernels
 
 
 @parameters(frozen=True, config=STRICT)

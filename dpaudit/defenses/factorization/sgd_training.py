@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, hair
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.lanes import LANES, aligned
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from dpaudit.defenses.factorization.sampled_training import (
 )
 from dpaudit.defenses.factorization.single_model import SingleModel, visits
 from dpaudit.defenses.factors import FIRST
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import model as factor_model
+from dpaudit.kernels.factorization import single_model as factor_model
 
 
 def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import generator
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.training_checks import UserRows
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -21,31 +22,20 @@ _CANDIDATE = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(UserRows):
     """The items that each user rated, and the items for which they submit fakes.
 
-    One row for each pair of a user and an item, sorted by user, then item.
+    One of the P rows for each pair of a user and an item. The value of an item that the user has
+    not rated is the rating of one of its raters, a stand-in for an ideal attacker, which training
+    does not use.
 
     Attributes:
-        start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
-        users: the user of each row `(P,)`.
-        items: the item of each row `(P,)`.
-        values: the user's rating `(P,)`. If the user has not rated the item: the rating of one of
-            its raters, a stand-in for an ideal attacker, which training does not use.
         made_up: a made-up rating, drawn once `(P,)`.
         real: whether the user has rated the item `(P,)`.
-        n_items: `M`.
-        scale: the rating scale.
     """
 
-    start: NDArray[np.int64]
-    users: Indices
-    items: Indices
-    values: Floats
     made_up: Floats
     real: NDArray[np.bool_]
-    n_items: int
-    scale: Scale
 
     @classmethod
     def of(
@@ -125,15 +115,7 @@ class Candidates:
         real[place] = True
         values[place] = ratings.value
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return cls(start, users, items, values, made_up, real, public.n_items, scale)
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_users(self) -> int:
-        """`N`."""
-        return len(self.start) - 1
+        return cls(start, users, items, values, public.n_items, scale, made_up, real)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:

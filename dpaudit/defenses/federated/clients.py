@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.training import keep_finite
+from dpaudit.defenses.training_checks import keep_finite
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 

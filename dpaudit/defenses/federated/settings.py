@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.adadelta import AdaDelta
 from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.precision import kept_budget
-from dpaudit.defenses.training import check_private_epsilon
+from dpaudit.defenses.training_checks import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
@@ -155,7 +155,7 @@ class FakeGradientsSettings(Plugin):
         )
 
     def steps_mu(self, candidates: Candidates) -> float:
-        """Return `2 G √K/σ` (corrected), as a user's submissions are at most G from F; else ∞."""
+        """Return `2 G √K/σ` of the corrected form; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)

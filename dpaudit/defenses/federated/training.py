@@ -16,7 +16,7 @@ from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, check_factors, 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients, Server
 from dpaudit.defenses.precision import grid
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned

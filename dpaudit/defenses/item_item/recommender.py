@@ -10,7 +10,6 @@ What needs no randomness is prepared once; a trial is one draw of the noise.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,7 +26,6 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.memory import check_memory, fits
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import (
     ItemInDoubt,
     ItemList,
@@ -39,6 +37,7 @@ from dpaudit.core.releases import (
     TopList,
 )
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, PredictionPair
@@ -51,7 +50,14 @@ from dpaudit.defenses.item_model import (
     frozen_rows,
     in_ticks,
 )
-from dpaudit.defenses.precision import LIST_EXCESS, check_pure, kept_epsilon, list_grid, rounded
+from dpaudit.defenses.precision import (
+    LIST_EXCESS,
+    check_finite,
+    check_pure,
+    kept_epsilon,
+    list_grid,
+    rounded,
+)
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.item_item import pairs
 from dpaudit.kernels.top_k import ranking
@@ -152,11 +158,7 @@ class ItemItem(PredictionDefense):
     def _check_epsilon(self) -> Self:
         if self.variant == "published" and self.outputs != 1:
             raise ValueError("outputs belongs to the corrected variant: remove it")
-        if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} is above 1e6: use at most 1e6, or the variant "
-                "'nonprivate'"
-            )
+        check_finite(self.epsilon, self.variant)
         if self.variant == "corrected":
             check_pure(self.epsilon)
         return self

@@ -13,16 +13,18 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Variant
-from dpaudit.core.errors import DataError, InputError
+from dpaudit.core.errors import InputError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.defenses.precision import check_finite
 from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.training_checks import check_rated
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
 # A variance below this share of the scale's squared width counts as 0, a rounding error.
@@ -144,8 +146,7 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
                 f"variant {self.variant!r} does not exist: the model adds no noise, use "
                 "'nonprivate'"
             )
-        if self.epsilon > 1e6 and not math.isinf(self.epsilon):
-            raise ValueError(f"epsilon = {self.epsilon:g} is above 1e6: use inf for no privacy")
+        check_finite(self.epsilon, self.variant)
         if self.similarity == "pearson" and not self.centred:
             raise ValueError(
                 "similarity 'pearson' may be negative, and averages of raw ratings with negative "
@@ -169,10 +170,16 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
             public: the data whose item means count as public, `ratings` unless given.
 
         Raises:
-            ConfigError: the similarities do not fit the memory.
-            DataError: there are no ratings, or the scale has one value.
+            ConfigError: there are no ratings, or the similarities do not fit the memory.
+            DataError: the scale has one value.
         """
-        _check_ratings(ratings)
+        check_rated(self.name, ratings)
+        check_memory(
+            "the similarities of a neighbourhood model",
+            f"the square of the number of items ({ratings.n_items:,})",
+            4 * ratings.n_items**2,
+            "raise data.least_raters, use fewer items",
+        )
         scale = ratings.scale
         pearson = self.similarity == "pearson"
         similarity = neighbor_scores.similarities(
@@ -189,22 +196,6 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
         """Return the same model in every trial, since nothing is drawn."""
         return Neighbors(prepared, self.centred, self.neighbors, len(streams))
-
-
-def _check_ratings(ratings: Ratings) -> None:
-    if not len(ratings):
-        raise DataError("neighborhood needs ratings to learn from, and there are none: add some")
-    if ratings.scale.width == 0:
-        raise DataError(
-            "neighborhood needs ratings with at least two values, and these are purchases: remove "
-            "data.binarize"
-        )
-    check_memory(
-        "the similarities of a neighbourhood model",
-        f"the square of the number of items ({ratings.n_items:,})",
-        4 * ratings.n_items**2,
-        "raise data.least_raters, use fewer items",
-    )
 
 
 def _check_pairs(ratings: Ratings, users: IntArray, items: IntArray) -> None:

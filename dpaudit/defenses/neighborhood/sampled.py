@@ -30,7 +30,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 )
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training import CHAIN, check_private_epsilon, check_rated, end_step
+from dpaudit.defenses.training_checks import CHAIN, check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES

@@ -23,7 +23,7 @@ from dpaudit.core.releases import NoisedSteps, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.neighborhood.checks import denominator_assumptions
+from dpaudit.defenses.neighborhood.denominators import denominator_assumptions
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
@@ -37,7 +37,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import check_private_epsilon, check_rated, end_step
+from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES

@@ -16,7 +16,7 @@ from dpaudit.core.releases import SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.precision import hair
-from dpaudit.defenses.training import check_predictions, lane_blocks
+from dpaudit.defenses.training_checks import check_predictions, lane_blocks
 from dpaudit.kernels.lane_noise import LANE_TILE
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels

@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_private_epsilon
+from dpaudit.defenses.training_checks import check_private_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
@@ -86,7 +86,7 @@ class RankingSettings(Plugin):
         )
 
     def steps_mu(self, rows: RankingRows) -> float:
-        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        """Return the μ of the corrected form's noise; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         # Finite precision uses up a part of ε and δ.

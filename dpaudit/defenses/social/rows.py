@@ -10,37 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.similarity import friends_similarity
-from dpaudit.defenses.factors import Floats, Indices
+from dpaudit.defenses.training_checks import UserRows, columns_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
-class SocialRows:
-    """The ratings by user, then item, and the friends.
+class SocialRows(UserRows):
+    """The ratings and the friends.
 
     Attributes:
-        start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
-        users: the user of each row `(R,)`.
-        items: the item of each row `(R,)`.
-        values: the rating `(R,)`.
         sensitive: `F_ij`: whether the user keeps the rating private `(R,)`.
-        n_items: `M`.
-        scale: the rating scale.
         similarity: `S_if` of user i and their friend f, `(N, N)`.
         friends: `|F_i|`, the number of each user's friends `(N,)`.
     """
 
-    start: NDArray[np.int64]
-    users: Indices
-    items: Indices
-    values: Floats
     sensitive: NDArray[np.bool_]
-    n_items: int
-    scale: Scale
     similarity: csr_array
     friends: NDArray[np.int64]
 
@@ -69,26 +57,13 @@ class SocialRows:
         else:
             weights = friends_similarity(public.shared, links)
         return cls(
-            start=ratings.by_user.start,
-            users=ratings.user,
-            items=ratings.item,
-            values=ratings.value,
+            **columns_of(ratings),
             sensitive=ratings.kept_private,
-            n_items=ratings.n_items,
-            scale=ratings.scale,
             similarity=csr_array(
                 (weights.astype(np.float32), links.friend, links.start), shape=(n_users, n_users)
             ),
             friends=np.diff(links.start),
         )
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_users(self) -> int:
-        """`N`."""
-        return len(self.start) - 1
 
     def of_users(self, kept: NDArray[np.bool_]) -> SocialRows:
         """Return only the ratings of the users in the mask `(N,)`, with all indices and friends."""

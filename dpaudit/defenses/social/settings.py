@@ -18,7 +18,7 @@ from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
-from dpaudit.defenses.training import check_private_epsilon, check_rated
+from dpaudit.defenses.training_checks import check_private_epsilon, check_rated
 from dpaudit.kernels.federated import submissions as kernels
 
 
@@ -116,7 +116,7 @@ class PrivSRSettings(Plugin):
         return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
 
     def steps_mu(self, rows: SocialRows) -> float:
-        """Return the μ that the noise is scaled to (corrected), as all is clipped; else ∞."""
+        """Return the μ of the corrected form's noise; ∞ for forms that do not clip."""
         if self.variant != "corrected":
             return math.inf
         # Finite precision uses up a part of ε and δ.

@@ -15,7 +15,7 @@ from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining
 Numbers = NDArray[np.float64]
 
 
-class Counterfactual(Protocol):
+class CounterfactualUsers(Protocol):
     """The target users with their data of one data set, trained beside the actual training."""
 
     def submissions(self) -> Floats:
@@ -31,10 +31,12 @@ class Counterfactual(Protocol):
         ...
 
 
-class _Trial(ObservedTraining[Counterfactual]):
+class _Trial(ObservedTraining[CounterfactualUsers]):
     """One trial's training, with counterfactual target users."""
 
-    def __init__(self, training: SharedTraining, counterfactuals: Sequence[Counterfactual]) -> None:
+    def __init__(
+        self, training: SharedTraining, counterfactuals: Sequence[CounterfactualUsers]
+    ) -> None:
         """Observe `training` beside the counterfactuals on D, on D' and whatever else is needed."""
         self._training, self.counterfactuals = training, counterfactuals
         self._dimensions = training.defense.dimensions
@@ -73,7 +75,7 @@ class Summing(_Trial):
     def __init__(
         self,
         training: SharedTraining,
-        counterfactuals: Sequence[Counterfactual],
+        counterfactuals: Sequence[CounterfactualUsers],
         items: Indices,
         variances: NDArray[Any],
         steps: Numbers,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import ITEMS, USERS, Floats, check_factors
 from dpaudit.defenses.social.shared_noise import SharedNoise
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 
 # Steps of the noise source for the initial factors; those of the rounds follow.
 _FIRST = 2

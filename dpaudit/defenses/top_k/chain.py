@@ -162,13 +162,14 @@ class SetChain:
         return rows
 
     def explored(self, steps: int, top: int) -> Vector:
-        """Return the law of the number of states that the chain has been in, or `top` if less.
+        """Return the probability of each number of visited states, at most `top`.
 
-        States are explored in their order, so state j is one of them if the chain has reached it:
-        if a chain that stays in j from then on is there.
+        The chain moves between neighbouring states from state 0, so it visits them in their order.
+        The probability that it reaches state j within `steps` is that of a chain that stops at j
+        to be there.
 
         Returns:
-            The probabilities of 1, 2, …, `top` explored states, or of as many as there are.
+            The probabilities of 1, 2, …, `top` visited states, or of as many as the chain has.
         """
         reached = np.ones(min(top, len(self.up)))
         for state in range(1, len(reached)):

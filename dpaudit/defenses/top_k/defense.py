@@ -16,14 +16,15 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListPair, SideInformation
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.precision import check_finite
 from dpaudit.defenses.top_k import bounds as list_bounds
 from dpaudit.defenses.top_k import pairs as list_pairs
 from dpaudit.defenses.top_k.chain import (
@@ -146,11 +147,7 @@ class TopK(ListDefense):
 
     @model_validator(mode="after")
     def _check(self) -> TopK:
-        if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} is above 1e6: use at most 1e6, or the variant "
-                "'nonprivate'"
-            )
+        check_finite(self.epsilon, self.variant)
         known = MECHANISMS[self.variant]
         if self.mechanism not in {None, *known}:
             raise ValueError(

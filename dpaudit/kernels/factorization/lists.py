@@ -9,13 +9,13 @@ from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import (
     LANES,
-    chosen,
     dot,
     every,
     exceeds,
     greatest,
     least,
     load,
+    select,
     store,
 )
 from dpaudit.kernels.top_k.ranking import insert
@@ -86,7 +86,7 @@ def lane_lists(
                     score = means + (a + load(right, v + bias)) + dot(left, u, right, v, size)
                     score = greatest(least(score, high), low)
                     if partial:
-                        score = chosen(load(subsets.included, (p - 1) * LANES), never, score)
+                        score = select(load(subsets.included, (p - 1) * LANES), never, score)
                     if exceeds(score, load(bars, g * LANES)):
                         store(shown, 0, score)
                         for w in range(LANES):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lane_noise import LANE_TILE
-from dpaudit.kernels.lanes import LANES, chosen, load, store
+from dpaudit.kernels.lanes import LANES, load, select, store
 
 F32 = np.float32
 
@@ -56,7 +56,7 @@ def restore(side: Flat, first: int, before: Flat, included: Flat, place: int) ->
     """
     mask = load(included, place * LANES)
     for f in range(0, len(before), LANES):
-        store(side, first + f, chosen(mask, load(side, first + f), load(before, f)))
+        store(side, first + f, select(mask, load(side, first + f), load(before, f)))
 
 
 @exact_kernel

@@ -49,9 +49,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
     return PrivacyCard(
         stated=_stated(result.config.get("card")),
         audit=Audit(
-            tool=result.tool,
-            started=result.timing.started,
-            confidence=result.family.confidence,
+            tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
         guarantees=guarantees(result),
         data=result.data and _data(result.data),
@@ -135,7 +133,7 @@ def _results(result: AuditResult) -> list[Measured]:
 
 def _of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
     """Return the measurements whose metrics have one of these roles."""
-    return [each for each in result.measurements if entry(each.metric).role in roles]
+    return [number for number in result.measurements if entry(number.metric).role in roles]
 
 
 def _measured(measurement: Measurement) -> Measured:

@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dpaudit.bounds.risk import advantage_limit, belief, group_claim, success_limit
-from dpaudit.record.result import (
-    AuditResult,
-    ClaimRecord,
-    DataRecord,
-    ModelRecord,
-    VerdictRecord,
-)
+from dpaudit.record.result import AuditResult, ClaimRecord, DataRecord, ModelRecord, VerdictRecord
 from dpaudit.reports import words
 from dpaudit.reports.card.document import Derived, Group, Guarantee, Limits, Rate
 
@@ -38,7 +32,7 @@ _PRIORS = (2, *_BASE_RATES)
 def guarantees(result: AuditResult) -> list[Guarantee]:
     """Return each model at each ε with its claim, its verdict and what both mean."""
     models = {model.label: model for model in result.models}
-    verdicts = {(each.model, each.epsilon): each for each in result.verdicts}
+    verdicts = {(verdict.model, verdict.epsilon): verdict for verdict in result.verdicts}
     return [
         _guarantee(
             models[point.model], point.claim, verdicts[point.model, point.epsilon], result.data
@@ -48,10 +42,7 @@ def guarantees(result: AuditResult) -> list[Guarantee]:
 
 
 def _guarantee(
-    model: ModelRecord,
-    claim: ClaimRecord | None,
-    verdict: VerdictRecord,
-    data: DataRecord | None,
+    model: ModelRecord, claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
 ) -> Guarantee:
     return Guarantee(
         model=model.label,

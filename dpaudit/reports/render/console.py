@@ -75,7 +75,7 @@ def _notes(sections: Sections) -> Iterator[str]:
     if not intervals.judged(result):
         return
     yield f"{intervals.together(result.family)}."
-    if any(not found.unit for found in columns.within(result, "games")):
+    if any(not game.unit for game in columns.within(result, "games")):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "
             "is claimed. 'no power': it found none."
@@ -106,7 +106,7 @@ def _say(
     from rich.text import Text
 
     head = first if isinstance(first, Text) else Text("")
-    held = _INSIDE.sub(lambda found: found[0].replace(" ", _FIXED), plain(text))
+    held = _INSIDE.sub(lambda match: match[0].replace(" ", _FIXED), plain(text))
     start = len(head) + _GAP if len(head) else indent
     lines = textwrap.wrap(
         held,
@@ -115,12 +115,12 @@ def _say(
         break_on_hyphens=False,
     )
     for number, line in enumerate(lines or [""]):
-        said = Text(line.replace(_FIXED, " "), style=style)
+        shown = Text(line.replace(_FIXED, " "), style=style)
         if not number and len(head):
-            said = Text.assemble(head, " " * _GAP, Text(said.plain.lstrip(), style=style))
+            shown = Text.assemble(head, " " * _GAP, Text(shown.plain.lstrip(), style=style))
         else:
-            said.pad_left(indent)
-        console.print(said, no_wrap=True, overflow="ignore", crop=False)
+            shown.pad_left(indent)
+        console.print(shown, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _show_columns(shown: Sequence[Column], console: Console) -> None:

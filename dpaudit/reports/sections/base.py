@@ -11,7 +11,7 @@ from dpaudit.record.metric import MODELS
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.sections import certified_chart, curves, guesses, models, tradeoff_chart
+from dpaudit.reports.sections import certified_chart, curves, guesses, models
 from dpaudit.reports.table import Column, Table
 
 GAMES_UNTRIED = "Games that test a claimed ε: no [[game]] and no membership game was run."
@@ -50,13 +50,10 @@ class Sections:
         Args:
             look: the colours of the models.
         """
-        by_model, claims = digest.rows(self.result), series.claims(self.result.verdicts)
-        guess = guesses.of_attacks(self.result)
+        by_model = digest.rows(self.result)
         return [
-            curves.accuracy(series.accuracy(by_model), look, guess),
-            tradeoff_chart.chart(by_model, claims, look, guess),
+            curves.accuracy(series.accuracy(by_model), look, guesses.of_attacks(self.result)),
             certified_chart.chart(series.certified(by_model), look),
-            curves.difference(series.difference(by_model), look),
             curves.rmse(series.rmse(by_model), look),
         ]
 

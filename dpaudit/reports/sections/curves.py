@@ -1,4 +1,4 @@
-"""The charts of attack accuracy, list difference and error against ε."""
+"""Charts of numbers against ε: of attack accuracy, of error, and of what a kind measures."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections.line_chart import Baseline, Lines, chart, level
-from dpaudit.reports.series import MEASURED, UPPER, Datum
+from dpaudit.reports.series import Datum
 
 _WEAK = " An accuracy below guessing shows a weak attack, not a private model."
 
 
 def accuracy(data: list[Datum], look: Look, guesses: Sequence[tuple[str, float]]) -> Chart | None:
     """Return the chart of attack accuracy against ε, with what a guess reaches."""
-    if not _finite(data):
+    if not finite(data):
         return None
     y = Axis("attack accuracy (ε-Risk)", 0, 1)
     x = _epsilons(data)
     weak = any(datum["value"] < share for datum in data for _, share in guesses)
-    lines = _against_epsilon(
+    lines = against_epsilon(
         "accuracy",
         "How much the attacks recover",
         "The share of hidden ratings that each attack recovered, with its interval."
@@ -34,40 +34,12 @@ def accuracy(data: list[Datum], look: Look, guesses: Sequence[tuple[str, float]]
     return chart(lines)
 
 
-def difference(data: list[Datum], look: Look) -> Chart | None:
-    """Return the chart of the lost share of the list against ε, both axes logarithmic."""
-    if not _finite(data):
-        return None
-    import altair as alt
-
-    least = min(datum["lower"] for datum in data)
-    y = Axis("share of the top-k list that differs", least, 1, log=True)
-    zeros = any(datum["drawn"] == UPPER for datum in data)
-    drawn = alt.Shape(
-        "drawn:N",
-        legend=None,
-        scale=alt.Scale(domain=[MEASURED, UPPER], range=["circle", "triangle-down"]),
-    )
-    lines = _against_epsilon(
-        "difference",
-        "What the noise costs: the list",
-        "The share of the noiseless top-k list that the private list loses, both axes logarithmic."
-        + (" A triangle is the upper bound of a measured zero." if zeros else ""),
-        "lost share",
-        data,
-        look,
-        y,
-        shape=drawn if zeros else None,
-    )
-    return chart(lines)
-
-
 def rmse(data: list[Datum], look: Look) -> Chart | None:
     """Return the chart of the error on held-out ratings against ε."""
-    if not _finite(data):
+    if not finite(data):
         return None
     ends = [datum[end] for datum in data for end in ("y", "lower", "upper")]
-    lines = _against_epsilon(
+    lines = against_epsilon(
         "rmse",
         "What the noise costs: the predictions",
         "The root mean squared error on held-out ratings.",
@@ -79,7 +51,7 @@ def rmse(data: list[Datum], look: Look) -> Chart | None:
     return chart(lines)
 
 
-def _against_epsilon(
+def against_epsilon(
     name: str,
     title: str,
     caption: str,
@@ -108,9 +80,10 @@ def _against_epsilon(
 
 
 def _epsilons(data: list[Datum]) -> Axis:
-    epsilons = sorted({datum["x"] for datum in _finite(data)})
+    epsilons = sorted({datum["x"] for datum in finite(data)})
     return Axis.over("ε", epsilons, values=epsilons)
 
 
-def _finite(data: list[Datum]) -> list[Datum]:
+def finite(data: list[Datum]) -> list[Datum]:
+    """Return the points at a finite ε; without any there is no axis, and no chart."""
     return [datum for datum in data if datum["x"] is not None]

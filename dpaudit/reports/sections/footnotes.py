@@ -30,13 +30,13 @@ def notes(result: AuditResult) -> list[str]:
         "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
         "more. The report lists what was tried."
     )
-    if any(intervals.over_folds(found) for found in result.measurements):
+    if any(map(intervals.over_folds, result.measurements)):
         notes.append(
             "An error is a mean over the folds, with Student's interval over folds, and each such "
             "interval holds by itself. It shows the scatter, assumes a normal law and independent "
             "folds, and decides no gate."
         )
-    if any(found.theory for found in result.measurements):
+    if any(measurement.theory for measurement in result.measurements):
         notes.append(
             f"ε by the law is the ε of the same pair, computed by the law of {_drawn(result)}. It "
             "needs no trials, and it misses mistakes in the code. The certified ε is measured on "
@@ -44,8 +44,8 @@ def notes(result: AuditResult) -> list[str]:
         )
     notes += _terms(result)
     notes += _power(result)
-    measured = ordered(found.metric for found in result.measurements)
-    notes += dict.fromkeys(sentence for metric in measured for sentence in metric.note)
+    metrics = ordered(measurement.metric for measurement in result.measurements)
+    notes += dict.fromkeys(sentence for metric in metrics for sentence in metric.note)
     notes += sections_of(result).notes()
     notes += _public(result)
     notes += _uncovered(result)
@@ -61,12 +61,12 @@ def notes(result: AuditResult) -> list[str]:
 
 def _drawn(result: AuditResult) -> str:
     """Return what the laws beside the certified ε describe: noise, lists, or both."""
-    known = [found for found in result.measurements if found.theory]
+    known = [measurement for measurement in result.measurements if measurement.theory]
     noise = "the noise that the defense says it adds"
     lists = "the list that the defense says it draws"
-    if all(noised(found) for found in known):
+    if all(map(noised, known)):
         return noise
-    return f"{noise}, or of {lists}" if any(noised(found) for found in known) else lists
+    return f"{noise}, or of {lists}" if any(map(noised, known)) else lists
 
 
 def _uncovered(result: AuditResult) -> Iterator[str]:
@@ -98,14 +98,14 @@ def _terms(result: AuditResult) -> Iterator[str]:
 def _power(result: AuditResult) -> Iterator[str]:
     """Yield which mutants each game found, one sentence for models with the same result."""
     stated = False
-    for (pair, found), models in _grouped(
-        ((pair, _found(here, pair)), model)
-        for model, here in rows(result).items()
-        for pair in (here[0].games if here else ())
+    for (pair, power), models in _grouped(
+        ((pair, _power_words(sweep, pair)), model)
+        for model, sweep in rows(result).items()
+        for pair in (sweep[0].games if sweep else ())
     ):
-        if found:
+        if power:
             stated = True
-            yield f"Power of the game on pair {pair} ({models}): {found}."
+            yield f"Power of the game on pair {pair} ({models}): {power}."
     if stated:
         yield (
             "Power is measured and not computed: the game runs with the same pair, attack and "
@@ -116,14 +116,14 @@ def _power(result: AuditResult) -> Iterator[str]:
         )
 
 
-def _found(here: list[Row], pair: str) -> str:
+def _power_words(sweep: list[Row], pair: str) -> str:
     """Return which mutants were found at which claims; empty where the game broke the claim."""
-    said: dict[str, list[float]] = {}
-    for row in here:
+    claimed: dict[str, list[float]] = {}
+    for row in sweep:
         if row.point.claim and (power := row.power(pair)):
-            said.setdefault(power, []).append(row.point.claim.epsilon)
+            claimed.setdefault(power, []).append(row.point.claim.epsilon)
     return "; ".join(
-        f"{power} where {words.listed(claims)} is claimed" for power, claims in said.items()
+        f"{power} where {words.listed(epsilons)} is claimed" for power, epsilons in claimed.items()
     )
 
 
@@ -131,8 +131,8 @@ def _public(result: AuditResult) -> Iterator[str]:
     """Yield the statistics that the claims treat as public."""
     for public, models in _grouped(
         (public, model)
-        for model, here in rows(result).items()
-        for public in dict.fromkeys(row.point.claim.public for row in here if row.point.claim)
+        for model, sweep in rows(result).items()
+        for public in dict.fromkeys(row.point.claim.public for row in sweep if row.point.claim)
     ):
         yield f"Treated as public by the claims ({models}): {public}."
 

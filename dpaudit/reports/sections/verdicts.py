@@ -15,7 +15,7 @@ from dpaudit.record.result import (
     Verdict,
     VerdictRecord,
 )
-from dpaudit.reports import words
+from dpaudit.reports import digest, words
 from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
 
@@ -60,120 +60,120 @@ class ModelVerdict:
 def of(result: AuditResult) -> list[ModelVerdict]:
     """Return the verdict on each model, the worst first."""
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
-    found = []
+    rows = []
     for model in result.models:
-        here = sorted(
-            (each for each in result.verdicts if each.model == model.label),
-            key=lambda each: each.epsilon,
+        sweep = sorted(
+            (record for record in result.verdicts if record.model == model.label),
+            key=lambda record: record.epsilon,
         )
-        words_of = {each.verdict for each in here}
+        words_of = {record.verdict for record in sweep}
         verdict: Verdict = "not tested"
         if words_of & {"broken", "not broken"}:
             verdict = "broken" if "broken" in words_of else "not broken"
-        stated = [claims[each.model, each.epsilon] for each in here]
-        said = [
-            *_claims(result, here, stated),
-            *_waived(result, here),
-            *_leaks(result, model, here),
+        stated = [claims[record.model, record.epsilon] for record in sweep]
+        sentences = [
+            *_claims(result, sweep, stated),
+            *_waived(result, sweep),
+            *_leaks(result, model, sweep),
         ]
-        found.append(ModelVerdict(model.label, verdict, any(stated), said))
-    return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
+        rows.append(ModelVerdict(model.label, verdict, any(stated), sentences))
+    return sorted(rows, key=lambda row: VERDICTS.index(row.verdict))
 
 
-def on_claim(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None) -> str:
+def on_claim(result: AuditResult, verdict: VerdictRecord, claim: ClaimRecord | None) -> str:
     """Return the verdict on one claim of a model as text.
 
     Args:
         result: the record.
-        found: the verdict.
+        verdict: the verdict.
         claim: the claim at its ε.
     """
-    return " ".join(_claims(result, [found], [claim])) or "It makes no privacy claim."
+    return " ".join(_claims(result, [verdict], [claim])) or "It makes no privacy claim."
 
 
 def _claims(
-    result: AuditResult, here: list[VerdictRecord], claims: list[ClaimRecord | None]
+    result: AuditResult, sweep: list[VerdictRecord], claims: list[ClaimRecord | None]
 ) -> Iterator[str]:
     """Yield the sentences about a model's claims."""
-    by_epsilon = {each.epsilon: claim for each, claim in zip(here, claims, strict=True)}
-    broken = [each for each in here if each.verdict == "broken"]
+    by_epsilon = {record.epsilon: claim for record, claim in zip(sweep, claims, strict=True)}
+    broken = [record for record in sweep if record.verdict == "broken"]
     if broken:
-        worst = max(broken, key=lambda each: (each.certified or 0) / (each.claimed or 1))
+        worst = max(broken, key=lambda record: (record.certified or 0) / (record.claimed or 1))
         sure = words.percent(result.family.confidence)
         yield (
             f"The claim is false {_at(broken)}: where ε = {words.epsilon(worst.claimed or 0)} is "
             f"claimed, ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
             f"confidence over the whole run {_game(worst.decided_by, by_epsilon[worst.epsilon])}."
         )
-    kept = [each for each in here if each.verdict == "not broken"]
+    kept = [record for record in sweep if record.verdict == "not broken"]
     if kept:
-        factors = sorted({each.factor for each in kept if each.factor is not None})
+        factors = sorted({record.factor for record in kept if record.factor is not None})
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
-        games = dict.fromkeys(_game(each.decided_by, by_epsilon[each.epsilon]) for each in kept)
+        games = dict.fromkeys(_game(one.decided_by, by_epsilon[one.epsilon]) for one in kept)
         yield (
             f"No game certifies more than is claimed {_at(kept)}. As a check, copies that leak "
             f"{' to '.join(ends)} times what is claimed were found {' and '.join(games)}; smaller "
             "leaks may be missed. This is no proof of privacy: other attacks may find more."
         )
-    yield from _uncovered(here, by_epsilon)
-    reasons = [_reason(result, each, by_epsilon[each.epsilon]) for each in here]
-    for reason, said in _UNTESTED.items():
-        those = [each for each, why in zip(here, reasons, strict=True) if why == reason]
-        if those:
-            yield _capital(f"{said.format(at=_at(those))}.")
+    yield from _uncovered(sweep, by_epsilon)
+    reasons = [_reason(result, record, by_epsilon[record.epsilon]) for record in sweep]
+    for reason, sentence in _UNTESTED.items():
+        untested = [record for record, why in zip(sweep, reasons, strict=True) if why == reason]
+        if untested:
+            yield _capital(f"{sentence.format(at=_at(untested))}.")
 
 
-def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
+def _waived(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
     """Yield who accepts the broken claims of a model, until when and why."""
-    own = {each.id for each in here if each.verdict == "broken"}
+    broken = {record.id for record in sweep if record.verdict == "broken"}
     for waiver in result.waivers:
-        if waiver.id in own:
+        if waiver.id in broken:
             yield waivers.line(waiver, result)
 
 
 def _uncovered(
-    here: list[VerdictRecord], claims: Mapping[float, ClaimRecord | None]
+    sweep: list[VerdictRecord], claims: Mapping[float, ClaimRecord | None]
 ) -> Iterator[str]:
     """Yield what the claims cover that no game tests."""
-    those = [each for each in here if each.reason == "no game"]
-    if not those:
+    untested = [record for record in sweep if record.reason == "no game"]
+    if not untested:
         return
-    stated = [claim for each in those if (claim := claims[each.epsilon])]
+    stated = [claim for record in untested if (claim := claims[record.epsilon])]
     covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
-    yield f"Not tested {_at(those)}: no game of this run is about what is claimed ({covered})."
+    yield f"Not tested {_at(untested)}: no game of this run is about what is claimed ({covered})."
 
 
 def _games(result: AuditResult, model: str) -> list[Measurement]:
-    return [each for each in result.measurements if (each.metric, each.model) == ("epsilon", model)]
+    return [game for game in digest.of(result, "epsilon") if game.model == model]
 
 
-def _reason(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None) -> str | None:
+def _reason(result: AuditResult, record: VerdictRecord, claim: ClaimRecord | None) -> str | None:
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
-    if found.reason == "doubt":
-        return "doubt" if found.law is None else "law"
-    if found.reason == "finding":
+    if record.reason == "doubt":
+        return "doubt" if record.law is None else "law"
+    if record.reason == "finding":
         return "finding"
-    if found.reason != "no power" or claim is None:
+    if record.reason != "no power" or claim is None:
         return None
-    games = [each for each in _games(result, found.model) if each.epsilon == found.epsilon]
-    tried = any(each.controls for each in games if each.tests(claim))
+    games = [game for game in _games(result, record.model) if game.epsilon == record.epsilon]
+    tried = any(game.controls for game in games if game.tests(claim))
     return "missed" if tried else "too few"
 
 
-def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -> Iterator[str]:
+def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) -> Iterator[str]:
     """Yield the sentences about points without a claim, and about who sees most."""
-    free = [each for each in here if each.reason == "no claim"]
+    free = [record for record in sweep if record.reason == "no claim"]
     if free:
-        which = "" if len(free) == len(here) else f" {_at(free)}"
+        which = "" if len(free) == len(sweep) else f" {_at(free)}"
         noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
         yield f"It makes no privacy claim{which}{noise}."
     yield from sections_of(result).leaks(model)
     if not free:
         return
-    games = [each for each in free if each.certified]
-    if games:
-        most = max(games, key=lambda each: each.certified or 0)
-        where = f" {_at([most])}" if len(here) > 1 else ""
+    certified = [record for record in free if record.certified]
+    if certified:
+        most = max(certified, key=lambda record: record.certified or 0)
+        where = f" {_at([most])}" if len(sweep) > 1 else ""
         yield (
             f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where} "
             f"{_game(most.decided_by, None)}."
@@ -182,24 +182,19 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
 
 
 def _recovered(result: AuditResult, free: list[VerdictRecord]) -> Iterator[str]:
-    epsilons = {each.epsilon for each in free}
-    attacks = [
-        each
-        for each in result.measurements
-        if each.metric == "attack.accuracy"
-        and each.model == free[0].model
-        and each.epsilon in epsilons
-    ]
+    points = {(record.model, record.epsilon) for record in free}
+    accuracies = digest.of(result, "attack.accuracy")
+    attacks = [attack for attack in accuracies if (attack.model, attack.epsilon) in points]
     if attacks:
-        most = max(attacks, key=lambda each: each.estimate.lower)
+        most = max(attacks, key=lambda attack: attack.estimate.lower)
         yield (
             f"The attack {most.attack!r} recovers {words.shares(most.estimate)} of the hidden "
             f"ratings at ε = {words.epsilon(most.epsilon)}."
         )
 
 
-def _at(found: Sequence[VerdictRecord]) -> str:
-    return f"at ε = {words.listed(each.epsilon for each in found)}"
+def _at(verdicts: Sequence[VerdictRecord]) -> str:
+    return f"at ε = {words.listed(verdict.epsilon for verdict in verdicts)}"
 
 
 def _game(name: GameName | None, claim: ClaimRecord | None) -> str:

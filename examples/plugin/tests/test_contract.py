@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from dpaudit_newsletter.attack import NewsletterReader
 from dpaudit_newsletter.defense import NoisyPopularity
+from dpaudit_newsletter.release import Counts, Newsletter
 
 from dpaudit.audits.trained.game_targets import target_pair
+from dpaudit.core.observation import View
 from dpaudit.data import Ratings, SyntheticParams, generate
 from dpaudit.testing.contract import check_attack, check_defense, check_game
 
@@ -21,7 +24,9 @@ def test_the_defense_keeps_the_contract() -> None:
 
 
 def test_the_attack_keeps_the_contract() -> None:
-    check_attack(NewsletterReader)
+    exact = np.arange(4.0)
+    shown = exact + np.random.default_rng(1).laplace(size=(9, 4))
+    check_attack(NewsletterReader, View(Newsletter(shown), Counts(exact, exact + 1)))
 
 
 def test_the_new_observer_can_be_run() -> None:

@@ -33,8 +33,8 @@ def advantage(absent: Floats, present: Floats) -> float:
 
 
 def laplace_log_ratio(values: Floats, absent: Floats, present: Floats, scale: float) -> Floats:
-    found: Floats = ((abs(values - absent) - abs(values - present)) / scale).sum(1)
-    return found
+    ratios: Floats = ((abs(values - absent) - abs(values - present)) / scale).sum(1)
+    return ratios
 
 
 @pytest.mark.long
@@ -64,21 +64,21 @@ def test_differences_of_running_sums() -> None:
     """Every step of a running sum is shifted by 1; the sums alone reveal far less."""
     generator = rng(2)
     steps = [generator.laplace(at, 2, (2 * N, 6)) for at in (0, 1)]
-    absent, present = (each.cumsum(1) for each in steps)
+    absent, present = (step.cumsum(1) for step in steps)
     score = LearnedScore.fit(absent[:N], present[:N], 0)
-    found = advantage(score.score(absent[N:]), score.score(present[N:]))
+    achieved = advantage(score.score(absent[N:]), score.score(present[N:]))
     zero, one = np.zeros(6), np.ones(6)
-    best = advantage(*(laplace_log_ratio(each[N:], zero, one, 2) for each in steps))
+    best = advantage(*(laplace_log_ratio(step[N:], zero, one, 2) for step in steps))
     total = advantage(absent[N:, -1], present[N:, -1])
-    assert found > best - 0.02
-    assert found > total + 0.03
+    assert achieved > best - 0.02
+    assert achieved > total + 0.03
 
 
 def marked(generator: np.random.Generator, at: float, n: int) -> Floats:
     """Six entries, all but one a mark; the value of the other one distinguishes D and D'."""
-    found = np.full((n, 6), -1000.0)
-    found[np.arange(n), generator.integers(6, size=n)] = generator.laplace(at, 1, n).round(6)
-    return found
+    values = np.full((n, 6), -1000.0)
+    values[np.arange(n), generator.integers(6, size=n)] = generator.laplace(at, 1, n).round(6)
+    return values
 
 
 @pytest.mark.long
@@ -86,8 +86,8 @@ def test_answers_among_marks() -> None:
     generator = rng(3)
     absent, present = (marked(generator, at, 2 * N) for at in (0, 1))
     score = LearnedScore.fit(absent[:N], present[:N], 0)
-    found = advantage(score.score(absent[N:]), score.score(present[N:]))
-    assert 1 - np.exp(-0.5) - 0.02 < found < 1 - np.exp(-0.5) + 0.02
+    achieved = advantage(score.score(absent[N:]), score.score(present[N:]))
+    assert 1 - np.exp(-0.5) - 0.02 < achieved < 1 - np.exp(-0.5) + 0.02
 
 
 @pytest.mark.long
@@ -99,13 +99,13 @@ def test_patterns_of_bits_by_their_frequencies() -> None:
     keep = generator.random(len(bits)) < np.where(odd, 0.75, 0.25)
     absent, present = bits[~keep][: 2 * N], bits[keep][: 2 * N]
     score = LearnedScore.fit(absent[:N], present[:N], 0)
-    found = score.score(np.array([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 0], [1, 1, 1, 1]]))
+    scores = score.score(np.array([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 0], [1, 1, 1, 1]]))
     assert advantage(score.score(absent[N:]), score.score(present[N:])) == pytest.approx(
         0.5, abs=0.02
     )
-    assert (found > 0).tolist() == [True, False, True, False]
+    assert (scores > 0).tolist() == [True, False, True, False]
     # P/Q = 3 for odd, 1/3 for even patterns, each of 1/16 of 2N outputs: 5 deviations are 0.25.
-    assert np.abs(found) == pytest.approx(np.log(3), abs=0.25)
+    assert np.abs(scores) == pytest.approx(np.log(3), abs=0.25)
 
 
 def test_words_and_unseen_words() -> None:
@@ -129,11 +129,11 @@ def test_sequences_of_varying_length() -> None:
         return [[1.0] * length for length in generator.poisson(mean, 2000)]
 
     score = LearnedScore.fit(outputs(2), outputs(4), 0)
-    found = score.score([[1.0] * length for length in (0, 2, 4, 6, 40)])
-    assert found[0] < found[1] < found[2] < found[3]
+    scores = score.score([[1.0] * length for length in (0, 2, 4, 6, 40)])
+    assert scores[0] < scores[1] < scores[2] < scores[3]
     # ln(e^(−2)·2^k), for k = 0, 2, 4: two hundred outputs or more of either data set.
-    assert found[1:3] == pytest.approx(np.log(2) * np.array([2, 4]) - 2, abs=0.35)
-    assert np.isfinite(found).all()
+    assert scores[1:3] == pytest.approx(np.log(2) * np.array([2, 4]) - 2, abs=0.35)
+    assert np.isfinite(scores).all()
     words = LearnedScore.fit([["a"], ["a", "b"]] * 20, [["b"], ["b", "a"]] * 20, 0)
     assert words.score([("a",), ("a", "b")]).max() < words.score([("b",), ("b", "a")]).min()
 
@@ -150,15 +150,15 @@ CASES: dict[str, tuple[Outputs, Outputs]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_equal_outputs_have_equal_scores(case: str) -> None:
     """However they are batched, and in both trials."""
-    absent, present = (np.asarray(each) for each in CASES[case])
+    absent, present = (np.asarray(outputs) for outputs in CASES[case])
     score = LearnedScore.fit(absent, present, 0)
-    found = score.score(absent)
-    assert found.shape == (len(absent),)
-    assert np.isfinite(found).all()
-    assert (score.score(absent[::-1])[::-1] == found).all()
-    assert (score.score(np.concatenate((present[:7], absent)))[7:] == found).all()
-    assert [score.score(absent[i : i + 1])[0] for i in range(40)] == found[:40].tolist()
-    assert len(np.unique(found)) > 5
+    scores = score.score(absent)
+    assert scores.shape == (len(absent),)
+    assert np.isfinite(scores).all()
+    assert (score.score(absent[::-1])[::-1] == scores).all()
+    assert (score.score(np.concatenate((present[:7], absent)))[7:] == scores).all()
+    assert [score.score(absent[i : i + 1])[0] for i in range(40)] == scores[:40].tolist()
+    assert len(np.unique(scores)) > 5
 
 
 @pytest.mark.long
@@ -183,8 +183,8 @@ def test_equal_trials_certify_nothing() -> None:
     generator = rng(8)
     outputs = generator.normal(size=(4, N, 3))
     score = LearnedScore.fit(outputs[0], outputs[1], 0)
-    found, _ = label_epsilon(score.score(outputs[2]), score.score(outputs[3]), alpha=1e-6)
-    assert found.lower == 0
+    bound, _ = label_epsilon(score.score(outputs[2]), score.score(outputs[3]), alpha=1e-6)
+    assert bound.lower == 0
     # Constant outputs carry no information, which is not an error.
     same = LearnedScore.fit(np.ones(20), np.ones(20), 0)
     assert same.score([1.0, 1.0, 5.0]).tolist() == [0.0, 0.0, 0.0]

@@ -239,12 +239,12 @@ RARE: dict[str, Callable[[Rng], Any]] = {
 
 def accused(forms: dict[str, Callable[[Rng], Any]], audits: int) -> int:
     """How many audits of mechanisms that ignore their data certify any ε at 95 %."""
-    found = 0
+    accusations = 0
     for form in forms.values():
         for seed in range(audits):
-            made = audit(lambda data, rng, form=form: form(rng), 0, 1, trials=200, seed=seed)
-            found += made.epsilon.lower > 0
-    return found
+            result = audit(lambda data, rng, form=form: form(rng), 0, 1, trials=200, seed=seed)
+            accusations += result.epsilon.lower > 0
+    return accusations
 
 
 # The level of each audit is 5 %; that so many of them err has a chance below 1e-4.
@@ -261,12 +261,12 @@ def test_a_word_in_an_array_makes_no_words_of_its_neighbours() -> None:
     """numpy converts numbers beside a word to strings; scores must not change by this."""
 
     def mechanism(data: int, rng: Rng, n: int) -> Any:
-        found = rng.integers(3, size=n).tolist()
-        found[0] = "none" if rng.random() < 0.5 else found[0]
-        return np.array(found)
+        bounds = rng.integers(3, size=n).tolist()
+        bounds[0] = "none" if rng.random() < 0.5 else bounds[0]
+        return np.array(bounds)
 
-    found = [
+    bounds = [
         audit(mechanism, 0, 1, trials=200, seed=seed, batched=True).epsilon.lower
         for seed in range(40)
     ]
-    assert sum(lower > 0 for lower in found) <= 10
+    assert sum(lower > 0 for lower in bounds) <= 10

@@ -8,11 +8,11 @@ from dpaudit.attacks.black_box.prospects import prospect
 TRIALS = 4_000_000
 
 
-def trials(shift: float, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def trials(shift: float, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Exact log-odds of N(0, 1) against N(shift, 1), and the labels."""
     rng = np.random.default_rng(seed)
-    drawn = np.r_[rng.normal(0, 1, each), rng.normal(shift, 1, each)]
-    return shift * drawn - shift**2 / 2, np.repeat([0, 1], each)
+    drawn = np.r_[rng.normal(0, 1, count), rng.normal(shift, 1, count)]
+    return shift * drawn - shift**2 / 2, np.repeat([0, 1], count)
 
 
 def exact(shift: float) -> float:
@@ -40,11 +40,11 @@ def test_weak_signals_are_foreseen_where_tails_are_luck() -> None:
 
 def test_scores_in_any_unit_promise_the_same() -> None:
     scores, labels = trials(0.1, 50_000, 1)
-    found = [
+    promises = [
         prospect(unit * scores + 5, labels, TRIALS, calibrated=True).epsilon
         for unit in (1.0, 100.0, 1e-3)
     ]
-    assert found == pytest.approx([found[0]] * 3, rel=1e-6)
+    assert promises == pytest.approx([promises[0]] * 3, rel=1e-6)
 
 
 @pytest.mark.long

@@ -24,8 +24,8 @@ LEAKS: dict[str, Callable[[int, np.random.Generator], Any]] = {
 
 def outputs(leak: str, data: int, rng: np.random.Generator) -> Floats:
     noise = np.round(rng.laplace(size=N), 6)
-    found: Floats = np.where(rng.random(N) < 1 / 171, LEAKS[leak](data, rng), noise)
-    return found
+    values: Floats = np.where(rng.random(N) < 1 / 171, LEAKS[leak](data, rng), noise)
+    return values
 
 
 @pytest.mark.long

@@ -32,7 +32,7 @@ def test_bare_sums_in_single_precision_are_told_apart_with_certainty() -> None:
         by_first_edition(exact, 1.0, Streams.first(1, "bits", 40 * N)).reshape(N, 40)
         for exact in (0.0, 1.0)
     ]
-    absent, present = (SINGLE.score(*steps(each, 0.0)) for each in shown)
+    absent, present = (SINGLE.score(*steps(values, 0.0)) for values in shown)
     assert (absent < 0).all()
     assert (present >= 0).all()
     # Never wrong: no number is impossible in the data set that it came from.
@@ -45,7 +45,7 @@ def test_bare_sums_in_single_precision_are_told_apart_with_certainty() -> None:
 def test_normal_sums_in_single_precision_are_told_apart_too() -> None:
     z = np.random.default_rng(1).standard_normal((N, 40)).astype(np.float32).astype(np.float64)
     shown = [(exact + z).astype(np.float32).astype(np.float64) for exact in (0.0, 1.0)]
-    absent, present = (SINGLE.score(*steps(each, 0.0, gaussian=True)) for each in shown)
+    absent, present = (SINGLE.score(*steps(values, 0.0, gaussian=True)) for values in shown)
     assert (absent < 0).all()
     assert (present >= 0).all()
 
@@ -114,8 +114,8 @@ def test_a_black_box_that_adds_numpys_noise_is_certified_to_break_its_claim() ->
     def mechanism(data: list[int], rng: np.random.Generator, n: int) -> np.ndarray:
         return sum(data) + rng.laplace(scale=1.0, size=n)
 
-    found = dpaudit.audit(
+    result = dpaudit.audit(
         mechanism, [0], [1], score=NumpyLaplaceBits(0.0, 1.0, 1.0), batched=True, seed=1,
         trials=20_000,
     )  # fmt: skip
-    assert found.epsilon.lower > 5  # where ε = 1 is claimed
+    assert result.epsilon.lower > 5  # where ε = 1 is claimed

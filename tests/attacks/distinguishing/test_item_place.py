@@ -12,9 +12,9 @@ from dpaudit.defenses.item_item.slope_one import SlopeOne
 
 
 def score(rows: list[list[int]], item: int) -> list[float]:
-    found = ItemPlace().score(ItemList(np.array(rows, np.int32)), ItemInDoubt(item))
-    assert found.dtype == np.float64
-    return list(found)
+    scores = ItemPlace().score(ItemList(np.array(rows, np.int32)), ItemInDoubt(item))
+    assert scores.dtype == np.float64
+    return list(scores)
 
 
 def test_the_first_place_scores_highest_and_absence_nothing() -> None:

@@ -125,7 +125,7 @@ def test_steps_are_scored_by_the_density_ratio_of_all_numbers(gaussian: bool) ->
 @pytest.mark.parametrize("bound", [0.5, 0.7, 2.0])
 def test_clamped_steps_have_the_ratio_of_the_tails(bound: float) -> None:
     release, pair = steps(2, bound=bound)
-    laws = [stats.laplace(each, pair.scale) for each in (pair.absent, pair.present)]
+    laws = [stats.laplace(mean, pair.scale) for mean in (pair.absent, pair.present)]
     logs = []
     for law in laws:
         log = law.logpdf(release.shown)

@@ -8,58 +8,43 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from submission_cases import (  # type: ignore[import-not-found]
+    ITEMS,
+    observed_pairs,
+    p_values_of,
+    verdicts_of,
+)
 
 from dpaudit.attacks.federated.energy import Energy
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]
-ITEMS, SIZE, SIGMA = 3, 4, 1.5
+SIZE, SIGMA = 4, 1.5
 
 
 def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> UserItemPairs:
-    items = np.arange(count, dtype=np.int32) % ITEMS
-    return UserItemPairs(
-        np.arange(count, dtype=np.int32),
-        items,
-        SIZE,
-        sigma,
-        level,
-        np.full(ITEMS, 0.5),
-        np.full(ITEMS, count),
-    )
+    pairs: UserItemPairs = observed_pairs(count, SIZE, sigma, level)
+    return pairs
 
 
 def rounds_of(pairs: UserItemPairs, away: Numbers, seed: int, share: float = 1.0) -> list[Round]:
     """In round t each pair submits with a probability: the fake, `away[t]` and noise."""
     source = np.random.default_rng(seed)
-    found = []
+    rounds = []
     for shift in away:
         place = np.flatnonzero(source.random(len(pairs)) < share).astype(np.int32)
         fakes = source.normal(size=(ITEMS, SIZE)).astype(np.float32)
         noise = pairs.sigma * source.normal(size=(len(place), SIZE))
         shown = (fakes[pairs.items[place]] + shift + noise).astype(np.float32)
-        found.append(Round(place, shown, fakes, fakes, fakes))
-    return found
-
-
-def run(attack: Energy, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
-    reader = attack.reader(pairs)
-    for round_ in rounds:
-        reader.see(round_)
-        reader.verdicts()
-    return reader.verdicts()
-
-
-def known(verdicts: Verdicts) -> NDArray[np.float64]:
-    assert verdicts.p_values is not None
-    return verdicts.p_values
+        rounds.append(Round(place, shown, fakes, fakes, fakes))
+    return rounds
 
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
 def test_p_values_are_those_of_the_sums(kind: Any) -> None:
     pairs = observed(10)
     rounds = rounds_of(pairs, np.full((21, SIZE), 0.2), seed=0, share=0.6)
-    found = known(run(Energy(rounds=kind), pairs, rounds))
+    p_values = p_values_of(verdicts_of(Energy(rounds=kind), pairs, rounds))
     for p in range(10):
         r = np.array(
             [
@@ -71,7 +56,7 @@ def test_p_values_are_those_of_the_sums(kind: Any) -> None:
         if kind == "difference":
             r = (r[1::2] - r[: 2 * (len(r) // 2) : 2]) / np.sqrt(2)
         expected = stats.chi2.sf((r**2).sum() / SIGMA**2, r.size)
-        assert found[p] == pytest.approx(expected, rel=1e-4)
+        assert p_values[p] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
@@ -80,7 +65,7 @@ def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
     # Size 0 are fakes. Rate 1e-6 over 3 binomial counts.
     rounds, pairs, caught = 15, observed(6000), False
     away = np.random.default_rng(5).normal(size=(rounds, SIZE)) * size * SIGMA
-    found = known(run(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
+    p_values = p_values_of(verdicts_of(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
     degrees, moved = rounds * SIZE, float((away**2).sum()) / SIGMA**2
     if kind == "difference":
         degrees = rounds // 2 * SIZE
@@ -90,7 +75,7 @@ def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
         for law, holds in ((moved, True), (2 * moved + 1, False)):
             power = stats.ncx2.sf(cut, degrees, law) if law else level
             low, high = (f(1e-6 / 6, len(pairs), power) for f in (stats.binom.ppf, stats.binom.isf))
-            inside = bool(low <= (found <= level).sum() <= high)
+            inside = bool(low <= (p_values <= level).sum() <= high)
             assert inside or not holds
             caught |= not inside
     assert caught
@@ -105,9 +90,9 @@ def test_scores_order_pairs_of_unlike_counts_as_p_values_do() -> None:
         zeros = np.zeros((ITEMS, SIZE), np.float32)
         shown = (SIGMA * 1.1 * source.normal(size=(len(place), SIZE))).astype(np.float32)
         rounds.append(Round(place, shown, zeros, zeros, zeros))
-    verdicts = run(Energy(), pairs, rounds)
+    verdicts = verdicts_of(Energy(), pairs, rounds)
     # The cube root is normal to about a hundredth, so neighbours may swap.
-    expected = stats.norm.isf(known(verdicts))
+    expected = stats.norm.isf(p_values_of(verdicts))
     np.testing.assert_allclose(verdicts.scores, expected, atol=0.05)
     assert verdicts.scores.max() > 2
 
@@ -116,26 +101,26 @@ def test_about_zero_takes_the_submission_itself() -> None:
     pairs = observed(5)
     rounds = rounds_of(pairs, np.zeros((9, SIZE)), seed=3)
     bare = [Round(r.place, r.shown, r.factors, 0 * r.fakes, r.gradients) for r in rounds]
-    about = run(Energy(about="zero"), pairs, rounds)
-    np.testing.assert_array_equal(about.scores, run(Energy(), pairs, bare).scores)
+    about = verdicts_of(Energy(about="zero"), pairs, rounds)
+    np.testing.assert_array_equal(about.scores, verdicts_of(Energy(), pairs, bare).scores)
     assert about.p_values is None
-    assert run(Energy(about="zero"), pairs, bare).p_values is not None
+    assert verdicts_of(Energy(about="zero"), pairs, bare).p_values is not None
 
 
 def test_differences_do_not_see_what_rounds_share() -> None:
     pairs = observed(50)
     rounds = rounds_of(pairs, np.full((40, SIZE), 5.0), seed=4)
-    assert known(run(Energy(rounds="each"), pairs, rounds)).max() < 1e-30
-    assert known(run(Energy(rounds="difference"), pairs, rounds)).min() > 1e-6
+    assert p_values_of(verdicts_of(Energy(rounds="each"), pairs, rounds)).max() < 1e-30
+    assert p_values_of(verdicts_of(Energy(rounds="difference"), pairs, rounds)).min() > 1e-6
 
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
 def test_nothing_seen_is_no_evidence(kind: Any) -> None:
     pairs = observed(3)
     first = rounds_of(pairs, np.full((1, SIZE), 9.0), seed=0)
-    none = run(Energy(rounds=kind), pairs, first if kind == "difference" else [])
+    none = verdicts_of(Energy(rounds=kind), pairs, first if kind == "difference" else [])
     assert none.scores.tolist() == [0] * 3
-    assert known(none).tolist() == [1] * 3
+    assert p_values_of(none).tolist() == [1] * 3
 
 
 def test_without_noise_what_is_not_the_fake_stands_above_it() -> None:
@@ -144,7 +129,7 @@ def test_without_noise_what_is_not_the_fake_stands_above_it() -> None:
     for round_ in rounds:
         round_.shown[round_.place % 2 == 1] += 0.01
     for kind in ("each", "difference"):
-        verdicts = run(Energy(rounds=kind), pairs, rounds)
+        verdicts = verdicts_of(Energy(rounds=kind), pairs, rounds)
         assert verdicts.p_values is None
         assert kind == "difference" or verdicts.scores[1::2].min() > verdicts.scores[::2].max()
 

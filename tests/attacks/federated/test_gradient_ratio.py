@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from submission_cases import p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.zero_mean import ZeroMean
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]
 Attack = GradientRatio | ZeroMean
@@ -22,12 +23,12 @@ KNOWN, MODEL = GradientRatio(), GradientRatio(knows="model")
 
 
 def observed(
-    users: int, each: int, items: int, size: int, sigma: float, level: float | None = None
+    users: int, held: int, items: int, size: int, sigma: float, level: float | None = None
 ) -> UserItemPairs:
     """The same number of pairs of every user."""
     source = np.random.default_rng(0)
-    chosen = [np.sort(source.choice(items, each, replace=False)) for _ in range(users)]
-    owner = np.repeat(np.arange(users), each).astype(np.int32)
+    chosen = [np.sort(source.choice(items, held, replace=False)) for _ in range(users)]
+    owner = np.repeat(np.arange(users), held).astype(np.int32)
     shares = np.full(items, 0.5)
     return UserItemPairs(
         owner,
@@ -58,7 +59,7 @@ def training(
     u = source.normal(size=(users, d)) + 0.7
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     a = source.normal(size=len(pairs))
-    found = []
+    rounds = []
     for _ in range(count):
         a = np.sqrt(1 - drift) * a + np.sqrt(drift) * source.normal(size=len(pairs))
         gradients = a[:, None] * u[pairs.users]
@@ -69,28 +70,15 @@ def training(
         place = np.flatnonzero(source.random(len(pairs)) < 0.7).astype(np.int32)
         centre = np.where(real[place, None], gradients[place], fakes[pairs.items[place]])
         shown = centre + pairs.sigma * source.normal(size=centre.shape)
-        found.append(
+        rounds.append(
             Round(place, *(x.astype(np.float32) for x in (shown, mean, fakes, gradients[place])))
         )
-    return found
-
-
-def run(attack: Attack, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
-    reader = attack.reader(pairs)
-    for round_ in rounds:
-        reader.see(round_)
-        reader.verdicts()
-    return reader.verdicts()
-
-
-def p_of(verdicts: Verdicts) -> NDArray[np.float64]:
-    assert verdicts.p_values is not None
-    return verdicts.p_values
+    return rounds
 
 
 def auc(scores: Numbers, real: Numbers) -> float:
-    found = stats.mannwhitneyu(scores[real], scores[~real]).statistic
-    return float(found / (real.sum() * (~real).sum()))
+    statistic = stats.mannwhitneyu(scores[real], scores[~real]).statistic
+    return float(statistic / (real.sum() * (~real).sum()))
 
 
 def test_the_known_ratio_has_its_normal_law() -> None:
@@ -109,15 +97,15 @@ def test_the_known_ratio_has_its_normal_law() -> None:
         fake = fakes[t][None]
         arrays = (x.astype(np.float32) for x in (shown, fake, fake, known))
         rounds.append(Round(np.arange(count, dtype=np.int32), *arrays))
-    verdicts = run(KNOWN, pairs, rounds)
+    verdicts = verdicts_of(KNOWN, pairs, rounds)
     for sign, scores in ((1, verdicts.scores[real]), (-1, verdicts.scores[~real])):
         # Rate 1e-6; an energy twice as large is noticed.
         assert stats.kstest(scores, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 5e-7
         assert stats.kstest(scores, stats.norm(sign * mu**2, mu).cdf).pvalue < 5e-7
-    assert stats.kstest(p_of(verdicts)[~real], "uniform").pvalue > 5e-7
+    assert stats.kstest(p_values_of(verdicts)[~real], "uniform").pvalue > 5e-7
     expected = stats.norm.cdf(-stats.norm.isf(0.01) + mu)
     low, high = (f(5e-7, real.sum(), expected) for f in (stats.binom.ppf, stats.binom.isf))
-    assert low <= (p_of(verdicts)[real] <= 0.01).sum() <= high
+    assert low <= (p_values_of(verdicts)[real] <= 0.01).sum() <= high
 
 
 def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
@@ -130,23 +118,26 @@ def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
         fake = ~real[r.place]
         r.shown[fake] += made_up[fake] - r.gradients[fake]
         rounds.append(replace(r, fakes=0 * r.fakes, made_up=made_up))
-    ideal = p_of(run(KNOWN, pairs, rounds))
+    ideal = p_values_of(verdicts_of(KNOWN, pairs, rounds))
     assert stats.kstest(ideal[~real], "uniform").pvalue > 1e-6
     assert np.median(ideal[real]) < 0.01
     # With F instead of the made-up gradients, fakes look real.
-    wrong = p_of(run(KNOWN, pairs, [replace(r, made_up=None) for r in rounds]))
+    wrong = p_values_of(verdicts_of(KNOWN, pairs, [replace(r, made_up=None) for r in rounds]))
     assert stats.kstest(wrong[~real], "uniform").pvalue < 1e-6
     for attack in (MODEL, ZeroMean(statistic="z"), ZeroMean(statistic="sign")):
-        assert run(attack, pairs, rounds).p_values is None
-        assert run(attack, pairs, [replace(r, made_up=None) for r in rounds]).p_values is not None
+        assert verdicts_of(attack, pairs, rounds).p_values is None
+        assert (
+            verdicts_of(attack, pairs, [replace(r, made_up=None) for r in rounds]).p_values
+            is not None
+        )
 
 
 def test_nothing_seen_is_no_evidence() -> None:
     pairs = observed(3, 2, 4, 2, 1.0)
     for attack in (KNOWN, MODEL):
-        verdicts = run(attack, pairs, [])
+        verdicts = verdicts_of(attack, pairs, [])
         assert verdicts.scores.tolist() == [0] * 6
-        assert p_of(verdicts).tolist() == [1] * 6
+        assert p_values_of(verdicts).tolist() == [1] * 6
 
 
 def two_valued(signs: Numbers, sent: Numbers, size: int, level: float) -> Numbers:
@@ -169,10 +160,10 @@ def test_two_valued_ratios_have_mean_one_over_all_signs(attack: GradientRatio) -
         gradients = np.tile(source.normal(size=size), (n, 1)).astype(np.float32)
         shown = two_valued(signs[:, t], sent, size, level)
         seen.append(Round(np.arange(n, dtype=np.int32), shown, zeros, zeros, gradients))
-    verdicts = run(attack, pairs, seen)
+    verdicts = verdicts_of(attack, pairs, seen)
     assert np.exp(verdicts.scores).mean() == pytest.approx(1, abs=1e-4)
     assert verdicts.scores.std() > 0.05
-    p_values = p_of(verdicts)
+    p_values = p_values_of(verdicts)
     for level_ in np.unique(p_values):
         assert (p_values <= level_).mean() <= level_ + 1e-4
 
@@ -181,7 +172,9 @@ def test_fakes_that_never_change_are_not_accused_by_rounding() -> None:
     # The prediction is close to the fake and both are a thousand times the noise. Rate 1e-6.
     pairs = observed(200, 9, 40, 8, 1e-3)
     fakes = np.zeros(len(pairs), bool)
-    p_values = p_of(run(MODEL, pairs, training(pairs, fakes, 150, seed=3, fake_noise=0.0)))
+    p_values = p_values_of(
+        verdicts_of(MODEL, pairs, training(pairs, fakes, 150, seed=3, fake_noise=0.0))
+    )
     for level in (0.01, 0.1, 0.5):
         assert (p_values <= level).sum() <= stats.binom.isf(1e-6 / 3, len(pairs), level)
 
@@ -193,7 +186,9 @@ def test_learned_p_values_of_fakes_are_valid(sigma: float, drift: float) -> None
     pairs = observed(400, 9, 40, 8, sigma)
     real = np.arange(len(pairs)) % 9 > 1
     for among in (real, np.zeros_like(real)):
-        p_values = p_of(run(MODEL, pairs, training(pairs, among, 40, seed=4, drift=drift)))
+        p_values = p_values_of(
+            verdicts_of(MODEL, pairs, training(pairs, among, 40, seed=4, drift=drift))
+        )
         fakes = p_values[~among]
         for level in (0.01, 0.1, 0.5):
             high = stats.binom.isf(1e-6 / 3, len(fakes), level)
@@ -207,7 +202,7 @@ def test_the_learned_ratio_has_mean_one_where_it_varies_little() -> None:
     # With much noise e^Λ hardly has a tail: its mean is normal. Rate 1e-6.
     pairs = observed(1500, 4, 30, 4, 6.0)
     rounds = training(pairs, np.zeros(len(pairs), bool), 25, seed=5, fake_noise=2.0)
-    ratio = np.exp(run(MODEL, pairs, rounds).scores)
+    ratio = np.exp(verdicts_of(MODEL, pairs, rounds).scores)
     error = ratio.std() / math.sqrt(len(ratio))
     away = stats.norm.isf(5e-7)
     assert abs(ratio.mean() - 1) < away * error
@@ -223,11 +218,11 @@ def test_a_pair_is_judged_by_earlier_rounds_alone() -> None:
     mine = last.place[3]
     others = last.shown + 5 * (last.place != mine)[:, None].astype(np.float32)
     changed = Round(last.place, others, last.factors, last.fakes, last.gradients)
-    before, after = (run(MODEL, pairs, [*past, end]).scores for end in (last, changed))
+    before, after = (verdicts_of(MODEL, pairs, [*past, end]).scores for end in (last, changed))
     assert before[mine] == after[mine]
     assert before[last.place[0]] != after[last.place[0]]
     # In the next round, the submissions of others have moved the direction.
-    again = [run(MODEL, pairs, [*past, end, last]).scores[mine] for end in (last, changed)]
+    again = [verdicts_of(MODEL, pairs, [*past, end, last]).scores[mine] for end in (last, changed)]
     assert again[0] != again[1]
 
 
@@ -239,7 +234,7 @@ def test_learning_the_direction_beats_the_mean_of_the_residuals(
     real = np.random.default_rng(7).random(len(pairs)) < 0.5
     rounds = training(pairs, real, 120, seed=8, drift=drift, fake_noise=fake_noise)
     learned, mean, known = (
-        auc(run(attack, pairs, rounds).scores, real)
+        auc(verdicts_of(attack, pairs, rounds).scores, real)
         for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
     )
     assert mean + 0.03 < learned < known
@@ -252,7 +247,7 @@ def test_the_order_of_submissions_in_a_round_does_not_matter() -> None:
         Round(r.place[::-1].copy(), r.shown[::-1].copy(), r.factors, r.fakes, r.gradients[::-1])
         for r in rounds
     ]
-    one, two = (run(MODEL, pairs, order).scores for order in (rounds, turned))
+    one, two = (verdicts_of(MODEL, pairs, order).scores for order in (rounds, turned))
     np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-3)
 
 
@@ -260,7 +255,7 @@ def test_the_order_of_submissions_in_a_round_does_not_matter() -> None:
 def test_without_noise_real_submissions_stand_above_fakes(attack: GradientRatio) -> None:
     pairs = observed(20, 10, 25, 6, 0.0)
     real = np.arange(len(pairs)) % 2 == 0
-    verdicts = run(attack, pairs, training(pairs, real, 30, seed=10))
+    verdicts = verdicts_of(attack, pairs, training(pairs, real, 30, seed=10))
     assert verdicts.p_values is None
     assert auc(verdicts.scores, real) > (0.999 if attack is KNOWN else 0.95)
 
@@ -279,12 +274,12 @@ def test_two_valued_submissions_are_told_apart() -> None:
         shown = two_valued(np.where(source.random(n) < up, 1, -1), sent, size, level)
         rounds.append(Round(r.place, shown, zeros, zeros, r.gradients))
     learned, mean, known = (
-        run(attack, pairs, rounds) for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
+        verdicts_of(attack, pairs, rounds) for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
     )
     # The gain in area over the mean is small: one coordinate per round says little about u.
     assert auc(mean.scores, real) - 0.02 < auc(learned.scores, real) < auc(known.scores, real)
     for verdicts in (learned, known):
         # Rate 1e-6 a count.
-        fakes = p_of(verdicts)[~real]
+        fakes = p_values_of(verdicts)[~real]
         assert (fakes <= 0.05).sum() <= stats.binom.isf(1e-6, len(fakes), 0.05)
-        assert (p_of(verdicts)[real] <= 0.05).mean() > 0.2
+        assert (p_values_of(verdicts)[real] <= 0.05).mean() > 0.2

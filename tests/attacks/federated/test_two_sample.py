@@ -10,25 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from submission_cases import (  # type: ignore[import-not-found]
+    ITEMS,
+    observed_pairs,
+    p_values_of,
+    verdicts_of,
+)
 
 from dpaudit.attacks.federated.two_sample import TwoSample, _Energy, _Kept, _kolmogorov_tail
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]
-ITEMS = 3
-
-
-def observed(count: int, size: int, sigma: float, level: float | None = None) -> UserItemPairs:
-    items = np.arange(count, dtype=np.int32) % ITEMS
-    return UserItemPairs(
-        np.arange(count, dtype=np.int32),
-        items,
-        size,
-        sigma,
-        level,
-        np.full(ITEMS, 0.5),
-        np.full(ITEMS, count),
-    )
 
 
 def rounds_of(
@@ -36,26 +28,14 @@ def rounds_of(
 ) -> list[Round]:
     """Rounds in which each pair submits with a probability: the fake plus noise of any width."""
     source = np.random.default_rng(seed)
-    found = []
+    rounds = []
     for _ in range(count):
         place = np.flatnonzero(source.random(len(pairs)) < share).astype(np.int32)
         fakes = source.normal(size=(ITEMS, pairs.dimensions)).astype(np.float32)
         noise = wide * pairs.sigma * source.normal(size=(len(place), pairs.dimensions))
         shown = (fakes[pairs.items[place]] + noise).astype(np.float32)
-        found.append(Round(place, shown, fakes, fakes, fakes))
-    return found
-
-
-def run(attack: TwoSample, pairs: UserItemPairs, rounds: list[Round]) -> Verdicts:
-    reader = attack.reader(pairs)
-    for round_ in rounds:
-        reader.see(round_)
-    return reader.verdicts()
-
-
-def known(verdicts: Verdicts) -> NDArray[np.float64]:
-    assert verdicts.p_values is not None
-    return verdicts.p_values
+        rounds.append(Round(place, shown, fakes, fakes, fakes))
+    return rounds
 
 
 def paths_within(k: int, c: int) -> int:
@@ -79,13 +59,13 @@ def test_the_tail_of_equal_samples_is_exact(k: int) -> None:
 
 
 def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
-    pairs = observed(6, 3, 1.3)
+    pairs = observed_pairs(6, 3, 1.3)
     rounds = rounds_of(pairs, 30, seed=1, wide=1.4)
     reader = TwoSample(seed=5).reader(pairs)
     assert isinstance(reader, _Kept)
     for round_ in rounds:
         reader.see(round_)
-    found = known(reader.verdicts())
+    verdicts = p_values_of(reader.verdicts())
     for pair, shown, drawn in reader.sequences():
         expected = [
             r.shown[r.place == pair][0] - r.fakes[pairs.items[pair]]
@@ -98,11 +78,11 @@ def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
             stats.ks_2samp(a, b, method="exact").pvalue
             for a, b in zip(shown.T, drawn.T, strict=True)
         ]
-        assert found[pair] == pytest.approx(stats.combine_pvalues(single).pvalue, rel=1e-6)
+        assert verdicts[pair] == pytest.approx(stats.combine_pvalues(single).pvalue, rel=1e-6)
 
 
 def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
-    pairs = observed(5, 3, 1.3)
+    pairs = observed_pairs(5, 3, 1.3)
     rounds = rounds_of(pairs, 12, seed=2, wide=1.2)
     attack = TwoSample(statistic="energy", simulated=19)
     reader = attack.reader(pairs)
@@ -122,17 +102,17 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
         null = np.array(
             [distance(reader.draw("left", w, k), reader.draw("right", w, k)) for w in range(19)]
         )
-        found = distance(shown, drawn)
-        assert known(verdicts)[pair] == (1 + (null >= found).sum()) / 20
-        score = (found - null.mean()) / null.std()
+        statistic = distance(shown, drawn)
+        assert p_values_of(verdicts)[pair] == (1 + (null >= statistic).sum()) / 20
+        score = (statistic - null.mean()) / null.std()
         assert verdicts.scores[pair] == pytest.approx(score, rel=1e-3, abs=1e-3)
 
 
 def test_kolmogorov_p_values_of_fakes_are_conservative() -> None:
     # Rate 1e-6 over 3 binomial counts; noise wider by half is noticed.
-    pairs, attack = observed(1500, 2, 2.0), TwoSample()
-    null = known(run(attack, pairs, rounds_of(pairs, 40, seed=7)))
-    wide = known(run(attack, pairs, rounds_of(pairs, 40, seed=7, wide=1.5)))
+    pairs, attack = observed_pairs(1500, 2, 2.0), TwoSample()
+    null = p_values_of(verdicts_of(attack, pairs, rounds_of(pairs, 40, seed=7)))
+    wide = p_values_of(verdicts_of(attack, pairs, rounds_of(pairs, 40, seed=7, wide=1.5)))
     highs = {level: stats.binom.isf(1e-6 / 3, 1500, level) for level in (0.01, 0.1, 0.5)}
     assert all((null <= level).sum() <= high for level, high in highs.items())
     assert any((wide <= level).sum() > high for level, high in highs.items())
@@ -143,23 +123,23 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
     # All pairs share n simulated ones: P(p ≤ c/(n + 1)) given these is Beta(c, n + 1 − c), so the
     # count is beta-binomial. Rate 1e-6 over 2 of them, two-sided.
     count, simulated = 600, 399
-    pairs = observed(count, 3, 0.0 if level else 2.0, level)
+    pairs = observed_pairs(count, 3, 0.0 if level else 2.0, level)
     source = np.random.default_rng(3)
 
     def rounds(bias: float) -> list[Round]:
-        found = rounds_of(pairs, 16, seed=3, wide=1 + bias, share=0.6)
+        rounds = rounds_of(pairs, 16, seed=3, wide=1 + bias, share=0.6)
         if level is None:
-            return found
-        for round_ in found:
+            return rounds
+        for round_ in rounds:
             round_.fakes[:] = 0
             n = len(round_.place)
             round_.shown[:] = 0
             sign = np.where(source.random(n) < 0.5 + bias / 2, level, -level)
             round_.shown[np.arange(n), source.integers(0, 3, n)] = sign
-        return found
+        return rounds
 
     attack = TwoSample(statistic="energy", simulated=simulated)
-    null, other = (known(run(attack, pairs, rounds(bias))) for bias in (0.0, 0.8))
+    null, other = (p_values_of(verdicts_of(attack, pairs, rounds(bias))) for bias in (0.0, 0.8))
     caught = False
     for c in (20, 100):
         law = stats.betabinom(count, c, simulated + 1 - c)
@@ -173,58 +153,58 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
 
 
 def test_a_pair_has_its_own_draws_whatever_else_is_observed() -> None:
-    pairs = observed(8, 2, 1.0)
+    pairs = observed_pairs(8, 2, 1.0)
     rounds = rounds_of(pairs, 10, seed=4)
-    few = observed(3, 2, 1.0)
+    few = observed_pairs(3, 2, 1.0)
     part = [
         Round(r.place[r.place < 3], r.shown[r.place < 3], r.factors, r.fakes, r.gradients)
         for r in rounds
     ]
     for statistic in ("ks", "energy"):
         attack = TwoSample(statistic=statistic, simulated=19)
-        whole = run(attack, pairs, rounds).scores
+        whole = verdicts_of(attack, pairs, rounds).scores
         if statistic == "ks":
-            np.testing.assert_array_equal(whole[:3], run(attack, few, part).scores)
-        np.testing.assert_array_equal(whole, run(attack, pairs, rounds).scores)
+            np.testing.assert_array_equal(whole[:3], verdicts_of(attack, few, part).scores)
+        np.testing.assert_array_equal(whole, verdicts_of(attack, pairs, rounds).scores)
         other = TwoSample(statistic=statistic, simulated=19, seed=1)
-        assert (whole != run(other, pairs, rounds).scores).any()
+        assert (whole != verdicts_of(other, pairs, rounds).scores).any()
 
 
 @pytest.mark.parametrize("statistic", ["ks", "energy"])
 def test_asking_in_between_changes_nothing(statistic: Any) -> None:
-    pairs = observed(4, 2, 1.0)
+    pairs = observed_pairs(4, 2, 1.0)
     rounds = rounds_of(pairs, 12, seed=5)
     reader = TwoSample(statistic=statistic, simulated=19).reader(pairs)
     none = reader.verdicts()
     assert none.scores.tolist() == [0] * 4
-    assert known(none).tolist() == [1] * 4
+    assert p_values_of(none).tolist() == [1] * 4
     for round_ in rounds:
         reader.see(round_)
         reader.verdicts()
-    whole = run(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
+    whole = verdicts_of(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
     np.testing.assert_array_equal(reader.verdicts().scores, whole.scores)
 
 
 @pytest.mark.parametrize("statistic", ["ks", "energy"])
 def test_without_noise_what_is_not_the_fake_stands_above_it(statistic: Any) -> None:
-    pairs = observed(20, 2, 0.0)
+    pairs = observed_pairs(20, 2, 0.0)
     rounds = rounds_of(pairs, 25, seed=6)
     for round_ in rounds:
         round_.shown[round_.place % 2 == 1] += 0.01
-    verdicts = run(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
+    verdicts = verdicts_of(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
     assert verdicts.p_values is None
     assert verdicts.scores[1::2].min() > verdicts.scores[::2].max()
 
 
 def test_two_valued_fakes_are_one_coordinate_of_either_sign() -> None:
     # Rate 1e-6 over 6 binomial counts.
-    pairs = observed(1, 3, 0.0, level=4.0)
+    pairs = observed_pairs(1, 3, 0.0, level=4.0)
     reader = TwoSample().reader(pairs)
     assert isinstance(reader, _Kept)
     drawn = reader.draw("own", 0, 30_000)
     assert ((drawn != 0).sum(1) == 1).all()
     for value in (-4.0, 4.0):
-        for found in (drawn == value).sum(0):
+        for count in (drawn == value).sum(0):
             low, high = (f(1e-6 / 12, 30_000, 1 / 6) for f in (stats.binom.ppf, stats.binom.isf))
-            assert low <= found <= high
-    assert run(TwoSample(), pairs, []).p_values is None
+            assert low <= count <= high
+    assert verdicts_of(TwoSample(), pairs, []).p_values is None

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop, SideInformation, TopList
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
@@ -457,10 +457,10 @@ def many_lists(
         "mean": LinearIdeal(observe="list", combine="mean"),
     }
     candidates = part.candidates(scale)
-    each = trials // len(candidates)
-    truth = np.repeat(np.arange(len(candidates)), each)
+    per_candidate = trials // len(candidates)
+    truth = np.repeat(np.arange(len(candidates)), per_candidate)
     posterior, guesses = [], {name: [np.empty(0, np.int64)] for name in readers}
-    side = part.side_information(model, profile, one_row(hidden, each))
+    side = part.side_information(model, profile, one_row(hidden, per_candidate))
     # The naive law, from the model alone: f_j = (Σ_k others + term of the hidden) / n.
     similar = np.stack([model.row(item) for item in range(12)], axis=1)
     others = np.setdiff1d(profile.items, [hidden])
@@ -483,8 +483,10 @@ def many_lists(
             mine = np.where(profile.items == hidden, value, profile.values)
             whole = part.exact(model, Profile(profile.items, mine.astype(np.float32)))
             np.testing.assert_allclose(actual.scores, whole.scores, rtol=1e-5)
-        release = part.release(actual, Streams.first(4, f"list {family} {index}", each), SeesTop(3))
-        log = np.zeros((each, len(candidates)))
+        release = part.release(
+            actual, Streams.first(4, f"list {family} {index}", per_candidate), SeesTop(3)
+        )
+        log = np.zeros((per_candidate, len(candidates)))
         for item in range(12):
             place = release.items == item
             listed = place.any(1)

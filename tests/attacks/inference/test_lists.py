@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpaudit.attacks.inference.lists import ListIdeal
 from dpaudit.audits.on_demand.risk import run_risk
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import Streams
+from dpaudit.core.user_profile import Profile
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.pairs import own_rating
@@ -53,14 +53,14 @@ def test_likelihoods_are_those_of_the_row_with_each_value(changes: dict[str, Any
     hidden = profile.items[np.array([0, 2, 0, 1])]
     shown = defense.release_list(defense.exact(model, profile), Streams.first(1, "lists", 4))
     side = defense.side_information(model, profile, hidden)
-    found = defense.log_likelihood(side, shown, STARS)
-    assert found.shape == (4, 3)
+    logs = defense.log_likelihood(side, shown, STARS)
+    assert logs.shape == (4, 3)
     for trial, item in enumerate(hidden):
         for number, value in enumerate(STARS.values):
-            own = np.where(profile.items == item, value, profile.values).astype(np.float32)
-            row = defense.exact(model, Profile(profile.items, own))
+            values = np.where(profile.items == item, value, profile.values).astype(np.float32)
+            row = defense.exact(model, Profile(profile.items, values))
             wanted = defense.law(row).log_probability(shown.items[trial : trial + 1])
-            assert found[trial, number] == pytest.approx(wanted[0], abs=1e-4)
+            assert logs[trial, number] == pytest.approx(wanted[0], abs=1e-4)
 
 
 @pytest.mark.long
@@ -88,8 +88,8 @@ def test_a_value_that_moves_few_predictions_is_recovered() -> None:
     side = defense.side_information(model, profile, hidden)
     right = []
     for place, value in ((0, 1.0), (2, 3.0)):
-        own = np.where(profile.items == 0, value, profile.values).astype(np.float32)
-        row = defense.exact(model, Profile(profile.items, own))
+        values = np.where(profile.items == 0, value, profile.values).astype(np.float32)
+        row = defense.exact(model, Profile(profile.items, values))
         logs = defense.log_likelihood(side, defense.release_list(row, streams), STARS)
         # The law of the true value gives its lists more probability on average.
         assert (logs[:, place] - logs[:, 2 - place]).mean() > 0

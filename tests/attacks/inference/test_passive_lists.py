@@ -9,12 +9,12 @@ from dpaudit.core.releases import ItemList
 
 
 def brute_force(before: list[list[int]], after: list[list[int]], item: int) -> list[bool]:
-    found = []
+    moves = []
     for old, new in zip(before, after, strict=True):
         entered = item in new and item not in old
         climbed = item in new and item in old and new.index(item) < old.index(item)
-        found.append(entered or climbed)
-    return found
+        moves.append(entered or climbed)
+    return moves
 
 
 def test_score_counts_lists_that_an_item_entered_or_climbed_in() -> None:

@@ -10,8 +10,8 @@ from sklearn.covariance import LedoitWolf
 
 from dpaudit.attacks.membership.canary import Canary, NormalRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, TargetUser
+from dpaudit.core.user_profile import Profile
 
 Exact = NDArray[np.float64]
 W, M, D = 6, 9, 3
@@ -25,10 +25,10 @@ def target(before: Profile = BEFORE, after: Profile = AFTER) -> TargetUser:
 
 
 @pytest.mark.parametrize("ridge", [0.01, 3.0])
-def test_a_factorisation_leaves_the_loss_of_her_ridge_fit(ridge: float) -> None:
+def test_a_factorisation_leaves_the_loss_of_the_users_ridge_fit(ridge: float) -> None:
     factors = np.random.default_rng(1).normal(size=(W, M, D + 1)).astype(np.float32)
-    found = Canary(ridge=ridge).features(ItemFactors(factors, 3.2), target())
-    assert found.shape == (W, 2)
+    features = Canary(ridge=ridge).features(ItemFactors(factors, 3.2), target())
+    assert features.shape == (W, 2)
     for w in range(W):
         for column, version in enumerate((BEFORE, AFTER)):
             v = factors[w, version.items].astype(float)
@@ -36,8 +36,8 @@ def test_a_factorisation_leaves_the_loss_of_her_ridge_fit(ridge: float) -> None:
             y = version.values - 3.2 - v[:, D]
             # Ridge regression is least squares with a row √λ e_f to be fitted to 0.
             longer = np.vstack([x, np.sqrt(ridge) * np.eye(D + 1)])
-            own = np.linalg.lstsq(longer, np.concatenate([y, np.zeros(D + 1)]), rcond=None)[0]
-            assert found[w, column] == pytest.approx(np.mean((y - x @ own) ** 2), rel=1e-6)
+            fitted = np.linalg.lstsq(longer, np.concatenate([y, np.zeros(D + 1)]), rcond=None)[0]
+            assert features[w, column] == pytest.approx(np.mean((y - x @ fitted) ** 2), rel=1e-6)
 
 
 def test_a_neighbourhood_model_predicts_each_rating_from_the_others() -> None:
@@ -46,7 +46,7 @@ def test_a_neighbourhood_model_predicts_each_rating_from_the_others() -> None:
     items = knowledge.items.astype(np.int32)
     rows = source.normal(size=(W, len(items), M)).astype(np.float32)
     means = source.uniform(2, 4, M).astype(np.float32)
-    found = Canary().features(SimilarityRows(items, rows, means), knowledge)
+    features = Canary().features(SimilarityRows(items, rows, means), knowledge)
     for w in range(W):
         for column, version in enumerate((BEFORE, AFTER)):
             losses = []
@@ -56,7 +56,7 @@ def test_a_neighbourhood_model_predicts_each_rating_from_the_others() -> None:
                 s = rows[w, list(items).index(i), j].astype(float)
                 shown = means[i] + s @ (version.values[others] - means[j]) / abs(s).sum()
                 losses.append((shown - version.values[k]) ** 2)
-            assert found[w, column] == pytest.approx(np.mean(losses), rel=1e-5)
+            assert features[w, column] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_a_version_that_is_not_there_has_no_loss() -> None:
@@ -99,18 +99,18 @@ def test_the_score_is_the_ratio_of_two_normal_densities(count: int) -> None:
 def test_features_that_do_not_vary_have_a_law_too() -> None:
     one, other = np.full((20, 2), 3.0), np.full((20, 2), 3.001)
     ratio = NormalRatio.fit(one, other)
-    found = ratio.score(np.stack([one[0], other[0]]))
-    assert np.isfinite(found).all()
-    assert found[0] < -1000 < 1000 < found[1]
+    scores = ratio.score(np.stack([one[0], other[0]]))
+    assert np.isfinite(scores).all()
+    assert scores[0] < -1000 < 1000 < scores[1]
     np.testing.assert_array_equal(NormalRatio.fit(one, one).score(one), 0)
     # A feature that varies in only one data set.
     varied = one + np.random.default_rng(0).normal(size=one.shape)
-    for found in (
+    for scores in (
         NormalRatio.fit(one, varied).score(varied),
         NormalRatio.fit(varied, one).score(one),
     ):
-        assert np.isfinite(found).all()
-        assert (abs(found) > 5).all()
+        assert np.isfinite(scores).all()
+        assert (abs(scores) > 5).all()
 
 
 def test_features_that_cannot_be_fitted_are_refused() -> None:

@@ -39,7 +39,7 @@ def test_it_is_the_log_ratio_of_student_densities() -> None:
     rng = np.random.default_rng(0)
     present = np.array([[True], [True], [False]])
     own, seen = np.array([1.0, 2.0, 0.0]), rng.normal(size=4)
-    found = ConjugateLira().score(
+    scores = ConjugateLira().score(
         signals(seen[:, None, None]), signals(own[:, None, None]), present
     )
     gap = 1.5
@@ -53,7 +53,7 @@ def test_it_is_the_log_ratio_of_student_densities() -> None:
         freedom = 4 + len(x)
         variance = (4 * within + ((x - mean) ** 2).sum()) / freedom * (1 + 1 / (2 + len(x)))
         logs[flag] = t.logpdf(seen, freedom, mean, np.sqrt(variance))
-    assert found[:, 0] == pytest.approx(logs[True] - logs[False])
+    assert scores[:, 0] == pytest.approx(logs[True] - logs[False])
 
 
 def test_one_training_compares_each_target_with_itself() -> None:
@@ -91,8 +91,10 @@ def test_what_never_changes_scores_all_alike(value: float) -> None:
 def test_a_feature_that_is_the_coin_decides() -> None:
     rng = np.random.default_rng(4)
     coins, present = rng.random((2, 30)) < 0.5, rng.random((5, 30)) < 0.5
-    of = [signals(2.0 * flags[:, :, None] - 1) for flags in (present, coins)]
-    assert area(ConjugateLira().score(*of, coins), present) == 1
+    seen, reference = (
+        signals(2 * flags[:, :, None].astype(np.float64) - 1) for flags in (present, coins)
+    )
+    assert area(ConjugateLira().score(seen, reference, coins), present) == 1
 
 
 @pytest.mark.parametrize("flag", [True, False])

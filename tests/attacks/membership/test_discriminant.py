@@ -51,7 +51,7 @@ def test_units_and_offsets_of_features_change_no_order() -> None:
     x, present = features(3)
     scales, shifts = np.array([1e-30, 1e-3, 1e5, 1e30]), np.array([0.0, 1, -1e5, 0])
     moved = x * scales + shifts
-    fit, other = (each @ direction(each, present) for each in (x, moved))
+    fit, other = (values @ direction(values, present) for values in (x, moved))
     assert np.corrcoef(fit.reshape(-1), other.reshape(-1))[0, 1] == pytest.approx(1, abs=1e-4)
 
 
@@ -59,23 +59,23 @@ def test_units_and_offsets_of_features_change_no_order() -> None:
 def test_a_constant_feature_gets_0_and_hides_no_other(constant: float) -> None:
     x, present = features(4)
     with_it = np.concatenate((x, np.full((30, 40, 1), constant)), axis=2)
-    found = direction(with_it, present)
-    assert found[4] == 0
-    assert found[:4] == pytest.approx(direction(x, present), rel=1e-9)
+    weights = direction(with_it, present)
+    assert weights[4] == 0
+    assert weights[:4] == pytest.approx(direction(x, present), rel=1e-9)
 
 
 def test_a_feature_that_is_the_coin_decides() -> None:
     x, present = features(5)
-    told = np.concatenate((x, present[:, :, None].astype(float)), axis=2)
-    fit = told @ direction(told, present)
+    with_coin = np.concatenate((x, present[:, :, None].astype(float)), axis=2)
+    fit = with_coin @ direction(with_coin, present)
     assert fit[present].min() > fit[~present].max()
 
 
 def test_two_equal_features_share_the_weight() -> None:
     x, present = features(6, 1)
-    found = direction(np.concatenate((x, x), axis=2), present)
-    assert np.isfinite(found).all()
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    weights = direction(np.concatenate((x, x), axis=2), present)
+    assert np.isfinite(weights).all()
+    assert weights[0] == pytest.approx(weights[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("every", [False, True])

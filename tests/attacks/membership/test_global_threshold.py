@@ -14,37 +14,37 @@ Mask = NDArray[np.bool_]
 
 def signals(shift: float, seed: int = 0) -> tuple[Signals, Signals, Mask, Mask]:
     rng = np.random.default_rng(seed)
-    made, coins = [], []
+    parts, coins = [], []
     for count in (50, 60):
         present = rng.random((count, 8)) < 0.5
         fit = rng.normal(size=(count, 8)) + shift * present
-        made.append(Signals(fit[:, :, None], fit, np.zeros((count, 0))))
+        parts.append(Signals(fit[:, :, None], fit, np.zeros((count, 0))))
         coins.append(present)
-    return made[0], made[1], coins[0], coins[1]
+    return parts[0], parts[1], coins[0], coins[1]
 
 
 @pytest.mark.parametrize("shift", [1.0, -1.0])
 def test_the_order_is_that_of_the_fit_in_the_direction_of_presence(shift: float) -> None:
     seen, reference, coins, present = signals(shift)
-    found = GlobalThreshold().score(seen, reference, present)
-    assert found[coins].mean() > found[~coins].mean()
-    order = np.argsort(found, axis=None)
+    scores = GlobalThreshold().score(seen, reference, present)
+    assert scores[coins].mean() > scores[~coins].mean()
+    order = np.argsort(scores, axis=None)
     assert order.tolist() == np.argsort(shift * seen.fit, axis=None).tolist()
 
 
 def test_one_threshold_holds_for_other_units_and_offsets_of_the_fit() -> None:
     seen, reference, _, present = signals(1.0)
     expected = GlobalThreshold().score(seen, reference, present)
-    moved = [Signals(*(each * 1e6 - 40 for each in of)) for of in (seen, reference)]
-    found = GlobalThreshold().score(moved[0], moved[1], present)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    moved = [Signals(*(signal * 1e6 - 40 for signal in of)) for of in (seen, reference)]
+    scores = GlobalThreshold().score(moved[0], moved[1], present)
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("every", [False, True])
 def test_without_both_classes_scores_are_finite(every: bool) -> None:
     seen, reference, _, present = signals(1.0)
-    found = GlobalThreshold().score(seen, reference, np.full_like(present, every))
-    assert np.isfinite(found).all()
+    scores = GlobalThreshold().score(seen, reference, np.full_like(present, every))
+    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-45, 1e38])

@@ -24,9 +24,9 @@ TARGETS = Interactions(
 
 
 def history() -> NDArray[np.float64]:
-    found = (np.random.default_rng(1).random((N, M)) < 0.5).astype(np.float64)
-    found[9] = 0
-    return found
+    matrix = (np.random.default_rng(1).random((N, M)) < 0.5).astype(np.float64)
+    matrix[9] = 0
+    return matrix
 
 
 def known() -> Known:
@@ -43,7 +43,7 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
 
 
 def discount(lists: NDArray[np.int32], row: int, item: int) -> float:
-    places = [place for place, each in enumerate(lists[row]) if each == item]
+    places = [place for place, listed in enumerate(lists[row]) if listed == item]
     return 1 / math.log2(2 + places[0]) if places else 0.0
 
 
@@ -68,28 +68,28 @@ def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:
 def test_an_unknown_pair_scores_below_all_others() -> None:
     seen = shown()
     seen.scores[[1, 3]] = np.nan
-    found = FEATURES["scores"](seen, known(), TARGETS, True)
-    assert np.isfinite(found).all()
-    assert found[1, 0] == found[3, 0] < np.nanmin(seen.scores[:5])
-    assert found[[0, 2, 4], 0] == pytest.approx(seen.scores[[0, 2, 4]])
+    features = FEATURES["scores"](seen, known(), TARGETS, True)
+    assert np.isfinite(features).all()
+    assert features[1, 0] == features[3, 0] < np.nanmin(seen.scores[:5])
+    assert features[[0, 2, 4], 0] == pytest.approx(seen.scores[[0, 2, 4]])
     seen.scores[:] = np.nan
     assert np.isfinite(FEATURES["scores"](seen, known(), TARGETS, True)).all()
 
 
 def test_own_list_is_the_place_of_the_item_and_the_lists_likeness_to_it() -> None:
     seen, had = shown(), history()
-    found = FEATURES["own-list"](seen, known(), TARGETS, False)
+    features = FEATURES["own-list"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
-        own = LISTED.tolist().index(user)
-        weights = [discount(seen.lists, own, each) for each in range(M)]
-        near = sum(w * cosine(had[:, item], had[:, each]) for each, w in enumerate(weights))
-        assert found[row, 0] == pytest.approx(weights[item])
-        assert found[row, 1] == pytest.approx(near / sum(weights) if sum(weights) else 0)
+        listed = LISTED.tolist().index(user)
+        weights = [discount(seen.lists, listed, other) for other in range(M)]
+        near = sum(w * cosine(had[:, item], had[:, other]) for other, w in enumerate(weights))
+        assert features[row, 0] == pytest.approx(weights[item])
+        assert features[row, 1] == pytest.approx(near / sum(weights) if sum(weights) else 0)
 
 
 def test_others_lists_are_averaged_over_observed_users_but_the_user() -> None:
     seen, had = shown(), history()
-    found = FEATURES["others-lists"](seen, known(), TARGETS, False)
+    features = FEATURES["others-lists"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
         places, likes = [], []
         for observed in OBSERVED:
@@ -97,33 +97,35 @@ def test_others_lists_are_averaged_over_observed_users_but_the_user() -> None:
             places.append(0.0 if other == user else discount(seen.lists, observed, item))
             likes.append(0.0 if other == user else cosine(had[user], had[other]))
         alike = np.dot(places, likes) / sum(likes) if sum(likes) else 0
-        assert found[row] == pytest.approx([np.mean(places), alike])
+        assert features[row] == pytest.approx([np.mean(places), alike])
 
 
 def test_an_observed_users_own_list_never_tells_of_their_interactions() -> None:
     seen = shown()
     changed = Shown(seen.scores, seen.lists.copy(), seen.items)
     changed.lists[0] = np.roll(seen.lists[0], 1)  # of user 0, whose target is the last
-    found, other = (
-        FEATURES["others-lists"](each, known(), TARGETS, False) for each in (seen, changed)
+    features, other = (
+        FEATURES["others-lists"](lists, known(), TARGETS, False) for lists in (seen, changed)
     )
-    assert found[4].tolist() == other[4].tolist()
-    assert found.tolist() != other.tolist()
+    assert features[4].tolist() == other[4].tolist()
+    assert features.tolist() != other.tolist()
 
 
 def test_factors_are_the_score_of_a_user_fitted_by_scikit_learn() -> None:
     seen, had = shown(), history()
-    found = FEATURES["factors"](seen, known(), TARGETS, False)
+    features = FEATURES["factors"](seen, known(), TARGETS, False)
     items = seen.items.astype(np.float64)
     size = np.sqrt((items**2).sum(1).mean())
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
-        own = items[had[user] > 0]
+        factors = items[had[user] > 0]
         fitted, center = np.zeros(3), np.zeros(3)
-        if len(own):
-            fitted = Ridge(alpha=size**2, fit_intercept=False).fit(own, np.ones(len(own))).coef_
-            center = own.mean(0)
+        if len(factors):
+            fitted = (
+                Ridge(alpha=size**2, fit_intercept=False).fit(factors, np.ones(len(factors))).coef_
+            )
+            center = factors.mean(0)
         expected = [fitted @ items[item], np.linalg.norm(items[item]), center @ items[item]]
-        assert found[row] == pytest.approx(expected, abs=1e-9)
+        assert features[row] == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_long_history_is_cut_to_its_first_items(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,15 +133,15 @@ def test_a_long_history_is_cut_to_its_first_items(monkeypatch: pytest.MonkeyPatc
     had = np.zeros((3, 5))
     had[0, [1, 2, 4]] = had[2, 3] = 1
     facts = Known(csr_array(had), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
-    own, weights = histories(facts, np.array([2, 0, 1], I32))
-    assert own.tolist() == [[3, 0], [1, 2], [0, 0]]
+    first_items, weights = histories(facts, np.array([2, 0, 1], I32))
+    assert first_items.tolist() == [[3, 0], [1, 2], [0, 0]]
     assert weights.tolist() == [[1, 0], [1, 1], [0, 0]]
 
 
 def test_a_history_of_nobody() -> None:
     facts = Known(csr_array((3, 5)), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
-    own, weights = histories(facts, np.array([2, 0], I32))
-    assert (own.shape, weights.sum()) == ((2, 1), 0)
+    first_items, weights = histories(facts, np.array([2, 0], I32))
+    assert (first_items.shape, weights.sum()) == ((2, 1), 0)
 
 
 @pytest.mark.parametrize("observer", sorted(FEATURES))
@@ -147,7 +149,7 @@ def test_a_history_of_nobody() -> None:
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
     empty = Shown(seen.scores, np.full_like(seen.lists, -1), seen.items)
-    for each in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
-        found = FEATURES[observer](each, known(), TARGETS, True)
-        assert found.shape[0] == 5
-        assert np.isfinite(found).all()
+    for released in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
+        features = FEATURES[observer](released, known(), TARGETS, True)
+        assert features.shape[0] == 5
+        assert np.isfinite(features).all()

@@ -9,16 +9,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.known import Known, exposure, gain
+from dpaudit.attacks.membership.known import Known, exposure
+from dpaudit.core.discounts import discounts
 
 I32 = np.int32
 
 
 def dense(seed: int = 0, users: int = 12, items: int = 9) -> NDArray[np.float64]:
-    found = (np.random.default_rng(seed).random((users, items)) < 0.4).astype(np.float64)
-    found[3] = 0  # a user without any interaction
-    found[:, 5] = 0  # an item without any
-    return found
+    matrix = (np.random.default_rng(seed).random((users, items)) < 0.4).astype(np.float64)
+    matrix[3] = 0  # a user without any interaction
+    matrix[:, 5] = 0  # an item without any
+    return matrix
 
 
 def known(history: NDArray[np.float64]) -> Known:
@@ -33,27 +34,27 @@ def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 def test_similar_items_are_cosines_of_columns() -> None:
     history = dense()
     items = np.array([5, 0, 7, 0], I32)
-    found = known(history).similar_items(items).toarray()
-    for row, item in zip(found, items, strict=True):
-        assert row == pytest.approx([cosine(history[:, item], each) for each in history.T])
+    cosines = known(history).similar_items(items).toarray()
+    for row, item in zip(cosines, items, strict=True):
+        assert row == pytest.approx([cosine(history[:, item], column) for column in history.T])
 
 
 def test_similar_users_are_cosines_of_rows_and_nobody_observes_themselves() -> None:
     history, users, observed = dense(), np.arange(12, dtype=I32), (1, 3, 8)
-    found = known(history).similar_observed(users)
+    cosines = known(history).similar_observed(users)
     for user in users:
         expected = [
             0 if user == other else cosine(history[user], history[other]) for other in observed
         ]
-        assert found[user] == pytest.approx(expected)
+        assert cosines[user] == pytest.approx(expected)
 
 
 def test_two_items_of_the_same_two_of_three_users() -> None:
     history = np.array([[1.0, 1, 0], [1, 1, 1], [0, 0, 1]])
-    found = Known(csr_array(history), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
+    facts = Known(csr_array(history), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
     third = 1 / 2  # one common user of 2 and 2
-    assert found.similar_items(np.array([0], I32)).toarray()[0] == pytest.approx([1, 1, third])
-    assert found.similar_observed(np.array([0], I32))[0] == pytest.approx([0, 2 / 6**0.5, 0])
+    assert facts.similar_items(np.array([0], I32)).toarray()[0] == pytest.approx([1, 1, third])
+    assert facts.similar_observed(np.array([0], I32))[0] == pytest.approx([0, 2 / 6**0.5, 0])
 
 
 def test_the_row_of_a_user_among_the_lists() -> None:
@@ -61,7 +62,7 @@ def test_the_row_of_a_user_among_the_lists() -> None:
 
 
 def test_the_discount_is_that_of_ndcg() -> None:
-    assert gain(4) == pytest.approx([1, 1 / math.log2(3), 1 / 2, 1 / math.log2(5)])
+    assert discounts(4) == pytest.approx([1, 1 / math.log2(3), 1 / 2, 1 / math.log2(5)])
 
 
 def test_exposure_is_the_discount_of_each_listed_item_and_0_of_others() -> None:
@@ -71,13 +72,13 @@ def test_exposure_is_the_discount_of_each_listed_item_and_0_of_others() -> None:
         for place, item in enumerate(shown):
             if item >= 0:
                 expected[row, item] = 1 / math.log2(2 + place)
-    found = exposure(lists, 7)
-    np.testing.assert_allclose(found.toarray(), expected)
+    discounts = exposure(lists, 7)
+    np.testing.assert_allclose(discounts.toarray(), expected)
     # Items of a list are in its order, not increasing: products and picks must not need that.
     np.testing.assert_allclose(
-        found.multiply(csr_array(np.eye(4, 7))).toarray(), expected * np.eye(4, 7)
+        discounts.multiply(csr_array(np.eye(4, 7))).toarray(), expected * np.eye(4, 7)
     )
-    np.testing.assert_allclose(found[[0, 0, 1], [4, 5, 0]], expected[[0, 0, 1], [4, 5, 0]])
+    np.testing.assert_allclose(discounts[[0, 0, 1], [4, 5, 0]], expected[[0, 0, 1], [4, 5, 0]])
 
 
 def test_no_list_at_all() -> None:

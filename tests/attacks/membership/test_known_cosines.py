@@ -14,10 +14,10 @@ I32 = np.int32
 
 
 def history() -> NDArray[np.float64]:
-    found = (np.random.default_rng(0).random((12, 9)) < 0.4).astype(np.float64)
-    found[3] = 0  # a user without any interaction
-    found[:, 5] = 0  # an item without any
-    return found
+    matrix = (np.random.default_rng(0).random((12, 9)) < 0.4).astype(np.float64)
+    matrix[3] = 0  # a user without any interaction
+    matrix[:, 5] = 0  # an item without any
+    return matrix
 
 
 def known(had: NDArray[np.float64]) -> Known:
@@ -26,16 +26,16 @@ def known(had: NDArray[np.float64]) -> Known:
 
 def dense(had: NDArray[np.float64]) -> NDArray[np.float64]:
     unit = had / np.sqrt(np.maximum(had.sum(0), 1))
-    found: NDArray[np.float64] = unit.T @ unit
-    return found
+    cosines: NDArray[np.float64] = unit.T @ unit
+    return cosines
 
 
 def test_cosines_of_pairs_are_those_of_columns_whatever_was_asked_before() -> None:
     had = history()
-    all_cosines, found = dense(had), known(had)
+    all_cosines, facts = dense(had), known(had)
     for items in (np.array([8, 0, 5, 0], I32), np.array([2], I32), np.array([8, 0, 5, 0], I32)):
         which, others = (side.reshape(-1) for side in np.indices((len(items), 9)))
-        got = found.cosines(items, which, others.astype(I32))
+        got = facts.cosines(items, which, others.astype(I32))
         assert got == pytest.approx(all_cosines[items[which], others])
     nothing = known(np.zeros((12, 9)))
     assert (
@@ -45,9 +45,9 @@ def test_cosines_of_pairs_are_those_of_columns_whatever_was_asked_before() -> No
 
 def test_near_histories_are_sums_of_cosines_whatever_was_asked_before() -> None:
     had = history()
-    found, all_cosines = known(had), dense(had)
+    facts, all_cosines = known(had), dense(had)
     for users in (np.array([4, 3, 0], I32), np.array([11], I32), np.array([4, 3, 0], I32)):
-        assert found.near_histories(users).toarray() == pytest.approx(had[users] @ all_cosines)
+        assert facts.near_histories(users).toarray() == pytest.approx(had[users] @ all_cosines)
 
 
 def test_the_likeness_of_a_list_is_the_mean_cosine_of_its_items() -> None:
@@ -58,8 +58,8 @@ def test_the_likeness_of_a_list_is_the_mean_cosine_of_its_items() -> None:
     users[:2] = 2, 6
     of = Interactions(users, items, np.ones(20, np.float32))
     shown = Shown(np.empty(0, np.float32), lists, np.empty((0, 0), np.float32))
-    found = of_own_list(shown, known(had), of, False)[:, 1]
+    likeness = of_own_list(shown, known(had), of, False)[:, 1]
     weights = exposure(lists, 9).toarray()[users]
     total = np.maximum(weights.sum(1), 1e-12)
-    assert found == pytest.approx((weights * dense(had)[items]).sum(1) / total)
-    assert found[0] == 0
+    assert likeness == pytest.approx((weights * dense(had)[items]).sum(1) / total)
+    assert likeness[0] == 0

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.attacks.membership.list_places import PlaceRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, TargetUser
+from dpaudit.core.user_profile import Profile
 
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 
@@ -21,8 +21,8 @@ NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 def chosen(weights: NDArray[np.float64], count: int, k: int, seed: int) -> NDArray[np.int32]:
     """Lists of the k largest of noised weights, best first."""
     noise = np.random.default_rng(seed).gumbel(size=(count, len(weights)))
-    found: NDArray[np.int32] = np.argsort(-(weights + noise), axis=1)[:, :k].astype(np.int32)
-    return found
+    lists: NDArray[np.int32] = np.argsort(-(weights + noise), axis=1)[:, :k].astype(np.int32)
+    return lists
 
 
 def plain(lists: NDArray[np.int32], shown: NDArray[np.int32], seen: set[int]) -> float:

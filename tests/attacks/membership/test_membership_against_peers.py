@@ -53,13 +53,13 @@ def case() -> Case:
     return Case(signals(present), present, signals(had), had)
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_lira_online_is_the_peers(case: Case, own: bool) -> None:
-    laws = (our_law(case.reference.fit, which, own) for which in (case.had, ~case.had))
+@pytest.mark.parametrize("individual", [False, True])
+def test_lira_online_is_the_peers(case: Case, individual: bool) -> None:
+    laws = (our_law(case.reference.fit, which, individual) for which in (case.had, ~case.had))
     frames = lira_frames(case.seen.fit, case.present, *laws)
-    settings = {} if own else {"use_fixed_variance": True, "std_dev_type": "mix"}
+    settings = {} if individual else {"use_fixed_variance": True, "std_dev_type": "mix"}
     theirs = table(lira(frames, online_attack=True, **settings))
-    ours = Lira(own_variance=own).score(case.seen, case.reference, case.had)
+    ours = Lira(own_variance=individual).score(case.seen, case.reference, case.had)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
@@ -73,7 +73,9 @@ def test_lira_offline_is_one_sided_where_the_peers_is_two_sided(case: Case) -> N
 
 
 def test_rmia_online_is_the_peers(case: Case) -> None:
-    seen, reference = (probabilities(each, case.reference) for each in (case.seen, case.reference))
+    seen, reference = (
+        probabilities(signals, case.reference) for signals in (case.seen, case.reference)
+    )
     frames = rmia_frames(seen, case.present, reference, case.had)
     theirs = table(rmia(frames, online=True, num_reference_models=R))
     ours = Rmia().score(case.seen, case.reference, case.had)
@@ -82,7 +84,9 @@ def test_rmia_online_is_the_peers(case: Case) -> None:
 
 def test_rmia_offline_orders_the_targets_as_the_peers(case: Case) -> None:
     """The shares differ: the peer takes other means for the population."""
-    seen, reference = (probabilities(each, case.reference) for each in (case.seen, case.reference))
+    seen, reference = (
+        probabilities(signals, case.reference) for signals in (case.seen, case.reference)
+    )
     frames = rmia_frames(seen, case.present, reference, case.had)
     theirs = table(rmia(frames, num_reference_models=R // 2, alpha_coefficient=0.4))
     ours = Rmia(online=False, a=0.4).score(case.seen, case.reference, case.had)

@@ -18,11 +18,11 @@ T, R, M, P = 4, 12, 6, 9
 def signals(seed: int = 0, population: int = P) -> tuple[Signals, Signals, Mask]:
     rng = np.random.default_rng(seed)
     present = rng.random((R, M)) < 0.5
-    made = []
+    parts = []
     for count, shift in ((T, 0.0), (R, present.astype(float))):
         fit = 3 + 2 * rng.normal(size=(count, M)) + shift
-        made.append(Signals(fit[:, :, None], fit, 3 + 2 * rng.normal(size=(count, population))))
-    return made[0], made[1], present
+        parts.append(Signals(fit[:, :, None], fit, 3 + 2 * rng.normal(size=(count, population))))
+    return parts[0], parts[1], present
 
 
 def literal(
@@ -34,7 +34,7 @@ def literal(
     def p(fit: float) -> float:
         return float(expit((fit - center) / spread))
 
-    found = np.zeros((T, M))
+    scores = np.zeros((T, M))
     for t in range(T):
         for x in range(M):
             inside = [p(reference.fit[r, x]) for r in range(R) if present[r, x]]
@@ -47,31 +47,31 @@ def literal(
             for z in range(P):
                 p_z = np.mean([p(reference.population[r, z]) for r in range(R)])
                 ratio_z = p(seen.population[t, z]) / p_z
-                found[t, x] += (ratio_x / ratio_z >= gamma) / P
-    return found
+                scores[t, x] += (ratio_x / ratio_z >= gamma) / P
+    return scores
 
 
 @pytest.mark.parametrize("gamma", [1.0, 1.3, 3.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_online_counts_the_population_that_is_beaten(gamma: float, seed: int) -> None:
-    made = signals(seed)
-    expected = literal(*made, gamma, None)
-    assert Rmia(gamma=gamma).score(*made) == pytest.approx(expected)
+    arguments = signals(seed)
+    expected = literal(*arguments, gamma, None)
+    assert Rmia(gamma=gamma).score(*arguments) == pytest.approx(expected)
     assert len(np.unique(expected)) > 2
 
 
 @pytest.mark.parametrize("a", [0.0, 0.3, 1.0])
 def test_offline_estimates_the_models_with_the_target(a: float) -> None:
-    made = signals(4)
-    found = Rmia(online=False, a=a).score(*made)
-    assert found == pytest.approx(literal(*made, 1.0, a))
-    seen, reference, present = made
+    arguments = signals(4)
+    scores = Rmia(online=False, a=a).score(*arguments)
+    assert scores == pytest.approx(literal(*arguments, 1.0, a))
+    seen, reference, present = arguments
     moved = reference.fit.copy()
     # Swapping the values of models with a target among themselves is not seen.
     for x in range(M):
         moved[present[:, x], x] = moved[present[:, x], x][::-1]
     other = Signals(reference.features, moved, reference.population)
-    assert Rmia(online=False, a=a).score(seen, other, present) == pytest.approx(found)
+    assert Rmia(online=False, a=a).score(seen, other, present) == pytest.approx(scores)
 
 
 def test_equal_ratios_count_as_beaten_at_factor_1() -> None:
@@ -84,13 +84,13 @@ def test_equal_ratios_count_as_beaten_at_factor_1() -> None:
 
 def test_without_a_population_the_score_is_the_ratio_itself() -> None:
     seen, reference, present = signals(6, population=0)
-    found = Rmia().score(seen, reference, present)
+    scores = Rmia().score(seen, reference, present)
     center, spread = reference.fit.mean(), reference.fit.std()
     p = expit((reference.fit - center) / spread)
     for x in range(M):
         p_x = (p[present[:, x], x].mean() + p[~present[:, x], x].mean()) / 2
-        own = expit((seen.fit[:, x] - center) / spread)
-        assert found[:, x] == pytest.approx(np.log(own / p_x))
+        probability = expit((seen.fit[:, x] - center) / spread)
+        assert scores[:, x] == pytest.approx(np.log(probability / p_x))
 
 
 @pytest.mark.parametrize("online", [False, True])
@@ -115,18 +115,18 @@ def test_extreme_fits_give_finite_scores(
 ) -> None:
     seen, reference, present = signals(8, population)
     for of in (seen, reference):
-        for each in of:
-            each *= scale  # noqa: PLW2901
+        for signal in of:
+            signal *= scale  # noqa: PLW2901
     seen.fit[1, 2] = -3e38
     reference.fit[:, 1] = -1e4 * scale
-    found = Rmia(online=online, a=a).score(seen, reference, present)
-    assert np.isfinite(found).all()
+    scores = Rmia(online=online, a=a).score(seen, reference, present)
+    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("online", [False, True])
 def test_units_and_offsets_of_the_fit_change_nothing(online: bool) -> None:
     seen, reference, present = signals(9)
-    moved = [Signals(*(each * 1e10 + 3e9 for each in of)) for of in (seen, reference)]
+    moved = [Signals(*(signal * 1e10 + 3e9 for signal in of)) for of in (seen, reference)]
     expected = Rmia(online=online).score(seen, reference, present)
     assert Rmia(online=online).score(moved[0], moved[1], present) == pytest.approx(expected)
 

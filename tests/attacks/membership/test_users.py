@@ -20,9 +20,9 @@ OBSERVED = np.array([0, 3, 4], I32)  # users 0, 5 and 7
 
 
 def history() -> NDArray[np.float64]:
-    found = (np.random.default_rng(1).random((N, M)) < 0.5).astype(np.float64)
-    found[9] = 0
-    return found
+    matrix = (np.random.default_rng(1).random((N, M)) < 0.5).astype(np.float64)
+    matrix[9] = 0
+    return matrix
 
 
 def known() -> Known:
@@ -45,11 +45,11 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
 
 
 def discounts(lists: NDArray[np.int32], row: int) -> NDArray[np.float64]:
-    found = np.zeros(M)
+    discounts = np.zeros(M)
     for place, item in enumerate(lists[row]):
         if item >= 0:
-            found[item] = 1 / math.log2(2 + place)
-    return found
+            discounts[item] = 1 / math.log2(2 + place)
+    return discounts
 
 
 def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -58,86 +58,91 @@ def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def asked_of(seen: Shown) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    own = seen.scores[FIRST : FIRST + 4 * ASKED].reshape(4, ASKED).astype(np.float64)
+    held = seen.scores[FIRST : FIRST + 4 * ASKED].reshape(4, ASKED).astype(np.float64)
     others = seen.scores[FIRST + 4 * ASKED :].reshape(4, ASKED).astype(np.float64)
-    return own, others
+    return held, others
 
 
 def test_scores_are_two_means_and_the_spread() -> None:
     seen = shown()
-    own, others = asked_of(seen)
-    found = FEATURES["scores"](seen, known(), targets())
-    assert found[:, 0] == pytest.approx(own.mean(1))
-    assert found[:, 1] == pytest.approx(others.mean(1))
-    assert found[:, 2] == pytest.approx(np.hstack((own, others)).std(1))
+    held, others = asked_of(seen)
+    features = FEATURES["scores"](seen, known(), targets())
+    assert features[:, 0] == pytest.approx(held.mean(1))
+    assert features[:, 1] == pytest.approx(others.mean(1))
+    assert features[:, 2] == pytest.approx(np.hstack((held, others)).std(1))
 
 
 def test_unknown_items_are_left_out_and_an_unknown_user_is_below_all() -> None:
     seen = shown()
-    own, others = asked_of(seen)
+    held, others = asked_of(seen)
     seen.scores[FIRST + 1] = np.nan  # the second item of the first user
     seen.scores[FIRST + ASKED : FIRST + 2 * ASKED] = np.nan  # all items of the second
     seen.scores[FIRST + 5 * ASKED : FIRST + 6 * ASKED] = np.nan  # and all others
-    found = FEATURES["scores"](seen, known(), targets())
-    kept = np.delete(own[0], 1)
+    features = FEATURES["scores"](seen, known(), targets())
+    kept = np.delete(held[0], 1)
     both = np.concatenate((kept, others[0]))
-    assert found[0] == pytest.approx([kept.mean(), others[0].mean(), both.std()])
-    assert (found[1] < found[[0, 2, 3]].min()).all()
-    assert found[2:, 0] == pytest.approx(own[2:].mean(1))
+    assert features[0] == pytest.approx([kept.mean(), others[0].mean(), both.std()])
+    assert (features[1] < features[[0, 2, 3]].min()).all()
+    assert features[2:, 0] == pytest.approx(held[2:].mean(1))
 
 
 def test_a_model_that_knows_nobody_has_equal_features() -> None:
     seen = shown()
     seen.scores[:] = np.nan
-    found = FEATURES["scores"](seen, known(), targets())
-    assert np.isfinite(found).all()
-    assert np.ptp(found) == 0
+    features = FEATURES["scores"](seen, known(), targets())
+    assert np.isfinite(features).all()
+    assert np.ptp(features) == 0
 
 
 def test_own_list_is_the_share_of_the_history_its_nearness_and_popularity() -> None:
     seen, had = shown(), history()
-    found = FEATURES["own-list"](seen, known(), targets())
+    features = FEATURES["own-list"](seen, known(), targets())
     for row, user in enumerate(targets().users):
         weights = discounts(seen.lists, LISTED.tolist().index(user))
-        total, own = max(weights.sum(), 1e-12), np.flatnonzero(had[user])
+        total, held = max(weights.sum(), 1e-12), np.flatnonzero(had[user])
         near = sum(
             weights[item] * cosine(had[:, item], had[:, other])
             for item in range(M)
-            for other in own
+            for other in held
         )
-        assert found[row, 0] == pytest.approx(weights[own].sum() / total)
-        assert found[row, 1] == pytest.approx(near / total / max(1, len(own)))
-        assert found[row, 2] == pytest.approx(weights @ had.sum(0) / total)
+        assert features[row, 0] == pytest.approx(weights[held].sum() / total)
+        assert features[row, 1] == pytest.approx(near / total / max(1, len(held)))
+        assert features[row, 2] == pytest.approx(weights @ had.sum(0) / total)
 
 
 def test_others_lists_show_the_history_plain_and_by_likeness() -> None:
     seen, had = shown(), history()
-    found = FEATURES["others-lists"](seen, known(), targets())
+    features = FEATURES["others-lists"](seen, known(), targets())
     for row, user in enumerate(targets().users):
-        own = np.flatnonzero(had[user])
+        held = np.flatnonzero(had[user])
         places, likes = [], []
         for observed in OBSERVED:
             other = LISTED[observed]
-            share = discounts(seen.lists, observed)[own].sum() / max(1, len(own))
+            share = discounts(seen.lists, observed)[held].sum() / max(1, len(held))
             places.append(0.0 if other == user else share)
             likes.append(0.0 if other == user else cosine(had[user], had[other]))
         alike = np.dot(places, likes) / sum(likes) if sum(likes) else 0
-        assert found[row] == pytest.approx([np.mean(places), alike])
+        assert features[row] == pytest.approx([np.mean(places), alike])
 
 
 def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
     seen, had = shown(), history()
-    found = FEATURES["factors"](seen, known(), targets())
+    features = FEATURES["factors"](seen, known(), targets())
     items = seen.items.astype(np.float64)
     size = np.sqrt((items**2).sum(1).mean())
     for row, user in enumerate(targets().users):
-        own = items[had[user] > 0]
+        factors = items[had[user] > 0]
         expected = [0.0, 0.0]
-        if len(own):
-            fitted = Ridge(alpha=size**2, fit_intercept=False).fit(own, np.ones(len(own))).coef_
-            mean = own.mean(0)
-            expected = [-np.mean((own @ fitted - 1) ** 2), mean @ mean / np.mean((own**2).sum(1))]
-        assert found[row] == pytest.approx(expected, abs=1e-9)
+        if len(factors):
+            fitted = (
+                Ridge(alpha=size**2, fit_intercept=False).fit(factors, np.ones(len(factors))).coef_
+            )
+            mean = factors.mean(0)
+            expected = [
+                -np.mean((factors @ fitted - 1) ** 2),
+                mean @ mean / np.mean((factors**2).sum(1)),
+            ]
+        assert features[row] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("observer", sorted(FEATURES))
@@ -145,7 +150,7 @@ def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
     empty = Shown(seen.scores, np.full_like(seen.lists, -1), seen.items)
-    for each in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
-        found = FEATURES[observer](each, known(), targets())
-        assert found.shape[0] == 4
-        assert np.isfinite(found).all()
+    for released in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
+        features = FEATURES[observer](released, known(), targets())
+        assert features.shape[0] == 4
+        assert np.isfinite(features).all()

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction, guess_popular
+from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemFactors
@@ -27,8 +27,8 @@ def drawn(seed: int = 0, held_each: int = 12) -> tuple[ItemFactors, Ratings]:
     source = np.random.default_rng(seed)
     factors = np.zeros((2, M, D + 1), np.float32)
     factors[:, :, :D] = source.normal(size=(2, M, D))
-    own = source.normal(size=(N, D))
-    best = np.argsort(-(own @ factors[0, :, :D].T.astype(np.float64)), axis=1)[:, :held_each]
+    users = source.normal(size=(N, D))
+    best = np.argsort(-(users @ factors[0, :, :D].T.astype(np.float64)), axis=1)[:, :held_each]
     user = np.repeat(np.arange(N), held_each)
     sensitive = source.random(len(user)) < 0.4
     sensitive[user == 0] = True  # the first user shares nothing
@@ -47,7 +47,7 @@ def kept(ratings: Ratings) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return ratings.user[rows], ratings.item[rows]
 
 
-def found(attack: RankingReconstruction, release: ItemFactors, ratings: Ratings) -> Numbers:
+def recall_of(attack: RankingReconstruction, release: ItemFactors, ratings: Ratings) -> Numbers:
     """Recall of the private items in each trial."""
     lists = attack.lists(release, shared(ratings), EVERYBODY, 8, ratings)
     return precision_and_recall(lists, EVERYBODY, *kept(ratings))[1]
@@ -56,7 +56,7 @@ def found(attack: RankingReconstruction, release: ItemFactors, ratings: Ratings)
 def test_from_the_model_that_made_the_purchases_they_are_recovered() -> None:
     release, ratings = drawn()
     attack = RankingReconstruction(ridge=0.01, average=False)
-    recall, stranger = found(attack, release, ratings)
+    recall, stranger = recall_of(attack, release, ratings)
     # Of some 48 items not shared 8 are listed: by chance a sixth.
     assert recall > 0.7
     assert stranger < 0.35
@@ -89,11 +89,11 @@ def test_fits_are_the_maximum_of_equation_22_with_a_ridge(negatives: Any, averag
     assert 0 not in sharing
     if average:
         centre = np.mean([fitted(int(user), centre) for user in sharing], axis=0)
-    own = attack._fits(open_, known, EVERYBODY).wanted(factors)
+    wanted = attack._fits(open_, known, EVERYBODY).wanted(factors)
     for user in (1, 7, 30):
-        np.testing.assert_allclose(own[user], fitted(user, centre), atol=1e-4)
-    np.testing.assert_allclose(own[0], centre, atol=1e-5)
-    assert abs(own[1]).max() > 0.3
+        np.testing.assert_allclose(wanted[user], fitted(user, centre), atol=1e-4)
+    np.testing.assert_allclose(wanted[0], centre, atol=1e-5)
+    assert abs(wanted[1]).max() > 0.3
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -115,11 +115,11 @@ def test_lists_hold_the_best_of_what_is_not_shared() -> None:
     lists = attack.lists(release, open_, users, M, None)
     assert lists.shape == (2, 3, M)
     factors = release.factors[1].astype(np.float64)
-    own = attack._fits(open_, open_, users).wanted(factors)
+    fitted = attack._fits(open_, open_, users).wanted(factors)
     for place, user in enumerate(users):
         mine = open_.profile(int(user)).items
         left = np.setdiff1d(np.arange(M), mine)
-        order = left[np.argsort(-(factors[left, :D] @ own[place]))]
+        order = left[np.argsort(-(factors[left, :D] @ fitted[place]))]
         assert lists[1, place].tolist() == order.tolist() + [-1] * len(mine)
 
 
@@ -145,7 +145,7 @@ def test_not_held_reads_the_answer_even_from_a_model_that_knows_nothing() -> Non
         noise = np.zeros((1, M, 25), np.float32)
         noise[:, :, :24] = source.normal(size=(1, M, 24))
         plain, oracle = (
-            found(RankingReconstruction(negatives=n), ItemFactors(noise, 0.0), ratings)[0]
+            recall_of(RankingReconstruction(negatives=n), ItemFactors(noise, 0.0), ratings)[0]
             for n in ("others", "not-held")
         )
         gains.append(oracle - plain)
@@ -165,18 +165,8 @@ def test_of_many_negatives_some_are_drawn_for_each_user() -> None:
     assert not np.array_equal(mine, RankingReconstruction(most=20, seed=1)._drawn(open_, 4))
     lists = few.lists(release, open_, EVERYBODY[:3], 5)
     np.testing.assert_array_equal(few.lists(release, open_, EVERYBODY[1:2], 5)[:, 0], lists[:, 1])
-    recall = found(replace(few, ridge=0.01, average=False), release, ratings)[0]
+    recall = recall_of(replace(few, ridge=0.01, average=False), release, ratings)[0]
     assert recall > 0.6
-
-
-def test_popular_items_are_guessed_without_a_model() -> None:
-    _, ratings = drawn(4)
-    open_ = shared(ratings)
-    counts = np.bincount(open_.item, minlength=M)
-    lists = guess_popular(open_, EVERYBODY, 5)
-    for user in (0, 3, 11):
-        left = np.setdiff1d(np.arange(M), open_.profile(user).items)
-        assert lists[user].tolist() == left[np.argsort(-counts[left], kind="stable")][:5].tolist()
 
 
 def test_factors_of_any_size_are_fitted() -> None:

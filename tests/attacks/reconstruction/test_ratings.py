@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -19,11 +19,11 @@ def drawn(noise: float = 0.0, share: float = 0.6, seed: int = 0) -> tuple[ItemFa
     """A model of two trials; the ratings come from the first."""
     source = np.random.default_rng(seed)
     factors = source.normal(size=(2, M, D + 1)).astype(np.float32)
-    own = 0.5 + source.normal(size=(N, D))
+    users = 0.5 + source.normal(size=(N, D))
     rated = source.random((N, M)) < share
     rated[0] = False
     user, item = np.nonzero(rated)
-    value = 2.5 + factors[0, item, -1] + np.einsum("nf,nf->n", own[user], factors[0, item, :-1])
+    value = 2.5 + factors[0, item, -1] + np.einsum("nf,nf->n", users[user], factors[0, item, :-1])
     value += noise * source.normal(size=len(user))
     ratings = Ratings.build(user, item, value, N, M, WIDE, sensitive=source.random(len(user)) < 0.3)
     return ItemFactors(factors, 2.5), ratings
@@ -38,11 +38,11 @@ def parts(ratings: Ratings) -> tuple[Ratings, NDArray[np.int32], NDArray[np.int3
 def test_of_a_model_without_noise_everything_is_recovered() -> None:
     release, ratings = drawn()
     shared, users, items, values = parts(ratings)
-    found = Reconstruction(ridge=1e-6).reconstruct(release, shared, users, items)
-    assert found.shape == (2, len(values))
-    np.testing.assert_allclose(found[0], values, atol=1e-3)
+    recovered = Reconstruction(ridge=1e-6).reconstruct(release, shared, users, items)
+    assert recovered.shape == (2, len(values))
+    np.testing.assert_allclose(recovered[0], values, atol=1e-3)
     # The items of the other trial carry no information about these users.
-    assert abs(found[1] - values).mean() > 0.5
+    assert abs(recovered[1] - values).mean() > 0.5
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -50,27 +50,27 @@ def test_every_user_is_fitted_by_ridge_regression(average: bool) -> None:
     release, ratings = drawn(noise=0.7)
     shared, users, items, _ = parts(ratings)
     attack = Reconstruction(ridge=0.8, average=average)
-    found = attack.reconstruct(release, shared, users, items)
+    recovered = attack.reconstruct(release, shared, users, items)
     for trial in range(2):
         factors = release.factors[trial, :, :-1].astype(float)
         bias = release.factors[trial, :, -1] + release.mean
 
         def fitted(prior: Numbers) -> Numbers:
-            own = np.zeros((N, D))
+            fits = np.zeros((N, D))
             for user in range(N):
                 mine = shared.profile(user)
-                own[user] = prior
+                fits[user] = prior
                 if len(mine):
                     x = factors[mine.items]  # noqa: B023
                     y = mine.values - bias[mine.items] - x @ prior  # noqa: B023
-                    own[user] += Ridge(alpha=0.8, fit_intercept=False).fit(x, y).coef_
-            return own
+                    fits[user] += Ridge(alpha=0.8, fit_intercept=False).fit(x, y).coef_
+            return fits
 
-        own = fitted(np.zeros(D))
+        fits = fitted(np.zeros(D))
         if average:
-            own = fitted(own[1:].mean(0))
-        wanted = bias[items] + np.einsum("nf,nf->n", own[users], factors[items])
-        np.testing.assert_allclose(found[trial], wanted, rtol=1e-6, atol=1e-6)
+            fits = fitted(fits[1:].mean(0))
+        wanted = bias[items] + np.einsum("nf,nf->n", fits[users], factors[items])
+        np.testing.assert_allclose(recovered[trial], wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_one_who_shares_nothing_is_taken_for_an_average_one() -> None:
@@ -90,8 +90,8 @@ def test_what_is_recovered_lies_on_the_scale_and_hidden_values_are_not_looked_at
         sensitive=ratings.sensitive,
     )  # fmt: skip
     shared, users, items, _ = parts(narrow)
-    found = Reconstruction().reconstruct(release, shared, users, items)
-    assert (found.min(), found.max()) == (1, 5)
+    recovered = Reconstruction().reconstruct(release, shared, users, items)
+    assert (recovered.min(), recovered.max()) == (1, 5)
     changed = Ratings.build(
         narrow.user,
         narrow.item,
@@ -102,7 +102,7 @@ def test_what_is_recovered_lies_on_the_scale_and_hidden_values_are_not_looked_at
         sensitive=narrow.sensitive,
     )
     again = Reconstruction().reconstruct(release, *parts(changed)[:3])
-    np.testing.assert_array_equal(found, again)
+    np.testing.assert_array_equal(recovered, again)
 
 
 def test_blocks_of_users_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +113,3 @@ def test_blocks_of_users_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr("dpaudit.attacks.reconstruction.ratings._AT_ONCE", size)
         again = Reconstruction().reconstruct(release, shared, users, items)
         np.testing.assert_allclose(again, whole, rtol=1e-9)
-
-
-def test_means_that_anybody_guesses() -> None:
-    user, item = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 1, 3])
-    shared = Ratings.build(user, item, np.array([1.0, 2, 4, 3, 5]), 4, 5, Scale())
-    found = guess_means(shared, np.array([0, 1, 2, 3], np.int32))
-    np.testing.assert_allclose(found, [2.5, 2.5, 3.0, 5.0])
-    none = shared.only(np.zeros(5, np.bool_))
-    np.testing.assert_allclose(guess_means(none, np.array([0, 4], np.int32)), [3.0, 3.0])

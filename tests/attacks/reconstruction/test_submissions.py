@@ -60,14 +60,14 @@ Seen = tuple[Submissions, ItemFactors, Ratings, Numbers]
 def seen_of(defense: PrivSR, ratings: Ratings, trials: int = 1, seed: int = 1) -> list[Seen]:
     """The attack's result in each trial, and the true ratings."""
     shared = ratings.only(~ratings.kept_private)
-    found = []
+    parts = []
     for trial in Streams.first(seed, "x", trials).blocks(1):
         prepared = defense.prepare(ratings)
         seen, models = defense.submissions(prepared, trial, np.ones(N, np.bool_))
         release = models.public(np.arange(M, dtype=np.int32))
         truth = ratings.value[ratings.kept_private].astype(np.float64)
-        found.append((seen, release, shared, truth))
-    return found
+        parts.append((seen, release, shared, truth))
+    return parts
 
 
 def rmse(shown: Numbers, truth: Numbers) -> float:
@@ -192,9 +192,9 @@ def test_each_rating_left_out_is_fitted_without_it() -> None:
         mine = (shared.user == shared.user[row]) & (np.arange(len(shared)) != row)
         v = factors[shared.item[mine], :-1]
         y = shared.value[mine] - release.mean - factors[shared.item[mine], -1]
-        own = np.linalg.solve(v.T @ v + 0.7 * np.eye(D), v.T @ y)
+        u = np.linalg.solve(v.T @ v + 0.7 * np.eye(D), v.T @ y)
         item = factors[shared.item[row]]
-        squares.append((shared.value[row] - release.mean - item[-1] - item[:-1] @ own) ** 2)
+        squares.append((shared.value[row] - release.mean - item[-1] - item[:-1] @ u) ** 2)
     assert attack.left_out(release, shared) == pytest.approx(np.mean(squares), rel=1e-6)
     # Residuals of ratings in the fit would be smaller.
     assert np.mean(squares) > 1.05 * np.mean(
@@ -274,10 +274,10 @@ def test_users_are_read_one_by_one_in_their_order() -> None:
     [(seen, release, shared, _)] = seen_of(part(2.0), drawn())
     attack = FromSubmissions()
     whole = attack.read(seen, release, shared)
-    own = seen.users[seen.kept]
-    some = np.unique(own)[[1, 4]].astype(np.int32)
+    users = seen.users[seen.kept]
+    some = np.unique(users)[[1, 4]].astype(np.int32)
     np.testing.assert_array_equal(
-        attack.read(seen.of_users(some), release, shared), whole[:, np.isin(own, some)]
+        attack.read(seen.of_users(some), release, shared), whole[:, np.isin(users, some)]
     )
     nobody = attack.read(seen.of_users(np.zeros(0, np.int32)), release, shared)
     assert nobody.shape == (2, 0)

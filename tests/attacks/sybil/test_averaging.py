@@ -70,10 +70,10 @@ def test_the_most_likely_candidate_is_guessed_after_each_number_of_releases() ->
 def test_equal_candidates_are_drawn_from_uniformly() -> None:
     table = np.array([[0.0, -1.0, 0.0, 0.0], [-np.inf, -np.inf, 0.0, 0.0]])
     draws = (np.arange(12) + 0.5) / 12
-    found = np.stack([Averaging().guess(table, np.arange(3), draw) for draw in draws])
-    np.testing.assert_array_equal(np.bincount(found[:, 0], minlength=4), [3, 3, 3, 3])
-    np.testing.assert_array_equal(np.bincount(found[:, 1], minlength=4), [4, 0, 4, 4])
-    np.testing.assert_array_equal(np.bincount(found[:, 2], minlength=4), [0, 0, 6, 6])
+    guesses = np.stack([Averaging().guess(table, np.arange(3), draw) for draw in draws])
+    np.testing.assert_array_equal(np.bincount(guesses[:, 0], minlength=4), [3, 3, 3, 3])
+    np.testing.assert_array_equal(np.bincount(guesses[:, 1], minlength=4), [4, 0, 4, 4])
+    np.testing.assert_array_equal(np.bincount(guesses[:, 2], minlength=4), [0, 0, 6, 6])
 
 
 def test_likelihood_of_values_is_laplace() -> None:
@@ -96,9 +96,9 @@ def test_one_release_has_the_closed_form(truth: int) -> None:
     exact, scale = np.linspace(3.0, 3.4, 5), 0.08
     q = np.exp(-0.1 / (2 * scale))
     expected = 1 - q if truth == 2 else 1 - q / 2
-    found = accuracy(exact, truth, scale, 1)
-    assert near(found, expected, TRIALS)
-    assert not near(found, expected + 0.05, TRIALS)
+    share = accuracy(exact, truth, scale, 1)
+    assert near(share, expected, TRIALS)
+    assert not near(share, expected + 0.05, TRIALS)
 
 
 @pytest.mark.long
@@ -109,10 +109,10 @@ def test_many_releases_of_two_candidates_follow_the_clipped_walk() -> None:
     side, size = rng.choice([-1.0, 1.0], (TRIALS, releases)), rng.random((TRIALS, releases))
     steps = np.clip(2 * side * scale * -np.log(size) + 0.1, -0.1, 0.1)
     expected = float((steps.sum(1) > 0).mean() + (steps.sum(1) == 0).mean() / 2)
-    found = accuracy(exact, 0, scale, releases)
+    share = accuracy(exact, 0, scale, releases)
     # A difference of two frequencies, rate 1e-6.
-    assert abs(found - expected) <= Z * np.sqrt(2 * expected * (1 - expected) / TRIALS)
-    assert abs(found - accuracy(exact, 0, scale, 8)) > Z * np.sqrt(0.5 / TRIALS)
+    assert abs(share - expected) <= Z * np.sqrt(2 * expected * (1 - expected) / TRIALS)
+    assert abs(share - accuracy(exact, 0, scale, 8)) > Z * np.sqrt(0.5 / TRIALS)
 
 
 def test_a_learned_law_tends_to_the_true_one() -> None:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.game import NO_MODEL, Game
+from dpaudit.auditor.games.game import NO_MODEL, DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.observation import Observer, PreparedPair, View
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import NoisedSteps, Predictions, StepsPair, TargetUser
 from dpaudit.core.streams import Streams, generator
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.factorization.sgd import SgdFactors
@@ -57,7 +57,7 @@ def run(fails: tuple[float, float], learned: bool = False, trials: int = 200) ->
     reads = (Predictions, TargetUser) if learned else (NoisedSteps, StepsPair)
     observer = Observer(reads, values if learned else steps, "it", purpose="test", block=16)
     pair = PreparedPair(*fails)
-    return Game(observer, pair, attack).run(trials=trials, seed=5)
+    return DistinguishingGame(observer, pair, attack).run(trials=trials, seed=5)
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -11,10 +11,13 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.plan import check_gates
-from dpaudit.audits.federated.config import BATTERY, FederatedConfig, Transcript
+from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.schema import Config
+from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
+
+BATTERY = battery(SubmissionTest)
 
 PUBLISHED = {"label": "published", "defense": "fake-gradients", "epsilon": [5, 40]}
 T_TEST = {"name": "zero-mean", "params": {"statistic": "t", "about": "zero"}}

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.federated.config import FederatedConfig
@@ -27,7 +28,6 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.transcript import TrainingTranscript as ServerTranscript
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 
@@ -312,7 +312,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL]}
-    run_audit(config(**given), place=Place(tmp_path))
+    run_audit(config(**given), place=RunFolder(tmp_path))
     gate = {"metric": "transcript.kl", "max": 1.0}
     changes: list[dict[str, Any]] = [
         {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
@@ -321,7 +321,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     monkeypatch.setattr(FakeGradients, "transcript", None)
     monkeypatch.setattr(FakeGradients, "train", None)
     for each, expected in zip(changes, wanted, strict=True):
-        assert numbers(run_audit(config(**given, **each), place=Place(tmp_path))) == expected
+        assert numbers(run_audit(config(**given, **each), place=RunFolder(tmp_path))) == expected
 
 
 @pytest.fixture(scope="module")
@@ -425,24 +425,8 @@ def test_some_users_are_observed_and_the_training_is_of_all() -> None:
     assert a == pytest.approx(b, rel=0.3)
 
 
-class Counted(Progress):
-    """A progress that counts."""
-
-    def __init__(self) -> None:
-        self.total, self.done, self.stages = 0, 0, list[str]()
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def stage(self, text: str) -> None:
-        self.stages.append(text)
-
-    def advance(self, trials: int) -> None:
-        self.done += trials
-
-
 def test_trainings_that_are_observed_are_counted() -> None:
-    progress = Counted()
+    progress = CountedProgress()
     run_audit(config(attack=[IDEAL]), workers=Workers(2), progress=progress)
     # At 4 points: 2 folds and 3 observed trainings.
     assert progress.done == progress.total == 4 * (2 + 3)

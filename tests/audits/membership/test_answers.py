@@ -41,7 +41,7 @@ def test_scores_that_are_missing_are_counted_where_user_and_item_are_there(unit:
     else:
         of = DESIGN.tested_users
         there = np.isin(of.users, DESIGN.ratings.user[DESIGN.kept(0)])
-        expected = (np.hstack((of.own, of.others)) == 3).mean(1)
+        expected = (np.hstack((of.held, of.others)) == 3).mean(1)
         assert lacking == pytest.approx(np.where(there, expected, 0))
         assert (~there).any()
     assert lacking.sum() > 0

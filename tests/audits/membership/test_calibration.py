@@ -19,10 +19,12 @@ from dpaudit.audits.membership.calibration import (
     judged,
     strongest,
 )
-from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import best_guesses
 from dpaudit.audits.membership.rates import Curve, best_threshold
+from dpaudit.config.tables import battery
 from dpaudit.core.errors import RunError
+
+BATTERY = battery(MembershipInference)
 
 Mask = NDArray[np.bool_]
 ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}

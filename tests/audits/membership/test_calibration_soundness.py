@@ -15,9 +15,11 @@ from scipy.stats import binomtest
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.means import joint_mean
 from dpaudit.audits.membership.calibration import Judged, Trials, strongest
-from dpaudit.audits.membership.config import BATTERY
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.audits.membership.rates import Curve
+from dpaudit.config.tables import battery
+
+BATTERY = battery(MembershipInference)
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -86,11 +88,11 @@ def audited(law: Law, attacks: dict[str, MembershipInference], seed: int, delta:
     # The population is absent: it is drawn as if no coin were 1.
     population = law(rng, np.zeros((TRAININGS, POPULATION), np.bool_))
     trials = Trials(features.astype(np.float64), population.astype(np.float64), present)
-    found = {
+    scored: dict[str, Judged] = {
         label: half_judged(trials, attack, (RATE,), FAMILY, delta, seed)
         for label, attack in attacks.items()
     }
-    return found[strongest(found, "epsilon")]
+    return scored[strongest(scored, "epsilon")]
 
 
 def bound(one: Judged, delta: float, seed: int) -> float:

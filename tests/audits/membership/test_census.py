@@ -36,7 +36,8 @@ def memoriser(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
 def cluster(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
     """A tenth of the data, all alike, is remembered, or none of it."""
     near = np.arange(EVERY) < EVERY // 10
-    return rng.normal(size=EVERY) * ~near + 3 * (near & isin) * (rng.random() < 0.5)
+    scores: Numbers = rng.normal(size=EVERY) * ~near + 3 * (near & isin) * (rng.random() < 0.5)
+    return scores
 
 
 def parity(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:

@@ -13,10 +13,10 @@ from configs import load_as  # type: ignore[import-not-found]
 from membership_cases import half_judged  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
+from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.calibration import Trials, strongest
 from dpaudit.audits.membership.config import (
-    BATTERY,
     Membership,
     MembershipConfig,
     OwnRecommender,
@@ -26,9 +26,12 @@ from dpaudit.audits.membership.rates import Curve
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config, Gate
+from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, SEEN, covers
 from dpaudit.record.result import Family
+
+BATTERY = battery(MembershipInference)
 
 DATA = """
 [data.synthetic]

@@ -81,7 +81,7 @@ def test_the_data_are_all_but_held_out_rows_and_targets_whose_coin_says_no() -> 
 def asked(made: Design) -> list[Any]:
     query, known = made.query, made.knowledge
     return [
-        *(query.users, query.items, query.listed, made.tested_users.own, made.tested_users.others),
+        *(query.users, query.items, query.listed, made.tested_users.held, made.tested_users.others),
         *(known.history.toarray(), known.listed, known.observed),
         [made.training_seed(training) for training in range(8)],
     ]
@@ -140,17 +140,17 @@ def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
     assert query.users[:100].tolist() == DATA.user[rows].tolist()
     assert query.items[:100].tolist() == DATA.item[rows].tolist()
     assert made.tested.values.tolist() == DATA.value[rows].tolist()
-    width = of.own.shape[1]
+    width = of.held.shape[1]
     assert of.first == 100
     assert len(query.users) == len(query.items) == 100 + 2 * 24 * width
-    for block, asked in enumerate((of.own, of.others)):
+    for block, asked in enumerate((of.held, of.others)):
         start = 100 + block * 24 * width
         users = query.users[start : start + 24 * width].reshape(24, width)
         items = query.items[start : start + 24 * width].reshape(24, width)
         assert (users == made.users[:, None]).all()
         assert (items == asked).all()
     had = made.knowledge.history.toarray() > 0
-    for user, own, others in zip(made.users, of.own, of.others, strict=True):
+    for user, own, others in zip(made.users, of.held, of.others, strict=True):
         assert had[user, own].all()
         assert not had[user, others].any()
     # Whoever's list an observer reads is listed, once.
@@ -163,7 +163,7 @@ def test_a_user_with_every_item_is_asked_about_their_own_alone() -> None:
     )
     table = small_table(units=["user"], users=20, held_out=20, observed_users=5)
     of = Design.of(full, table, 1).tested_users
-    assert of.others.shape == of.own.shape
+    assert of.others.shape == of.held.shape
     assert (of.others < 8).all()
 
 

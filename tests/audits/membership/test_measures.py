@@ -19,15 +19,17 @@ from membership_cases import (  # type: ignore[import-not-found]
 )
 from scipy.sparse import csr_array
 
+from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
-from dpaudit.audits.membership.config import BATTERY, MembershipConfig
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.tables import battery
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
@@ -39,6 +41,8 @@ from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
+
+BATTERY = battery(MembershipInference)
 
 SYNTHETIC = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
 TABLE: dict[str, Any] = {
@@ -167,7 +171,7 @@ def test_the_same_seed_gives_the_same_record_on_any_workers(result: AuditResult)
 def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditResult) -> None:
     """Every shard runs its trainings, whoever runs the probes."""
     for index in (1, 2):
-        run_shard(config(), Shard(index, 2), Place(tmp_path))
+        run_shard(config(), Shard(index, 2), RunFolder(tmp_path))
     assert numbers(merge([tmp_path], tmp_path)) == numbers(result)
 
 
@@ -181,8 +185,8 @@ def test_the_cost_counts_every_training() -> None:
 def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     few = config()
     more = config(membership=TABLE | {"trainings": 12})
-    run_audit(few, place=Place(tmp_path))
-    assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
+    run_audit(few, place=RunFolder(tmp_path))
+    assert numbers(run_audit(more, place=RunFolder(tmp_path))) == numbers(run_audit(more))
 
 
 MADE = {"library": "most-popular"}
@@ -227,7 +231,7 @@ JUDGED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.long
 def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) -> None:
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     run_audit(config(), place=place)
     assert len(fits) == TRAINED
     for what, changes in JUDGED.items():
@@ -254,8 +258,8 @@ def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) 
 def test_what_decides_a_training_trains_again(
     tmp_path: Path, fits: list[int], changes: dict[str, Any]
 ) -> None:
-    run_audit(config(), place=Place(tmp_path))
-    run_audit(config(**changes), place=Place(tmp_path, force=True))
+    run_audit(config(), place=RunFolder(tmp_path))
+    run_audit(config(**changes), place=RunFolder(tmp_path, force=True))
     assert len(fits) == 2 * TRAINED
 
 
@@ -279,7 +283,7 @@ def test_other_parameters_train_again_and_factors_are_asked_only_if_need_be(
         (2, {}),
         (3, {"recommender": {**own, "params": {"model": "SVD", "settings": {"n_epochs": 2}}}}),
     ):
-        run_audit(config(**{"recommender": own, **changes}), place=Place(tmp_path))
+        run_audit(config(**{"recommender": own, **changes}), place=RunFolder(tmp_path))
         assert len(fits) == count * TRAINED
 
 

@@ -15,16 +15,16 @@ from scipy import stats
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.audits.on_demand.draws import BLOCK, choose, draw_trials, eligible
 from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
 from dpaudit.audits.on_demand.risk import _shown_items, hidden_items, run_risk
 from dpaudit.audits.on_demand.search import search_pair
-from dpaudit.audits.on_demand.trials import BLOCK, choose, draw_trials, eligible
 from dpaudit.audits.on_demand.utility import run_held_out, run_overlap
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale

@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.on_demand.utility import run_held_out
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.data.readers.load import load
@@ -33,7 +33,7 @@ def of(record: AuditResult, metric: str) -> list[Measurement]:
 def test_a_gated_mean_error_is_that_of_the_same_trials() -> None:
     config = OnDemandConfig.model_validate(BASE)
     record = run_audit(config)
-    (sweep,) = Sweep.of(config, load(config.data))
+    (sweep,) = OnDemandModel.of(config, load(config.data))
     errors = run_held_out(
         sweep.predicting, sweep.prepared, sweep.users(extra=1), trials=400, seed=4
     )

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.on_demand.models import Sweep
+from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.sybil import measures as run_sybils
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import SybilConfig
@@ -28,7 +29,6 @@ from dpaudit.cli import main
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import toml
@@ -124,7 +124,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
     """The outcomes of a Sybil attack of BASE when it is run by itself."""
     config = SybilConfig.model_validate(BASE)
-    sweep = next(s for s in Sweep.of(config, load(config.data)) if s.model.label == model)
+    sweep = next(s for s in OnDemandModel.of(config, load(config.data)) if s.model.label == model)
     defense: Any = next(d for d in sweep.defenses if d.epsilon == epsilon)
     if label == "passive":
         return run_passive(
@@ -210,16 +210,7 @@ def test_a_record_from_before_sybil_can_be_read(result: AuditResult) -> None:
 
 
 def test_progress_reaches_what_it_started_with() -> None:
-    class Counted(Progress):
-        total = done = 0
-
-        def start(self, total: int) -> None:
-            self.total = total
-
-        def advance(self, trials: int) -> None:
-            self.done += trials
-
-    counted = Counted()
+    counted = CountedProgress()
     config = SybilConfig.model_validate(BASE | {"model": BASE["model"][1]})
     run_audit(config, progress=counted)
     # Overlap and rmse of 10 trials each, and four Sybil attacks at one ε.
@@ -360,7 +351,7 @@ def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) 
         ("efforts = [0, 1]", ["sybil.0.efforts.0", "= 0"]),
         ("efforts = []", ["sybil.0.efforts"]),
         ("attack = 'linear'", ["sybil.0", "there is no attack 'linear'"]),
-        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'sybil' or 'passive-lists'"]),
+        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'passive-lists' or 'sybil'"]),
         ("effort = [1]", ["sybil.0.effort", "did you mean 'efforts'"]),
         ("trials = 1", ["sybil.0.trials = 1"]),
         ("[[sybil]]", ["two [[sybil]] have the label 'dynamic, values'", "rename one"]),

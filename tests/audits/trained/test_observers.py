@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.attacks.reconstruction.submissions import FromSubmissions
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import Pairs
 from dpaudit.core.errors import ConfigError

@@ -14,7 +14,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.steps_law import score_divergences, steps_law
@@ -59,7 +59,7 @@ def replaced(user: int = 0) -> DataPair:
     return pair_of(ratings, apply(ratings, RatingReplaced(user, item, 5.0)))
 
 
-def submitted(defense: FakeGradients, pair: DataPair) -> Game[Any]:
+def submitted(defense: FakeGradients, pair: DataPair) -> DistinguishingGame[Any]:
     """The game of the server."""
     return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 
@@ -97,10 +97,10 @@ class Stated:
         self.seen = [0, 0]
 
     @property
-    def game(self) -> Game[Any]:
+    def game(self) -> DistinguishingGame[Any]:
         """The game on two data sets that are not looked at."""
         pair: PreparedPair[Any] = PreparedPair(object(), object())
-        return Game(step_observer(self.observe, "steps"), pair, LikelihoodRatio())
+        return DistinguishingGame(step_observer(self.observe, "steps"), pair, LikelihoodRatio())
 
     def observe(
         self, before: Any, after: Any, trained: Any, streams: Streams
@@ -284,7 +284,7 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
     assert 0.1 < found.value <= 1.5
 
 
-def sums(rounds: int, **changes: Any) -> Game[Any]:
+def sums(rounds: int, **changes: Any) -> DistinguishingGame[Any]:
     """The public observer's game of a social training that starts from one value."""
     given: dict[str, Any] = {"noise_kind": "equal", "spread": 0.5} | changes
     part = PrivSR(2.0, dimensions=1, social=0.0, rounds=rounds, start="constant", **given)

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
+from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
@@ -32,7 +32,6 @@ from dpaudit.data.folds import active, capped, random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
@@ -220,28 +219,11 @@ MANY: dict[str, Any] = {
 }
 
 
-class Counted(Progress):
-    """A progress that counts trials and records the thread that calls it."""
-
-    def __init__(self) -> None:
-        self.total, self.done, self.stages = 0, 0, list[str]()
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def stage(self, text: str) -> None:
-        self.stages.append(text)
-
-    def advance(self, trials: int) -> None:
-        assert threading.current_thread() is threading.main_thread()
-        self.done += trials
-
-
 @pytest.mark.long
 def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() -> None:
     found = []
     for threads in (1, 2, 5):
-        progress = Counted()
+        progress = CountedProgress()
         config = TrainedConfig.model_validate(BASE | MANY)
         found.append(run_audit(config, workers=Workers(threads), progress=progress))
         # 3 folds at every ε and every combination of the grids, 20 trials each.

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import largest_errors
 from dpaudit.core.errors import ConfigError, DataError

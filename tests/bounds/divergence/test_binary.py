@@ -20,16 +20,16 @@ def test_the_bound_is_that_of_two_exact_limits() -> None:
     present, absent = np.repeat([1.0, 0.0], [80, 20]), np.repeat([1.0, 0.0], [20, 80])
     shuffled = np.random.default_rng(1)
     present, absent = shuffled.permutation(present), shuffled.permutation(absent)
-    found = threshold_kl(present, absent, **LEVEL)
-    hits = [int(each[1::2].sum()) for each in (present, absent)]
+    estimate = threshold_kl(present, absent, **LEVEL)
+    hits = [int(sample[1::2].sum()) for sample in (present, absent)]
     low = stats.beta.ppf(0.05, hits[0], 51 - hits[0])
     high = stats.beta.ppf(0.95, hits[1] + 1, 50 - hits[1])
     wanted = rel_entr(low, high) + rel_entr(1 - low, 1 - high)
-    assert found.lower == pytest.approx(wanted)
-    assert (found.upper, found.kind, found.n) == (math.inf, "frequentist", 200)
-    assert found.lower < found.value < 2
+    assert estimate.lower == pytest.approx(wanted)
+    assert (estimate.upper, estimate.kind, estimate.n) == (math.inf, "frequentist", 200)
+    assert estimate.lower < estimate.value < 2
     # Scores in the other order bound as much.
-    assert threshold_kl(-present, -absent, **LEVEL) == found
+    assert threshold_kl(-present, -absent, **LEVEL) == estimate
 
 
 def test_equal_scores_and_equal_laws_show_nothing() -> None:
@@ -59,8 +59,8 @@ def test_it_covers_the_divergence_of_normal_scores(mu: float) -> None:
     runs, source = 300, np.random.default_rng(3)
     missed = 0
     for _ in range(runs):
-        found = threshold_kl(source.normal(mu, 1, 60), source.normal(0, 1, 60), **LEVEL)
-        missed += found.lower > mu**2 / 2
+        estimate = threshold_kl(source.normal(mu, 1, 60), source.normal(0, 1, 60), **LEVEL)
+        missed += estimate.lower > mu**2 / 2
     # P(more) < 1e-6 if the level holds.
     assert missed <= stats.binom.isf(1e-6, runs, 0.1)
 

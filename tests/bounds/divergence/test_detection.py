@@ -36,13 +36,13 @@ def outcome(k: int) -> tuple[Values, Values, Values, Values]:
     gradients = fakes + rng.standard_normal((k, D))
     gradients = fakes + (gradients - fakes) * (MU / float(sequence_mu(gradients, fakes, SIGMA)))
     apart = (gradients - fakes).ravel()
-    found: list[list[Values]] = [[], [], [], []]
+    outcomes: list[list[Values]] = [[], [], [], []]
     for _ in range(TRIALS // 1000):
         for i, mean in enumerate((fakes, gradients)):
             away = (mean - fakes).ravel() + SIGMA * rng.standard_normal((1000, k * D))
-            found[2 * i].append(away @ apart / (SIGMA * math.sqrt(float(apart @ apart))))
-            found[2 * i + 1].append(np.sum(away**2, axis=1) / SIGMA**2)
-    ratio_fake, energy_fake, ratio_real, energy_real = (np.concatenate(f) for f in found)
+            outcomes[2 * i].append(away @ apart / (SIGMA * math.sqrt(float(apart @ apart))))
+            outcomes[2 * i + 1].append(np.sum(away**2, axis=1) / SIGMA**2)
+    ratio_fake, energy_fake, ratio_real, energy_real = (np.concatenate(f) for f in outcomes)
     return ratio_fake, energy_fake, ratio_real, energy_real
 
 
@@ -77,8 +77,8 @@ def test_likelihood_ratio_in_simulated_trials(k: int, wrong: float) -> None:
 def test_energy_detector_in_simulated_trials(k: int, wrong: float) -> None:
     _, fake, _, real = outcome(k)
     critical = stats.chi2.isf(LEVEL, k * D)
-    found = int(np.sum(real > critical))
-    assert_rate(found, *(float(energy_power(mu, k * D, LEVEL)) for mu in (MU, wrong)))
+    hits = int(np.sum(real > critical))
+    assert_rate(hits, *(float(energy_power(mu, k * D, LEVEL)) for mu in (MU, wrong)))
     assert_rate(int(np.sum(real > fake)), *(float(energy_auc(mu, k * D)) for mu in (MU, wrong)))
 
 

@@ -71,18 +71,18 @@ def test_gaussian_kl_of_transformed_independent_coordinates_adds_up() -> None:
     )
     expected = sum(gaussian_kl(m, s, 0.0, 1.0) for m, s in zip(shift, scales, strict=True))
     cov_p, cov_q = turn @ np.diag(scales) @ turn.T, turn @ turn.T
-    found = gaussian_kl(turn @ shift + 3, cov_p, np.full(10, 3.0), cov_q)
-    assert found == pytest.approx(expected, rel=1e-7)
+    divergence = gaussian_kl(turn @ shift + 3, cov_p, np.full(10, 3.0), cov_q)
+    assert divergence == pytest.approx(expected, rel=1e-7)
     assert gaussian_kl(shift, cov_p, shift, cov_p) == pytest.approx(0, abs=1e-10)
 
 
 def test_sequence_kl_is_that_of_one_long_vector() -> None:
     rng = np.random.default_rng(2)
     real, fake, sigma = rng.normal(size=(3, 4, 5)), rng.normal(size=(4, 5)), 0.6
-    found = sequence_kl(real, fake, sigma)
+    divergence = sequence_kl(real, fake, sigma)
     noise = sigma**2 * np.eye(20)
     expected = [gaussian_kl(g.ravel(), noise, fake.ravel(), noise) for g in real]
-    assert found == pytest.approx(expected, rel=1e-12)
+    assert divergence == pytest.approx(expected, rel=1e-12)
 
 
 # The plug-in estimate.
@@ -95,26 +95,26 @@ def test_plugin_is_unbiased_where_the_naive_one_is_not() -> None:
     d, n, m, scale = 5, 20, 25, np.array([0.5, 1.0, 1.0, 1.5, 2.0])
     shift = np.array([2.0, 0.0, 1.0, 0.0, 0.0])
     truth = gaussian_kl(shift, np.diag(scale**2), np.zeros(d), np.eye(d))
-    found, naive = [], []
+    unbiased, naive = [], []
     for _ in range(1500):
         x, y = shift + scale * rng.standard_normal((n, d)), rng.standard_normal((m, d))
-        found.append(plugin_kl(x, y).value)
+        unbiased.append(plugin_kl(x, y).value)
         naive.append(gaussian_kl(x.mean(0), np.cov(x.T), y.mean(0), np.cov(y.T)))
     limit = float(stats.norm.isf(5e-7)) / math.sqrt(1500)
-    assert min(found) > 0  # or the bound of 0 would bias it
-    assert abs(np.mean(found) - truth) < limit * np.std(found)
+    assert min(unbiased) > 0  # or the bound of 0 would bias it
+    assert abs(np.mean(unbiased) - truth) < limit * np.std(unbiased)
     assert abs(np.mean(naive) - truth) > 3 * limit * np.std(naive)
 
 
-def misses(found: list[Estimate], truth: float, width: float = 1.0) -> int:
+def misses(estimates: list[Estimate], truth: float, width: float = 1.0) -> int:
     """How many intervals of this share of their width do not hold the truth."""
-    return sum(abs(e.value - truth) > width * (e.upper - e.value) for e in found)
+    return sum(abs(e.value - truth) > width * (e.upper - e.value) for e in estimates)
 
 
-def assert_covers(found: list[Estimate], truth: float) -> None:
+def assert_covers(estimates: list[Estimate], truth: float) -> None:
     """At a rate of 1e-6 false though 5 % miss; intervals half as wide are noticed."""
-    limit = stats.binom.isf(1e-6, len(found), 0.05)
-    assert misses(found, truth) <= limit < misses(found, truth, 0.5)
+    limit = stats.binom.isf(1e-6, len(estimates), 0.05)
+    assert misses(estimates, truth) <= limit < misses(estimates, truth, 0.5)
 
 
 @pytest.mark.long
@@ -128,19 +128,19 @@ def test_plugin_covers(d: int, n: int, kl: float) -> None:
 @pytest.mark.long
 def test_plugin_covers_where_scales_differ() -> None:
     rng, scale = np.random.default_rng(5), narrowing(10, 2.0)
-    found = [
+    estimates = [
         plugin_kl(scale * rng.standard_normal((800, 10)), rng.standard_normal((1200, 10)))
         for _ in range(300)
     ]
-    assert_covers(found, 2.0)
+    assert_covers(estimates, 2.0)
 
 
 def test_plugin_sees_that_nothing_differs() -> None:
     # Exceeding the interval has a rate below 2.5 %; at 1e-6 false though it were 5 %.
     rng = np.random.default_rng(6)
-    found = [plugin_kl(*shifted(rng, 500, 10, 0.0)) for _ in range(200)]
-    assert sum(e.lower > 0 for e in found) <= stats.binom.isf(1e-6, 200, 0.05)
-    assert all(e.upper > 0 and e.lower >= 0 and e.value >= 0 for e in found)
+    estimates = [plugin_kl(*shifted(rng, 500, 10, 0.0)) for _ in range(200)]
+    assert sum(e.lower > 0 for e in estimates) <= stats.binom.isf(1e-6, 200, 0.05)
+    assert all(e.upper > 0 and e.lower >= 0 and e.value >= 0 for e in estimates)
     assert all(plugin_kl(*shifted(rng, 500, 10, 0.5)).lower > 0 for _ in range(20))
 
 
@@ -162,12 +162,12 @@ def test_plugin_does_not_change_with_the_units() -> None:
 def test_neighbours_cover_in_few_dimensions(d: int, kl: float) -> None:
     rng = np.random.default_rng(8)
     samples = [shifted(rng, 1000, d, kl) for _ in range(110)]
-    found = [neighbour_kl(x, y) for x, y in samples]
+    estimates = [neighbour_kl(x, y) for x, y in samples]
     limit = stats.binom.isf(1e-6, 110, 0.05)
-    assert misses(found, kl) <= limit
+    assert misses(estimates, kl) <= limit
     if kl == 2:
         # Noticed: half the width, and in three dimensions the bias of one neighbour alone.
-        assert misses(found, kl, 0.5) > limit
+        assert misses(estimates, kl, 0.5) > limit
         plain = [neighbour_kl(x, y, neighbours=1) for x, y in samples]
         assert d < 3 or misses(plain, kl) > limit
 
@@ -175,12 +175,12 @@ def test_neighbours_cover_in_few_dimensions(d: int, kl: float) -> None:
 @pytest.mark.long
 def test_neighbours_cover_where_scales_differ() -> None:
     rng, scale = np.random.default_rng(9), narrowing(2, 0.5)
-    found = [
+    estimates = [
         neighbour_kl(scale * rng.standard_normal((1000, 2)), rng.standard_normal((1500, 2)))
         for _ in range(110)
     ]
     limit = stats.binom.isf(1e-6, 110, 0.05)
-    assert misses(found, 0.5) <= limit < misses(found, 0.5, 0.25)
+    assert misses(estimates, 0.5) <= limit < misses(estimates, 0.5, 0.25)
 
 
 def test_one_neighbour_by_brute_force() -> None:
@@ -204,16 +204,16 @@ def test_the_interval_is_the_jackknife_by_brute_force(neighbours: int) -> None:
         return [np.delete(rows, i, axis=0) for i in range(len(rows))]
 
     def value(x: Values, y: Values) -> float:
-        found = neighbour_kl(x, y, neighbours=neighbours).value
-        assert found > 0  # or the bound of 0 would be seen
-        return found
+        estimate = neighbour_kl(x, y, neighbours=neighbours).value
+        assert estimate > 0  # or the bound of 0 would be seen
+        return estimate
 
     left_x = [value(rest, y) for rest in without(x)]
     left_y = [value(x, rest) for rest in without(y)]
     variance = sum((len(left) - 1) * np.var(left) for left in (left_x, left_y))
-    found = neighbour_kl(x, y, neighbours=neighbours, alpha=0.1)
+    estimate = neighbour_kl(x, y, neighbours=neighbours, alpha=0.1)
     half = float(stats.t.isf(0.05, 24)) * math.sqrt(variance)
-    assert found.upper - found.value == pytest.approx(half, rel=1e-9)
+    assert estimate.upper - estimate.value == pytest.approx(half, rel=1e-9)
 
 
 @pytest.mark.long
@@ -239,19 +239,19 @@ def test_in_ten_dimensions_the_log_ratio_is_a_bound_and_the_rows_are_not() -> No
 def test_log_ratio_covers_exactly() -> None:
     # Normal ratios of 8 trials: 5 % miss, false failure 1e-6 on either side.
     rng, kl = np.random.default_rng(13), 2.0
-    found = [log_ratio_kl(kl + 2 * rng.standard_normal(8)) for _ in range(3000)]
+    estimates = [log_ratio_kl(kl + 2 * rng.standard_normal(8)) for _ in range(3000)]
     law = stats.binom(3000, 0.05)
-    assert law.ppf(5e-7) <= misses(found, kl) <= law.isf(5e-7)
+    assert law.ppf(5e-7) <= misses(estimates, kl) <= law.isf(5e-7)
     normal = float(stats.norm.isf(0.025) / stats.t.isf(0.025, 7))
-    assert misses(found, kl, normal) > law.isf(5e-7)
+    assert misses(estimates, kl, normal) > law.isf(5e-7)
 
 
 def test_log_ratio_by_hand() -> None:
-    found = log_ratio_kl([1.0, 2.0, 6.0], alpha=0.1, confidence=0.8)
+    estimate = log_ratio_kl([1.0, 2.0, 6.0], alpha=0.1)
     half = float(stats.t.isf(0.05, 2)) * math.sqrt(7 / 3)
-    assert (found.value, found.n, found.kind) == (3.0, 3, "assumes-law")
-    assert (found.alpha, found.confidence, found.lower) == (0.1, 0.8, 0.0)
-    assert found.upper == pytest.approx(3 + half, rel=1e-12)
+    assert (estimate.value, estimate.n, estimate.kind) == (3.0, 3, "assumes-law")
+    assert (estimate.alpha, estimate.confidence, estimate.lower) == (0.1, 0.9, 0.0)
+    assert estimate.upper == pytest.approx(3 + half, rel=1e-12)
     assert log_ratio_kl([-1.0, -2.0]).value == 0
 
 

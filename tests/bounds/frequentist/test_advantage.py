@@ -57,8 +57,10 @@ def test_coverage(law: str) -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_the_level_holds_in_many_audits(law: str) -> None:
     """At level 0.4, where a band that is too narrow would show: 4000 audits each."""
-    runs, found = 4000, estimates(law, 50, 0.4)
-    missed = sum(not e.lower <= truth <= e.upper for e, truth in (next(found) for _ in range(runs)))
+    runs, audits = 4000, estimates(law, 50, 0.4)
+    missed = sum(
+        not e.lower <= truth <= e.upper for e, truth in (next(audits) for _ in range(runs))
+    )
     assert missed <= stats.binom.isf(1e-6, runs, 0.4)
 
 
@@ -76,20 +78,20 @@ def test_the_value_is_the_statistic_of_kolmogorov_and_smirnov(law: str) -> None:
     absent, present, _ = LAWS[law]
     rng = np.random.default_rng(5)
     pair = absent(rng, 70), present(rng, 110)
-    found = best_advantage(*pair, alpha=0.01, confidence=0.9)
-    assert found.value == pytest.approx(stats.ks_2samp(*pair).statistic)
-    assert best_advantage(*pair[::-1], alpha=0.01).value == found.value
-    assert (found.alpha, found.confidence, found.n) == (0.01, 0.9, 180)
-    assert found.kind == "frequentist"
+    estimate = best_advantage(*pair, alpha=0.01, confidence=0.9)
+    assert estimate.value == pytest.approx(stats.ks_2samp(*pair).statistic)
+    assert best_advantage(*pair[::-1], alpha=0.01).value == estimate.value
+    assert (estimate.alpha, estimate.confidence, estimate.n) == (0.01, 0.9, 180)
+    assert estimate.kind == "frequentist"
     band = math.sqrt(math.log(400) / 140) + math.sqrt(math.log(400) / 220)
-    assert found.lower == pytest.approx(max(0.0, found.value - band))
-    assert found.upper == pytest.approx(min(1.0, found.value + band))
+    assert estimate.lower == pytest.approx(max(0.0, estimate.value - band))
+    assert estimate.upper == pytest.approx(min(1.0, estimate.value + band))
 
 
 def test_scores_that_never_meet_have_advantage_1() -> None:
-    found = best_advantage(np.zeros(5000), np.ones(5000), alpha=0.05)
-    assert (found.value, found.upper) == (1.0, 1.0)
-    assert found.lower > 0.9
+    estimate = best_advantage(np.zeros(5000), np.ones(5000), alpha=0.05)
+    assert (estimate.value, estimate.upper) == (1.0, 1.0)
+    assert estimate.lower > 0.9
 
 
 @pytest.mark.parametrize(

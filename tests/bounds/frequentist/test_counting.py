@@ -29,9 +29,9 @@ ORACLES = json.loads(
 
 
 def rows(method: str) -> list[dict[str, Any]]:
-    found = [row for row in ORACLES if row["method"] == method]
-    assert len(found) == 28
-    return found
+    oracles = [row for row in ORACLES if row["method"] == method]
+    assert len(oracles) == 28
+    return oracles
 
 
 def counts(row: dict[str, Any]) -> Counts:
@@ -40,16 +40,16 @@ def counts(row: dict[str, Any]) -> Counts:
 
 @pytest.mark.parametrize("row", rows("clopper_pearson"))
 def test_clopper_pearson_oracle(row: dict[str, Any]) -> None:
-    found = clopper_pearson_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
-    assert found.lower == pytest.approx(row["eps_lower"], abs=1e-9)
-    assert (found.kind, found.upper, found.n) == ("frequentist", math.inf, 2000)
+    estimate = clopper_pearson_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
+    assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-9)
+    assert (estimate.kind, estimate.upper, estimate.n) == ("frequentist", math.inf, 2000)
 
 
 @pytest.mark.parametrize("row", rows("jeffreys"))
 def test_jeffreys_oracle(row: dict[str, Any]) -> None:
-    found = jeffreys_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
-    assert found.lower == pytest.approx(row["eps_lower"], abs=1e-9)
-    assert found.kind == "credible"
+    estimate = jeffreys_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
+    assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-9)
+    assert estimate.kind == "credible"
 
 
 def test_error_free_by_hand() -> None:
@@ -60,16 +60,16 @@ def test_error_free_by_hand() -> None:
         assert rate_limits(perfect, alpha=0.05, split=split) == pytest.approx((tpr, fpr), rel=1e-12)
         for delta in (0.0, 0.1):
             expected = max(math.log((tpr - delta) / fpr), math.log((1 - fpr - delta) / (1 - tpr)))
-            found = clopper_pearson_epsilon(perfect, delta=delta, split=split)
-            assert found.lower == pytest.approx(expected, rel=1e-12)
-            assert found.value == math.inf
+            estimate = clopper_pearson_epsilon(perfect, delta=delta, split=split)
+            assert estimate.lower == pytest.approx(expected, rel=1e-12)
+            assert estimate.value == math.inf
 
 
 def test_points_and_stated_confidence() -> None:
     some = Counts(60, 20, 40, 180)
-    found = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1, confidence=0.8)
-    assert found.value == pytest.approx(math.log(0.5 / 0.1))
-    assert (found.alpha, found.confidence, found.n) == (0.1, 0.8, 300)
+    estimate = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1)
+    assert estimate.value == pytest.approx(math.log(0.5 / 0.1))
+    assert (estimate.alpha, estimate.confidence, estimate.n) == (0.1, 0.9, 300)
     # The complement is the more informative event, then the swapped classes.
     assert clopper_pearson_epsilon(Counts(90, 50, 10, 50)).value == pytest.approx(math.log(5))
     assert jeffreys_epsilon(Counts(10, 50, 90, 50)).value == pytest.approx(math.log(5))
@@ -110,12 +110,12 @@ def test_exact_coverage(alpha: float, split: float) -> None:
         ratio = max((p - delta) / q, (1 - q - delta) / (1 - p))
         return max(0.0, math.log(ratio)) if ratio > 0 else 0.0
 
-    def found(c: Counts) -> Estimate:
+    def bound(c: Counts) -> Estimate:
         return clopper_pearson_epsilon(c, delta=delta, alpha=alpha, split=split)
 
-    assert exceeding(lambda c: found(c).lower, true_epsilon) <= alpha
+    assert exceeding(lambda c: bound(c).lower, true_epsilon) <= alpha
     # The points would be caught.
-    assert exceeding(lambda c: found(c).value, true_epsilon) > 0.45
+    assert exceeding(lambda c: bound(c).value, true_epsilon) > 0.45
 
 
 def test_jeffreys_coverage_fails_as_documented() -> None:

@@ -20,13 +20,13 @@ Floats = NDArray[np.float64]
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 1e-6])
 def test_clopper_pearson_against_scipy_and_statsmodels(n: int, alpha: float) -> None:
     for count in sorted({0, 1, n // 3, n // 2, n - 1, n}):
-        found = clopper_pearson(count, n, alpha)
+        limits = clopper_pearson(count, n, alpha)
         exact = stats.binomtest(count, n).proportion_ci(1 - alpha, method="exact")
-        np.testing.assert_allclose(found, (exact.low, exact.high), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(limits, (exact.low, exact.high), rtol=1e-6, atol=1e-9)
         again = proportion_confint(count, n, alpha, method="beta")
-        np.testing.assert_allclose(found, again, rtol=1e-12)
+        np.testing.assert_allclose(limits, again, rtol=1e-12)
         # What the limits mean: this count or more has probability α/2 at the lower limit.
-        low, high = found
+        low, high = limits
         if count > 0:
             assert stats.binom.sf(count - 1, n, low) == pytest.approx(alpha / 2, rel=1e-5)
         else:
@@ -65,7 +65,12 @@ def test_clopper_pearson_covers_on_either_side(alpha: float) -> None:
 
 
 def test_proportion_says_what_it_is() -> None:
-    found = proportion(30, 100, 0.01, 0.95)
-    assert (found.value, found.n, found.alpha, found.confidence) == (0.3, 100, 0.01, 0.95)
-    assert (found.lower, found.upper) == clopper_pearson(30, 100, 0.01)
-    assert found.kind == "frequentist"
+    estimate = proportion(30, 100, 0.01, 0.95)
+    assert (estimate.value, estimate.n, estimate.alpha, estimate.confidence) == (
+        0.3,
+        100,
+        0.01,
+        0.95,
+    )
+    assert (estimate.lower, estimate.upper) == clopper_pearson(30, 100, 0.01)
+    assert estimate.kind == "frequentist"

@@ -16,6 +16,7 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist import labels
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
+from dpaudit.bounds.frequentist.event_choice import Side, Tally, _ends
 from dpaudit.bounds.frequentist.labels import (
     LabelTest,
     guessed_epsilon,
@@ -23,7 +24,6 @@ from dpaudit.bounds.frequentist.labels import (
     label_test,
     most_certified,
 )
-from dpaudit.bounds.frequentist.revealing import Side, Tally, _ends
 from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.bounds.outcomes import Counts
@@ -110,11 +110,11 @@ def test_epsilon_of_nothing_is_zero() -> None:
 
 def test_separated_scores_by_hand() -> None:
     """All s labels right: the limit is α^(1/s); the point estimate is infinite."""
-    found, event = label_epsilon(np.zeros(40), np.ones(60), coin_flipped=True)
-    assert (event.hits, found.value, found.upper) == (event.size, math.inf, math.inf)
+    estimate, event = label_epsilon(np.zeros(40), np.ones(60), coin_flipped=True)
+    assert (event.hits, estimate.value, estimate.upper) == (event.size, math.inf, math.inf)
     share = 0.05 ** (1 / event.size)
-    assert found.lower == pytest.approx(math.log(share / (1 - share)))
-    assert (event.trials, found.kind, found.confidence) == (95, "frequentist", 0.95)
+    assert estimate.lower == pytest.approx(math.log(share / (1 - share)))
+    assert (event.trials, estimate.kind, estimate.confidence) == (95, "frequentist", 0.95)
     assert str(event) == (
         "score >= 1, likelier in D' than in D; score <= 0, likelier in D than in D'"
     )
@@ -132,8 +132,8 @@ def test_no_outcomes_certify_more_than_the_most(delta: float) -> None:
     most = most_certified(400, delta=delta, alpha=0.01)
     for seed in range(5):
         absent, present = np.zeros(200), np.ones(200)
-        found, _ = label_epsilon(absent, present, delta=delta, alpha=0.01, seed=seed)
-        assert most - 0.3 < found.lower < most
+        estimate, _ = label_epsilon(absent, present, delta=delta, alpha=0.01, seed=seed)
+        assert most - 0.3 < estimate.lower < most
     # All of n right guesses refute θ at level α where θⁿ = α.
     share = 0.01 ** (1 / 400)
     assert most_certified(400, delta=0, alpha=0.01) == pytest.approx(math.log(share / (1 - share)))
@@ -249,24 +249,24 @@ def test_labels_outside_do_and_a_broken_rule_is_noticed(monkeypatch: pytest.Monk
 @pytest.mark.long
 def test_a_weak_signal_is_chosen_by_the_scores_that_estimate_it() -> None:
     """Twenty coins of shares 0.504 and 0.496: by ranks alone a tail's slope is mostly luck."""
-    found: dict[bool, list[float]] = {False: [], True: []}
+    certified: dict[bool, list[float]] = {False: [], True: []}
     for seed in range(8):
         rng = np.random.default_rng(seed)
         present = rng.random(400_000) < 0.5
         heads = rng.binomial(20, np.where(present, 0.504, 0.496))
         scores = 0.016 * (heads - 10) + rng.normal(0, 1e-6, len(heads))
-        for log_odds, bounds in found.items():
+        for log_odds, bounds in certified.items():
             bounds.append(audited(scores, present, seed, log_odds).epsilon(0.0, 0.05))
-    assert np.mean(found[True]) > 1.1 * np.mean(found[False])
-    assert min(found[True]) > 2 * min(found[False])
+    assert np.mean(certified[True]) > 1.1 * np.mean(certified[False])
+    assert min(certified[True]) > 2 * min(certified[False])
 
 
 @pytest.mark.parametrize("kind", ["constant", "reversed", "huge"])
 def test_scores_that_are_no_log_odds_do_no_harm_but_to_power(kind: str) -> None:
     rng = np.random.default_rng(3)
     present = rng.random(2000) < 0.5
-    own = rng.normal(present, 1)
-    scores = {"constant": np.zeros(2000), "reversed": -own, "huge": 1e150 * own}[kind]
+    score = rng.normal(present, 1)
+    scores = {"constant": np.zeros(2000), "reversed": -score, "huge": 1e150 * score}[kind]
     assert 0 <= audited(scores, present, 1, log_odds=True).epsilon(0.0, 0.05) < 3
 
 
@@ -307,16 +307,16 @@ def classes(seed: int, n: int, shift: float) -> tuple[Scores, Scores]:
 @pytest.mark.parametrize("flipped", [True, False])
 def test_only_the_order_of_the_scores_counts(flipped: bool) -> None:
     absent, present = classes(3, 400, 1.0)
-    found, event = label_epsilon(absent, present, delta=1e-5, coin_flipped=flipped, seed=7)
-    assert found.lower > 0.5
+    estimate, event = label_epsilon(absent, present, delta=1e-5, coin_flipped=flipped, seed=7)
+    assert estimate.lower > 0.5
     assert label_epsilon(absent, present, delta=1e-5, coin_flipped=flipped, seed=7) == (
-        found,
+        estimate,
         event,
     )
     stretched, same = label_epsilon(
         np.exp(absent), np.exp(present), delta=1e-5, coin_flipped=flipped, seed=7
     )
-    assert stretched == found
+    assert stretched == estimate
     high, low = (None if end is None else float(np.exp(end)) for end in (event.high, event.low))
     assert same == replace(event, high=high, low=low)
     assert label_epsilon(absent, present, delta=1e-5, coin_flipped=flipped, seed=8)[1] != event
@@ -339,9 +339,9 @@ def test_every_direction_is_found(flipped: bool, monkeypatch: pytest.MonkeyPatch
         for larger_present in (True, False):
             pair = (absent, present) if larger_present else (present, absent)
             for sign in (1, -1):
-                scores = [sign * each for each in pair]
-                found, event = label_epsilon(*scores, coin_flipped=flipped, seed=0)
-                assert found.lower > 1
+                scores = [sign * sample for sample in pair]
+                estimate, event = label_epsilon(*scores, coin_flipped=flipped, seed=0)
+                assert estimate.lower > 1
                 assert event.present_high == (larger_present == (sign > 0))
     # Swapped trials have the same event, counted for the other trial.
     monkeypatch.setattr(labels, "_digest", lambda *_: b"")
@@ -404,9 +404,9 @@ def bounds(law: Law, delta: float, flipped: bool, size: int, seed: int = -1) -> 
         yield estimate.lower
 
 
-def above(epsilon: float, found: Iterator[float]) -> bool:
+def above(epsilon: float, bounds: Iterator[float]) -> bool:
     """Whether more than 5 % of the bounds exceed ε, by Wald's test: wrong at a rate of 1e-6."""
-    return bool(claims_too_much((lower > epsilon + 1e-9 for lower in found), 1e-6))
+    return bool(claims_too_much((lower > epsilon + 1e-9 for lower in bounds), 1e-6))
 
 
 @pytest.mark.long
@@ -510,8 +510,10 @@ def test_bad_input(
 def test_one_trial_each() -> None:
     for flipped in (True, False):
         for delta in (0.0, 0.3):
-            found, event = label_epsilon(np.zeros(1), np.ones(1), delta=delta, coin_flipped=flipped)
-            assert (found.lower, event.trials) == (0, 2 if flipped else 1)
+            estimate, event = label_epsilon(
+                np.zeros(1), np.ones(1), delta=delta, coin_flipped=flipped
+            )
+            assert (estimate.lower, event.trials) == (0, 2 if flipped else 1)
 
 
 def test_fixed_guesses_are_one_binomial_test() -> None:

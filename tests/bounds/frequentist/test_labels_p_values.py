@@ -27,8 +27,8 @@ def edge(
     """Randomised response at the edge of (ε, δ): labels revealed with rate δ, else answered."""
     labels = np.repeat([0, 1], trials)
     right = rng.random(2 * trials) < 1 / (1 + math.exp(-epsilon))
-    told = np.where(right, labels, 1 - labels).astype(float)
-    scores = np.where(rng.random(2 * trials) < delta, 9.0 * labels - 4, told)
+    guesses = np.where(right, labels, 1 - labels).astype(float)
+    scores = np.where(rng.random(2 * trials) < delta, 9.0 * labels - 4, guesses)
     return scores[:trials], scores[trials:]
 
 
@@ -62,8 +62,8 @@ def test_the_p_value_by_hand() -> None:
     r = int(binom.isf(level / 5, 4000, 1e-3))
     more = float(binom.sf(r, 4000, 1e-3))
     tail = float(binom.sf(700 - r - 1, 900 - r, 0.75))
-    found = counted(700, 900).p_value(math.log(3), 1e-3, 0.05)
-    assert found == pytest.approx(tail + more + 0.001)
+    p_value = counted(700, 900).p_value(math.log(3), 1e-3, 0.05)
+    assert p_value == pytest.approx(tail + more + 0.001)
 
 
 def test_what_tells_nothing_has_p_value_one() -> None:

@@ -80,17 +80,17 @@ def test_tightness_on_gaussian_noise(mu: float) -> None:
 
     def likelihood(rng: np.random.Generator) -> float:
         runs = tilted(mu, true, rng, n)
-        found = likelihood_epsilon(
+        estimate = likelihood_epsilon(
             runs["log_ratio_present"], delta=DELTA, weight=runs["weight_present"]
         )
-        assert found.kind == "assumes-law"
-        assert found.value == pytest.approx(true, rel=0.03)
-        return found.lower
+        assert estimate.kind == "assumes-law"
+        assert estimate.value == pytest.approx(true, rel=0.03)
+        return estimate.lower
 
     def two_sample(rng: np.random.Generator) -> float:
-        found = two_sample_epsilon(**tilted(mu, true, rng, n), delta=DELTA)
-        assert found.kind == "assumes-law"
-        return found.lower
+        estimate = two_sample_epsilon(**tilted(mu, true, rng, n), delta=DELTA)
+        assert estimate.kind == "assumes-law"
+        return estimate.lower
 
     assert 0.98 * true < median(likelihood) <= true
     assert 0.91 * true < median(two_sample) <= true
@@ -102,8 +102,8 @@ def test_tightness_on_laplace_noise(delta: float) -> None:
     true = 1 + 2 * math.log1p(-delta)
     ratio = median(lambda g: likelihood_epsilon(laplace(g, 10_000)[0], delta=delta).lower)
     assert 0.995 * true < ratio <= 1
-    found = two_sample_epsilon(*laplace(np.random.default_rng(0), 10_000), delta=delta)
-    assert (found.kind, found.n, found.upper) == ("frequentist", 10_000, math.inf)
+    estimate = two_sample_epsilon(*laplace(np.random.default_rng(0), 10_000), delta=delta)
+    assert (estimate.kind, estimate.n, estimate.upper) == ("frequentist", 10_000, math.inf)
     both = median(lambda g: two_sample_epsilon(*laplace(g, 10_000), delta=delta).lower)
     assert 0.93 * true < both <= true
     # Separate limits at α/2 for the best event, known in advance, and exact for both data sets.
@@ -165,10 +165,10 @@ def test_false_claims(form: str) -> None:
         drawn = tilted(mu, true, rng, n)
         if form == "tilted":
             return two_sample_epsilon(**drawn, delta=delta).lower > true
-        found = likelihood_epsilon(
+        estimate = likelihood_epsilon(
             drawn["log_ratio_present"], delta=delta, weight=drawn["weight_present"]
         )
-        return found.lower > true
+        return estimate.lower > true
 
     assert not often_false(claim, 1e-6 / 3)
 
@@ -212,9 +212,9 @@ def test_a_wrong_ratio(wrong: str) -> None:
 
 def test_any_increasing_score_certifies_the_same() -> None:
     present, absent = gaussian(1.0, np.random.default_rng(11), 4000)
-    found = two_sample_epsilon(present, absent, delta=DELTA)
+    estimate = two_sample_epsilon(present, absent, delta=DELTA)
     again = two_sample_epsilon(np.exp(present), np.exp(absent), delta=DELTA)
-    assert again.lower == found.lower > 1
+    assert again.lower == estimate.lower > 1
 
 
 # Small and extreme cases.
@@ -238,22 +238,22 @@ def test_perfect_attack() -> None:
     half = np.where(np.arange(n) % 2, math.inf, 0.0)
     assert likelihood_epsilon(half, delta=0.4).lower == math.inf
     assert likelihood_epsilon(half, delta=0.6).lower == 0
-    found = two_sample_epsilon(perfect, -perfect, delta=DELTA)
-    assert found.value == math.inf
+    estimate = two_sample_epsilon(perfect, -perfect, delta=DELTA)
+    assert estimate.value == math.inf
     # 1000 of 1000 against none: below ln(n / ln(1/α)), about the exact limit 5.6 at α = 0.05.
-    assert 4.5 < found.lower < math.log(n / math.log(20))
+    assert 4.5 < estimate.lower < math.log(n / math.log(20))
 
 
 def test_no_evidence() -> None:
     rng = np.random.default_rng(12)
     for n in (1, 2, 20, 500):
         zero = np.zeros(n)
-        for found in (
+        for estimate in (
             likelihood_epsilon(zero),
             likelihood_epsilon(zero, delta=0.1),
             two_sample_epsilon(zero, zero),
         ):
-            assert (found.lower, found.value, found.n) == (0, 0, n)
+            assert (estimate.lower, estimate.value, estimate.n) == (0, 0, n)
     present, absent = gaussian(2.0, rng, 2000)
     assert two_sample_epsilon(absent, present).lower == 0
 
@@ -293,10 +293,10 @@ def test_level_and_confidence() -> None:
         partial(two_sample_epsilon, present, absent, delta=0.01),
     ]
     for bound in bounds:
-        usual, strict = bound(), bound(alpha=1e-4, confidence=0.9)
+        usual, strict = bound(), bound(alpha=1e-4)
         assert 0 < strict.lower < usual.lower
         assert (usual.alpha, usual.confidence) == (0.05, 0.95)
-        assert (strict.alpha, strict.confidence) == (1e-4, 0.9)
+        assert (strict.alpha, strict.confidence) == (1e-4, 1 - 1e-4)
 
 
 # Bad input.

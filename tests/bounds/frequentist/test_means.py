@@ -189,15 +189,15 @@ def test_constant_values(n: int) -> None:
 
 def test_two_sided_estimate_is_narrower_than_empirical_bernstein() -> None:
     values = (np.random.default_rng(14).random(3000) < 0.1).astype(np.float64)
-    found = betting_mean(values, 0.1, 0.95)
-    assert found.lower == lower_mean(values, alpha=0.05)
-    assert found.upper == pytest.approx(1 - lower_mean(1 - values, alpha=0.05))
-    assert (found.value, found.n, found.alpha) == (values.mean(), 3000, 0.1)
-    assert (found.confidence, found.kind, found.method) == (0.95, "frequentist", "betting")
+    estimate = betting_mean(values, 0.1, 0.95)
+    assert estimate.lower == lower_mean(values, alpha=0.05)
+    assert estimate.upper == pytest.approx(1 - lower_mean(1 - values, alpha=0.05))
+    assert (estimate.value, estimate.n, estimate.alpha) == (values.mean(), 3000, 0.1)
+    assert (estimate.confidence, estimate.kind, estimate.method) == (0.95, "frequentist", "betting")
     # Maurer & Pontil 2009, Theorem 4, arXiv:0907.3740, on either side.
     log = math.log(4 / 0.1)
     half = math.sqrt(2 * values.var(ddof=1) * log / 3000) + 7 * log / (3 * 2999)
-    assert found.upper - found.lower < 0.75 * 2 * half
+    assert estimate.upper - estimate.lower < 0.75 * 2 * half
 
 
 # The means of the values of one group.
@@ -212,8 +212,8 @@ def test_coverage_of_the_mean_of_groups() -> None:
     rng = np.random.default_rng(15)
 
     def missed() -> bool:
-        found = betting_mean(grouped(rng, 12), 0.05, 0.95, together=len(GROUP))
-        return not found.lower <= GROUP.mean() <= found.upper
+        estimate = betting_mean(grouped(rng, 12), 0.05, 0.95, together=len(GROUP))
+        return not estimate.lower <= GROUP.mean() <= estimate.upper
 
     assert not claims_too_much((missed() for _ in count()), 1e-6)
 
@@ -223,8 +223,8 @@ def test_the_level_of_groups_holds_in_many_audits() -> None:
     rng, runs, alpha = np.random.default_rng(16), 4000, 0.4
     missed = 0
     for _ in range(runs):
-        found = betting_mean(grouped(rng, 12), alpha, 0.95, together=len(GROUP))
-        missed += not found.lower <= GROUP.mean() <= found.upper
+        estimate = betting_mean(grouped(rng, 12), alpha, 0.95, together=len(GROUP))
+        missed += not estimate.lower <= GROUP.mean() <= estimate.upper
     assert missed <= stats.binom.isf(1e-6, runs, alpha)
 
 

@@ -15,20 +15,20 @@ from dpaudit.core.errors import InputError
 
 def test_a_largest_number_makes_it_the_betting_interval() -> None:
     values = np.random.default_rng(1).random(30)
-    found = nonnegative_mean(5 * values, 0.1, 0.9, most=5.0)
+    estimate = nonnegative_mean(5 * values, 0.1, 0.9, most=5.0)
     plain = betting_mean(values, 0.1, 0.9)
-    assert found.lower == pytest.approx(5 * plain.lower)
-    assert found.upper == pytest.approx(5 * plain.upper)
-    assert found.value == pytest.approx(5 * plain.value)
+    assert estimate.lower == pytest.approx(5 * plain.lower)
+    assert estimate.upper == pytest.approx(5 * plain.upper)
+    assert estimate.value == pytest.approx(5 * plain.value)
 
 
 def test_without_a_largest_number_there_is_no_upper_end() -> None:
     values = [2.0, 1.0, 3.0, 900.0]
-    found = nonnegative_mean(values, 0.1, 0.9)
-    assert found.upper == math.inf
+    estimate = nonnegative_mean(values, 0.1, 0.9)
+    assert estimate.upper == math.inf
     # Others are cut at four times the first.
-    assert found.lower == pytest.approx(8 * lower_mean([1 / 8, 3 / 8, 1.0], alpha=0.1))
-    assert found.value == np.mean(values)
+    assert estimate.lower == pytest.approx(8 * lower_mean([1 / 8, 3 / 8, 1.0], alpha=0.1))
+    assert estimate.value == np.mean(values)
     for few in ([3.0], [0.0, 5.0], [0.0]):
         alone = nonnegative_mean(few, 0.1, 0.9)
         assert (alone.lower, alone.upper) == (0, math.inf)

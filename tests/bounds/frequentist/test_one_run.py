@@ -16,7 +16,6 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from dpaudit.bounds.frequentist.one_run import (
-    Tail,
     default_grid,
     one_run_epsilon,
     one_run_p_value,
@@ -72,21 +71,20 @@ def optimum(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
         limits.append(delta)
     total = np.r_[np.ones(n), np.zeros(2 * r)]
     goal = np.r_[-(np.arange(n) >= v).astype(float), np.zeros(2 * r)]
-    found = linprog(goal, A_ub=np.array(rows), b_ub=limits, A_eq=[total], b_eq=[1.0])
-    assert found.success
-    return float(-found.fun)
+    solution = linprog(goal, A_ub=np.array(rows), b_ub=limits, A_eq=[total], b_eq=[1.0])
+    assert solution.success
+    return float(-solution.fun)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
 def test_oracle(row: dict[str, Any]) -> None:
     m, r, v, delta, alpha = (row[key] for key in ("m", "r", "v", "delta", "alpha"))
-    found = one_run_epsilon(m, r, v, delta=delta, alpha=alpha, tail="steinke23")
-    assert found.lower == pytest.approx(float(row["eps_lower"]), abs=1e-5)
+    published = float(row["eps_lower"])
     exact = one_run_epsilon(m, r, v, delta=delta, alpha=alpha)
     if delta == 0:
-        assert exact.lower == pytest.approx(found.lower, abs=1e-8)
-    elif found.lower > 0:
-        assert found.lower < exact.lower < one_run_epsilon(m, r, v).lower
+        assert exact.lower == pytest.approx(published, abs=1e-5)
+    elif published > 0:
+        assert published < exact.lower < one_run_epsilon(m, r, v).lower
     assert exact.lower <= exact.value
     assert (exact.kind, exact.n, exact.confidence, exact.upper) == (
         "frequentist",
@@ -100,15 +98,14 @@ def test_oracle(row: dict[str, Any]) -> None:
 def test_exact_tail_is_the_optimum(m: int, r: int) -> None:
     grid = itertools.product(sorted({1, (r + 1) // 2, r}), (0.0, 0.4, 2.0), (0, 1e-4, 0.01, 0.2))
     for v, epsilon, delta in grid:
-        found = one_run_p_value(m, r, v, epsilon=epsilon, delta=delta)
-        assert found == pytest.approx(optimum(m, r, v, epsilon, delta), abs=2e-7)
+        p_value = one_run_p_value(m, r, v, epsilon=epsilon, delta=delta)
+        assert p_value == pytest.approx(optimum(m, r, v, epsilon, delta), abs=2e-7)
 
 
-def test_published_tail() -> None:
+def test_the_tail_is_below_the_published_one() -> None:
     for r, v, epsilon, delta in [(40, 30, 0.5, 1e-3), (90, 90, 2.0, 1e-4), (7, 5, 0.0, 1e-2)]:
-        found = one_run_p_value(100, r, v, epsilon=epsilon, delta=delta, tail="steinke23")
-        assert found == pytest.approx(published(100, r, v, epsilon, delta), rel=1e-9)
-        assert one_run_p_value(100, r, v, epsilon=epsilon, delta=delta) < found
+        p_value = one_run_p_value(100, r, v, epsilon=epsilon, delta=delta)
+        assert p_value < published(100, r, v, epsilon, delta)
 
 
 def test_published_tail_alone_is_no_bound_near_one() -> None:
@@ -125,10 +122,8 @@ def test_published_tail_alone_is_no_bound_near_one() -> None:
     )
     assert spent == pytest.approx(1 / 7)
     assert published(3, 3, 1, 0.0, 1 / 7) == pytest.approx(55 / 56)
-    tails: tuple[Tail, ...] = ("exact", "steinke23")
-    for tail in tails:
-        found = one_run_p_value(3, 3, 1, epsilon=0.0, delta=1 / 7, tail=tail)
-        assert found == pytest.approx(1.0, abs=1e-12)
+    p_value = one_run_p_value(3, 3, 1, epsilon=0.0, delta=1 / 7)
+    assert p_value == pytest.approx(1.0, abs=1e-12)
 
 
 def test_pure_tail_is_binomial() -> None:
@@ -147,39 +142,38 @@ def test_large_numbers() -> None:
     assert far == pytest.approx(1e-9 * 4 / 3 * 1.5, rel=1e-4)
     near = [one_run_epsilon(m, m, 120_000, delta=delta).lower for delta in (0.0, 1e-12)]
     assert near[0] == pytest.approx(near[1], abs=1e-6)
-    published_ = one_run_epsilon(m, m, 120_000, delta=1e-5, tail="steinke23").lower
-    assert 0.39 < published_ < near[0] < math.log(1.5)
+    assert 0.39 < near[0] < math.log(1.5)
 
 
 def test_perfect_and_useless_audits() -> None:
     # All right: q^n = α.
     share = 0.05 ** (1 / 40)
-    found = one_run_epsilon(100, 40, 40)
-    assert found.lower == pytest.approx(math.log(share / (1 - share)), abs=1e-8)
-    assert found.value == math.inf
+    estimate = one_run_epsilon(100, 40, 40)
+    assert estimate.lower == pytest.approx(math.log(share / (1 - share)), abs=1e-8)
+    assert estimate.value == math.inf
     for r, v in ((0, 0), (40, 0), (40, 20)):
         useless = one_run_epsilon(100, r, v, delta=1e-5)
         assert (useless.lower, useless.value) == (0.0, 0.0)
     assert one_run_p_value(100, 0, 0, epsilon=1.0, delta=0.1) == 1.0
-    stated = one_run_epsilon(100, 40, 40, alpha=0.01, confidence=0.9)
-    assert (stated.alpha, stated.confidence) == (0.01, 0.9)
-    assert stated.lower < found.lower
+    stated = one_run_epsilon(100, 40, 40, alpha=0.01)
+    assert (stated.alpha, stated.confidence) == (0.01, 0.99)
+    assert stated.lower < estimate.lower
 
 
 def test_the_bound_is_itself_rejected() -> None:
     """No rounding of the root to the side that is not rejected."""
     for v in range(65, 101):
         for delta in (0.0, 1e-4):
-            found = one_run_epsilon(200, 100, v, delta=delta).lower
-            assert found > 0
-            p = one_run_p_value(200, 100, v, epsilon=found, delta=delta)
+            bound = one_run_epsilon(200, 100, v, delta=delta).lower
+            assert bound > 0
+            p = one_run_p_value(200, 100, v, epsilon=bound, delta=delta)
             assert 0.05 * (1 - 1e-7) < p <= 0.05 + 1e-16
 
 
 def test_point_estimates() -> None:
     assert one_run_epsilon(100, 100, 75).value == pytest.approx(math.log(3))
-    found = one_run_epsilon(100, 100, 75, delta=0.05)
-    assert found.value == pytest.approx(math.log(70 / 25))
+    estimate = one_run_epsilon(100, 100, 75, delta=0.05)
+    assert estimate.value == pytest.approx(math.log(70 / 25))
 
 
 def false_claims(correct: NDArray[np.int64], m: int, r: int, epsilon: float, delta: float) -> int:
@@ -244,11 +238,11 @@ def test_chosen_number_of_guesses_under_randomised_response() -> None:
     ]
     assert sum(claims) <= LIMIT
     # An auditor that also knows 40 more coins exceeds the 5 % by far.
-    told = answers.copy()
-    told[:, :40] = coins[:, :40]
+    scores = answers.copy()
+    scores[:, :40] = coins[:, :40]
     informed = [
         one_run_scores_epsilon(a, c, grid=[(60, 60)]).lower > 1
-        for a, c in zip(told[:300], coins[:300], strict=True)
+        for a, c in zip(scores[:300], coins[:300], strict=True)
     ]
     assert np.mean(informed) > 0.09
 
@@ -267,12 +261,12 @@ def test_scores_by_rank_alone() -> None:
     rng = np.random.default_rng(5)
     coins = rng.integers(0, 2, 500)
     values = rng.normal(size=500) + 1.5 * coins
-    found = one_run_scores_epsilon(values, coins, delta=1e-5)
-    assert found.lower > 1
-    assert found == one_run_scores_epsilon(np.exp(values), coins.astype(bool), delta=1e-5)
+    estimate = one_run_scores_epsilon(values, coins, delta=1e-5)
+    assert estimate.lower > 1
+    assert estimate == one_run_scores_epsilon(np.exp(values), coins.astype(bool), delta=1e-5)
     # By hand: the bound of each pair at its share of the level.
     order, grid = np.argsort(values), default_grid(500)
-    each = [
+    bounds = [
         one_run_epsilon(
             500,
             high + low,
@@ -282,7 +276,7 @@ def test_scores_by_rank_alone() -> None:
         ).lower
         for high, low in grid
     ]
-    assert found.lower == pytest.approx(max(each), abs=1e-12)
+    assert estimate.lower == pytest.approx(max(bounds), abs=1e-12)
     one = one_run_scores_epsilon(values, coins, grid=[(125, 125)])
     top = coins[order][375:].sum() + (1 - coins[order][:125]).sum()
     assert one.lower == one_run_epsilon(500, 250, int(top)).lower
@@ -336,9 +330,6 @@ def test_bad_parameters() -> None:
     for value in (-1.0, math.inf, math.nan):
         with pytest.raises(InputError, match="epsilon"):
             one_run_p_value(10, 5, 3, epsilon=value)
-    wrong: Any = "best"
-    with pytest.raises(InputError, match="tail = 'best'"):
-        one_run_epsilon(10, 5, 3, tail=wrong)
 
 
 @pytest.mark.parametrize(

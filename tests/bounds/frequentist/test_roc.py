@@ -24,9 +24,9 @@ def simulated(
     rng: np.random.Generator, users: int, reals: int, fakes: int, gap: float, shared: float
 ) -> Pairs:
     """Normal scores; a user's reals share a normal effect of this size, and their fakes another."""
-    each = reals + fakes
-    user = np.repeat(np.arange(users), each)
-    real = np.tile(np.arange(each) < reals, users)
+    pairs = reals + fakes
+    user = np.repeat(np.arange(users), pairs)
+    real = np.tile(np.arange(pairs) < reals, users)
     effect = np.where(real, *(rng.standard_normal(users)[user] for _ in range(2)))
     return gap * real + shared * effect + rng.standard_normal(len(user)), real, user
 
@@ -42,10 +42,10 @@ def true_auc(gap: float, shared: float) -> float:
 def test_area_is_that_of_sklearn(grid: float | None) -> None:
     score, real, user = simulated(np.random.default_rng(1), 40, 3, 7, 0.8, 1.0)
     score = score if grid is None else np.round(score / grid)
-    found = clustered_auc(score, real, user)
-    assert found.value == pytest.approx(roc_auc_score(real, score), rel=1e-12)
-    assert found.lower < found.value < found.upper
-    assert (found.n, found.kind) == (40, "assumes-law")
+    estimate = clustered_auc(score, real, user)
+    assert estimate.value == pytest.approx(roc_auc_score(real, score), rel=1e-12)
+    assert estimate.lower < estimate.value < estimate.upper
+    assert (estimate.n, estimate.kind) == (40, "assumes-law")
 
 
 def obuchowski(
@@ -62,9 +62,9 @@ def obuchowski(
     of_real, of_fake = [], []
     for who in np.unique(user):
         mine = [x for x, u in zip(*reals, strict=True) if u == who]
-        own = [y for y, u in zip(*fakes, strict=True) if u == who]
+        scores = [y for y, u in zip(*fakes, strict=True) if u == who]
         of_real.append(sum(wins(x, y) for x in mine for y in fakes[0]) / n - len(mine) * area)
-        of_fake.append(sum(wins(x, y) for x in reals[0] for y in own) / m - len(own) * area)
+        of_fake.append(sum(wins(x, y) for x in reals[0] for y in scores) / m - len(scores) * area)
     a, b = np.array(of_real), np.array(of_fake)
     factor = len(a) / (len(a) - 1)
     s10, s01, s11 = factor * np.sum(a**2) / m, factor * np.sum(b**2) / n, factor * np.sum(a * b)
@@ -78,18 +78,18 @@ def test_variance_is_obuchowskis() -> None:
     base_score = np.round(2 * (base_score + np.random.default_rng(3).normal(size=30)[base_user]))
     copies = 32
     score, real = np.tile(base_score, copies), np.tile(base_real, copies)
-    found = clustered_auc(score, real, np.arange(len(score)) // 5)
-    users, half = 30 * copies, found.value - found.lower
+    estimate = clustered_auc(score, real, np.arange(len(score)) // 5)
+    users, half = 30 * copies, estimate.value - estimate.lower
 
     def lower(variance: float) -> float:
         # As many times the users have that part of the variance, and nearly no factor I/(I − 1).
         all_users = variance * 29 / 30 / copies * users / (users - 1)
-        size = found.value * (1 - found.value) / all_users
-        return float(betaincinv(found.value * size, (1 - found.value) * size + 1, 0.025))
+        size = estimate.value * (1 - estimate.value) / all_users
+        return float(betaincinv(estimate.value * size, (1 - estimate.value) * size + 1, 0.025))
 
     variance, cross = obuchowski(base_score, base_real, base_user)
-    assert found.lower == pytest.approx(lower(variance), abs=5e-3 * half)
-    assert abs(found.lower - lower(variance - cross)) > 0.1 * half
+    assert estimate.lower == pytest.approx(lower(variance), abs=5e-3 * half)
+    assert abs(estimate.lower - lower(variance - cross)) > 0.1 * half
 
 
 def test_small_areas_by_brute_force() -> None:
@@ -108,8 +108,8 @@ def test_area_covers_where_pairs_taken_as_independent_do_not(gap: float, users: 
     missed = naive = 0
     for _ in range(runs):
         score, real, user = simulated(rng, users, 6, 6, gap, 1.5)
-        found, alone = (clustered_auc(score, real, u) for u in (user, np.arange(len(user))))
-        missed += not found.lower <= truth <= found.upper
+        clustered, alone = (clustered_auc(score, real, u) for u in (user, np.arange(len(user))))
+        missed += not clustered.lower <= truth <= clustered.upper
         naive += not alone.lower <= truth <= alone.upper
     assert missed <= stats.binom.isf(1e-6, runs, 0.05) < naive
 
@@ -123,9 +123,9 @@ def test_users_whose_pairs_move_together_are_not_taken_for_more_than_they_say() 
     for _ in range(runs):
         score, real, user = simulated(rng, 60, 4, 4, 1.0, 0.0)
         score = score + 2 * rng.standard_normal(60)[user]
-        found, alone = (clustered_auc(score, real, u) for u in (user, np.arange(len(user))))
-        missed += not found.lower <= truth <= found.upper
-        narrower += found.upper - found.lower < alone.upper - alone.lower
+        clustered, alone = (clustered_auc(score, real, u) for u in (user, np.arange(len(user))))
+        missed += not clustered.lower <= truth <= clustered.upper
+        narrower += clustered.upper - clustered.lower < alone.upper - alone.lower
     assert missed <= stats.binom.isf(1e-6, runs, 0.05)
     assert narrower == runs
 
@@ -202,8 +202,8 @@ def test_the_rate_within_ties_is_covered(levels: int) -> None:
         rank = math.floor((len(fakes) + 1) * 0.1) - (fakes > bar).sum()
         above = np.arange(levels) > bar
         truth = law[above].sum() + rank / ((fakes == bar).sum() + 1) * law[int(bar)]
-        found = rate_at(score, real, user, 0.1)
-        missed += not found.lower <= truth <= found.upper
+        estimate = rate_at(score, real, user, 0.1)
+        missed += not estimate.lower <= truth <= estimate.upper
     # At a rate of 1e-6 false though 5 % miss.
     assert missed <= stats.binom.isf(1e-6, 100, 0.05)
 
@@ -216,9 +216,9 @@ def test_false_positives_are_as_many_as_wanted_on_average(wanted: float) -> None
     rng, runs, n = np.random.default_rng(8), 2000, 199
     user = np.concatenate((np.arange(n) % 2 * 2, np.tile([1, 3], 50)))
     real = np.arange(n + 100) >= n
-    found = [rate_at(rng.random(n + 100), real, user, wanted).value for _ in range(runs)]
-    error = float(stats.norm.isf(5e-7)) * np.std(found) / math.sqrt(runs)
-    assert abs(np.mean(found) - wanted) < error
+    rates = [rate_at(rng.random(n + 100), real, user, wanted).value for _ in range(runs)]
+    error = float(stats.norm.isf(5e-7)) * np.std(rates) / math.sqrt(runs)
+    assert abs(np.mean(rates) - wanted) < error
     # The next larger rank, whose empirical rate is about what is wanted, would be noticed.
     assert error < 1 / (n + 1)
 
@@ -233,9 +233,9 @@ def test_rate_covers_where_pairs_taken_as_independent_do_not(gap: float, wanted:
         fakes = np.sort(score[~real & (user % 2 == 0)])
         threshold = fakes[-math.floor(801 * wanted)]
         truth = ndtr((gap - threshold) / math.sqrt(1 + shared**2))
-        found = rate_at(score, real, user, wanted)
-        missed += not found.lower <= truth <= found.upper
-        low, high = clopper_pearson(round(found.value * 800), 800, 0.05)
+        estimate = rate_at(score, real, user, wanted)
+        missed += not estimate.lower <= truth <= estimate.upper
+        low, high = clopper_pearson(round(estimate.value * 800), 800, 0.05)
         naive += not low <= truth <= high
     assert missed <= stats.binom.isf(1e-6, runs, 0.05) < naive
 
@@ -243,9 +243,9 @@ def test_rate_covers_where_pairs_taken_as_independent_do_not(gap: float, wanted:
 def test_independent_pairs_have_nearly_the_exact_interval() -> None:
     rng = np.random.default_rng(10)
     score, real, user = simulated(rng, 2000, 2, 2, ndtri(0.9) + ndtri(0.3), 0.0)
-    found = rate_at(score, real, user, 0.1)
-    exact = clopper_pearson(round(found.value * 2000), 2000, 0.05)
-    assert (found.lower, found.upper) == pytest.approx(exact, abs=0.003)
+    estimate = rate_at(score, real, user, 0.1)
+    exact = clopper_pearson(round(estimate.value * 2000), 2000, 0.05)
+    assert (estimate.lower, estimate.upper) == pytest.approx(exact, abs=0.003)
     assert exact[1] - exact[0] > 0.03
 
 

@@ -68,9 +68,9 @@ def test_payoffs_are_fair_wherever_the_claim_is_true(epsilon: float, delta: floa
 @pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
 def test_growth_is_the_least_divergence_from_a_true_claim(epsilon: float, delta: float) -> None:
     shares = rates(np.random.default_rng(2), 300)
-    found = fastest_bets(shares, epsilon, delta).growth(shares)
+    growths = fastest_bets(shares, epsilon, delta).growth(shares)
     r = math.exp(-epsilon)
-    for (q1, p1), growth in zip(shares.T, found, strict=True):
+    for (q1, p1), growth in zip(shares.T, growths, strict=True):
         low, high = sorted((q1, p1))
 
         def divergence(p: float, one: float, other: float) -> float:
@@ -235,9 +235,9 @@ def test_error_free_attack(epsilon: float, delta: float, fewest: int) -> None:
         (-rng.random(n), -rng.random(n) - 2),
         (np.full(n, -1.7e308), np.full(n, 1.7e308)),
     ):
-        found = rounds_to_falsify(absent, present, epsilon=epsilon, delta=delta)
-        assert found is not None
-        assert fewest <= found <= 1.75 * fewest + 6
+        rounds = rounds_to_falsify(absent, present, epsilon=epsilon, delta=delta)
+        assert rounds is not None
+        assert fewest <= rounds <= 1.75 * fewest + 6
 
 
 Stream = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -248,11 +248,11 @@ def laplace(epsilon: float) -> Stream:
 
 
 def median_rounds(stream: Stream, n: int, claim: float, delta: float = 0.0) -> float:
-    found = [
+    rounds = [
         rounds_to_falsify(*stream(np.random.default_rng([5, i]), n), epsilon=claim, delta=delta)
         for i in range(21)
     ]
-    return float(np.median([math.inf if t is None else t for t in found]))
+    return float(np.median([math.inf if t is None else t for t in rounds]))
 
 
 @pytest.mark.parametrize(
@@ -314,18 +314,23 @@ def test_no_bet_where_nothing_can_be_won() -> None:
 def test_sequential_epsilon(truth: float, delta: float) -> None:
     rng = np.random.default_rng(7)
     absent, present = (rng.choice(4, 3000, p=p).astype(float) for p in response(truth, delta))
-    found = sequential_epsilon(absent, present, delta=delta, alpha=0.01, confidence=0.9)
+    estimate = sequential_epsilon(absent, present, delta=delta, alpha=0.01)
     # Above the truth with probability below 0.01 by design; these streams are fixed.
-    assert 0.7 * truth <= found.lower <= truth
-    assert found.value == pytest.approx(truth, rel=0.15)
-    assert (found.upper, found.confidence, found.alpha, found.n) == (math.inf, 0.9, 0.01, 3000)
-    assert found.kind == "frequentist"
+    assert 0.7 * truth <= estimate.lower <= truth
+    assert estimate.value == pytest.approx(truth, rel=0.15)
+    assert (estimate.upper, estimate.confidence, estimate.alpha, estimate.n) == (
+        math.inf,
+        0.99,
+        0.01,
+        3000,
+    )
+    assert estimate.kind == "frequentist"
     # The last claim in a row that is falsified.
-    for step in range(round(found.lower / 0.05) + 2):
+    for step in range(round(estimate.lower / 0.05) + 2):
         t = rounds_to_falsify(absent, present, epsilon=step * 0.05, delta=delta, alpha=0.01)
-        assert (t is not None) == (step * 0.05 < found.lower + 0.025)
+        assert (t is not None) == (step * 0.05 < estimate.lower + 0.025)
     finer = sequential_epsilon(absent, present, delta=delta, alpha=0.01, resolution=0.01)
-    assert found.lower - 0.01 <= finer.lower < found.lower + 0.05
+    assert estimate.lower - 0.01 <= finer.lower < estimate.lower + 0.05
     assert finer.confidence == 0.99
 
 
@@ -333,10 +338,10 @@ def test_sequential_epsilon(truth: float, delta: float) -> None:
 def test_sequential_epsilon_of_nothing_and_of_everything() -> None:
     same = np.arange(50.0)
     assert sequential_epsilon(same, same).lower == 0
-    found = sequential_epsilon(np.zeros(400), np.ones(400)).lower
+    bound = sequential_epsilon(np.zeros(400), np.ones(400)).lower
     # No bound at all could exceed the ε at which randomised response looks like this.
     share = 0.05 ** (1 / 800)
-    assert 0.85 * math.log(share / (1 - share)) < found <= math.log(share / (1 - share))
+    assert 0.85 * math.log(share / (1 - share)) < bound <= math.log(share / (1 - share))
 
 
 @pytest.mark.parametrize(

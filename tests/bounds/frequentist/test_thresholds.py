@@ -106,11 +106,11 @@ def test_held_out_certifies_the_second_half(row: dict[str, Any]) -> None:
     n = row["TP"] + row["FN"]
     absent, present = coin(row["FP"] / n, 2 * n), coin(row["TP"] / n, 2 * n)
     for swapped in (False, True):
-        found, rule = held_out_epsilon(
+        estimate, rule = held_out_epsilon(
             *((present, absent) if swapped else (absent, present)), delta=delta, alpha=alpha
         )
-        assert (found.n, found.kind, found.upper) == (2 * n, "frequentist", math.inf)
-        assert (found.alpha, found.confidence) == (alpha, 1 - alpha)
+        assert (estimate.n, estimate.kind, estimate.upper) == (2 * n, "frequentist", math.inf)
+        assert (estimate.alpha, estimate.confidence) == (alpha, 1 - alpha)
         counts = rule.counts(*((present, absent) if swapped else (absent, present)))
         halves = Counts(*(count // 2 for count in (counts.tp, counts.fp, counts.fn, counts.tn)))
         split = best_split(
@@ -121,32 +121,32 @@ def test_held_out_certifies_the_second_half(row: dict[str, Any]) -> None:
             delta=delta,
             alpha=alpha,
         )
-        assert found.lower == pytest.approx(bound(halves, delta, alpha, split), abs=1e-12)
+        assert estimate.lower == pytest.approx(bound(halves, delta, alpha, split), abs=1e-12)
         # Near the split that is best for the rounded-off rates, so never much below an even one.
         if row["TP"] >= row["FP"]:
-            assert found.lower >= row["eps_lower"] - 1e-3
+            assert estimate.lower >= row["eps_lower"] - 1e-3
 
 
 def test_the_second_half_decides() -> None:
     """Scores that differ in the first half alone certify nothing."""
     n = 400
     first = np.repeat((1.0, 0.0), n)
-    found, rule = held_out_epsilon(np.zeros(2 * n), first)
-    assert (found.lower, rule) == (0, ThresholdRule(1.0))
+    estimate, rule = held_out_epsilon(np.zeros(2 * n), first)
+    assert (estimate.lower, rule) == (0, ThresholdRule(1.0))
     # Where the second half speaks for the opposite event, the first half's choice still stands.
     reversed_, rule = held_out_epsilon(1 - first, first)
     assert (reversed_.lower, reversed_.value, rule) == (0, 0, ThresholdRule(1.0))
     # Both halves differ.
-    found, _ = held_out_epsilon(np.zeros(2 * n), np.ones(2 * n), confidence=0.9)
-    assert found.lower >= bound(Counts(n, 0, 0, n), 0.0, 0.05)
-    assert (found.value, found.confidence, found.alpha) == (math.inf, 0.9, 0.05)
+    estimate, _ = held_out_epsilon(np.zeros(2 * n), np.ones(2 * n))
+    assert estimate.lower >= bound(Counts(n, 0, 0, n), 0.0, 0.05)
+    assert (estimate.value, estimate.confidence, estimate.alpha) == (math.inf, 0.95, 0.05)
 
 
 def test_sizes_may_differ() -> None:
-    found, _ = held_out_epsilon(np.zeros(41), np.ones(100), alpha=0.1)
-    assert found.n == 21 + 50
-    found, _ = held_out_epsilon(np.zeros(2), np.ones(2))
-    assert (found.n, found.lower) == (2, 0)
+    estimate, _ = held_out_epsilon(np.zeros(41), np.ones(100), alpha=0.1)
+    assert estimate.n == 21 + 50
+    estimate, _ = held_out_epsilon(np.zeros(2), np.ones(2))
+    assert (estimate.n, estimate.lower) == (2, 0)
 
 
 # Trap 1: atoms.
@@ -194,9 +194,9 @@ def test_the_gridded_score_certifies_too_much_no_more_often_than_stated() -> Non
     for run in range(runs):
         knowledge, absent, present = laplace_pair(1000 + run, 600, 1.0)
         scores = [attack.score(release, knowledge) for release in (absent, present)]
-        found, _ = held_out_epsilon(scores[0], scores[1], alpha=alpha)
-        false += found.lower > 1
-        weaker += found.lower > 0.7
+        estimate, _ = held_out_epsilon(scores[0], scores[1], alpha=alpha)
+        false += estimate.lower > 1
+        weaker += estimate.lower > 0.7
     assert false <= limit
     assert weaker > limit  # a claim that is too small by 0.3 would be caught
 
@@ -227,8 +227,8 @@ def test_trap_threshold_chosen_where_it_certifies() -> None:
     held_out = cursed = 0
     for _ in range(runs):
         absent, present = (np.floor(16 * rng.random(2 * n)) for _ in range(2))
-        found, _ = held_out_epsilon(absent, present, alpha=alpha)
-        held_out += found.lower > 0
+        estimate, _ = held_out_epsilon(absent, present, alpha=alpha)
+        held_out += estimate.lower > 0
         cursed += any_above_zero(absent, present, alpha)
     assert held_out <= limit
     assert cursed > limit

@@ -46,8 +46,8 @@ def test_oracles_are_whole() -> None:
 def test_gaussian_epsilon_oracle(row: dict[str, Any]) -> None:
     mu = math.sqrt(row["T"]) * row["sensitivity"] / row["sigma"]
     exact = row["method"] == "analytic_balle_wang"
-    found = gaussian_epsilon(mu, row["delta"])
-    assert found == pytest.approx(row["eps"], rel=1e-9 if exact else 1e-4)
+    epsilon = gaussian_epsilon(mu, row["delta"])
+    assert epsilon == pytest.approx(row["eps"], rel=1e-9 if exact else 1e-4)
     assert gaussian_delta(row["eps"], mu) == pytest.approx(row["delta"], rel=1e-6)
 
 
@@ -122,22 +122,22 @@ def test_bad_mu_is_refused(mu: float) -> None:
 @pytest.mark.parametrize("row", SINGLE)
 def test_single_threshold_oracle(row: dict[str, Any]) -> None:
     counts = Counts(row["TP"], row["FP"], row["FN"], row["TN"])
-    found = gdp_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
-    assert found.lower == pytest.approx(row["eps_lower"], abs=1e-6)
-    assert (found.kind, found.upper, found.n) == ("assumes-gdp", math.inf, 2000)
+    estimate = gdp_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
+    assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-6)
+    assert (estimate.kind, estimate.upper, estimate.n) == ("assumes-gdp", math.inf, 2000)
 
 
 def test_gdp_mu_by_hand() -> None:
     counts = Counts(50, 0, 0, 80)
-    tpr, fpr = (0.05 * 0.8) ** (1 / 50), 1 - (0.05 * 0.2) ** (1 / 80)
-    found = gdp_mu(counts, split=0.2)
-    assert found.lower == pytest.approx(stats.norm.ppf(tpr) - stats.norm.ppf(fpr))
-    assert found.value == math.inf
+    tpr, fpr = 0.025 ** (1 / 50), 1 - 0.025 ** (1 / 80)
+    estimate = gdp_mu(counts)
+    assert estimate.lower == pytest.approx(stats.norm.ppf(tpr) - stats.norm.ppf(fpr))
+    assert estimate.value == math.inf
     assert gdp_epsilon(counts, delta=1e-5).value == math.inf
     assert gdp_mu(Counts(80, 30, 20, 70)).value == pytest.approx(
         stats.norm.ppf(0.8) - stats.norm.ppf(0.3)
     )
-    backwards = gdp_mu(Counts(30, 80, 70, 20), confidence=0.5)
+    backwards = gdp_mu(Counts(30, 80, 70, 20), alpha=0.5)
     assert (backwards.lower, backwards.value, backwards.confidence) == (0, 0, 0.5)
 
 
@@ -171,8 +171,8 @@ def test_rank_test_with_equal_laws_is_hypergeometric() -> None:
         for k, _ in ranks(n):
             for t in {1, math.ceil(m * k / (n + 1)), min(m, math.ceil(1.3 * m * k / n)), m}:
                 expected = float(stats.hypergeom.sf(t - 1, n + m, m, k + t - 1))
-                found = RankTest(k, n, t, m).p_value(0.0)
-                assert found == pytest.approx(expected, rel=1e-6, abs=1e-18)
+                p_value = RankTest(k, n, t, m).p_value(0.0)
+                assert p_value == pytest.approx(expected, rel=1e-6, abs=1e-18)
 
 
 @pytest.mark.long
@@ -193,10 +193,10 @@ def test_rank_test_of_gaussians() -> None:
 
 def test_ranks_share_alpha_among_distinct_ranks() -> None:
     for n in (1, 2, 3, 10, 1000, 10**6):
-        found = ranks(n)
-        assert sum(share for _, share in found) == pytest.approx(1)
-        assert len({rank for rank, _ in found}) == len(found)
-        assert all(1 <= rank <= n for rank, _ in found)
+        shares = ranks(n)
+        assert sum(share for _, share in shares) == pytest.approx(1)
+        assert len({rank for rank, _ in shares}) == len(shares)
+        assert all(1 <= rank <= n for rank, _ in shares)
 
 
 @cache
@@ -245,8 +245,8 @@ def test_false_claims_of_gaussian_scores(mu: float, grid: float) -> None:
         assert unsplit.mean() > limit
     # The bound itself is above μ in just these runs.
     for run in range(0, 40):
-        found = gdp_roc_mu(absent[run], present[run], alpha=alpha)
-        assert (found.lower > mu) == false[run]
+        estimate = gdp_roc_mu(absent[run], present[run], alpha=alpha)
+        assert (estimate.lower > mu) == false[run]
 
 
 @pytest.mark.parametrize("row", ORACLES["tightness"])
@@ -266,16 +266,16 @@ def test_tighter_than_public_tools(row: dict[str, Any]) -> None:
 def test_scores_count_by_their_order_alone() -> None:
     rng = np.random.default_rng(2)
     absent, present = rng.normal(size=90), 1.5 + rng.normal(size=110)
-    found = gdp_roc_mu(absent, present)
-    assert found.kind == "assumes-gdp"
-    assert found.n == 200
-    assert found.value > found.lower > 0
-    assert gdp_roc_mu(np.exp(absent), np.exp(present)) == found
+    estimate = gdp_roc_mu(absent, present)
+    assert estimate.kind == "assumes-gdp"
+    assert estimate.n == 200
+    assert estimate.value > estimate.lower > 0
+    assert gdp_roc_mu(np.exp(absent), np.exp(present)) == estimate
     assert gdp_roc_mu(-absent, -present).lower == 0
-    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05, confidence=0.7)
-    assert as_epsilon.lower == gaussian_epsilon(found.lower, 1e-3)
-    assert as_epsilon.value == gaussian_epsilon(found.value, 1e-3)
-    assert as_epsilon.confidence == 0.7
+    as_epsilon = gdp_roc_epsilon(absent, present, delta=1e-3, alpha=0.05)
+    assert as_epsilon.lower == gaussian_epsilon(estimate.lower, 1e-3)
+    assert as_epsilon.value == gaussian_epsilon(estimate.value, 1e-3)
+    assert as_epsilon.confidence == 0.95
 
 
 def test_ties_speak_for_no_class() -> None:
@@ -320,5 +320,3 @@ def test_bad_alpha_is_refused(alpha: float) -> None:
         gdp_mu(Counts(9, 1, 1, 9), alpha=alpha)
     with pytest.raises(InputError, match=r"^alpha = "):
         gdp_roc_mu(np.zeros(3), np.ones(3), alpha=alpha)
-    with pytest.raises(InputError, match=r"^split = "):
-        gdp_mu(Counts(9, 1, 1, 9), split=alpha)

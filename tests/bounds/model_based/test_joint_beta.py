@@ -33,13 +33,13 @@ def test_oracle_is_whole() -> None:
 @pytest.mark.parametrize("row", ORACLES)
 def test_oracle(row: dict[str, Any]) -> None:
     counts = Counts(row["TP"], row["FP"], row["FN"], row["TN"])
-    found = joint_beta_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
+    estimate = joint_beta_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
     # The reference is itself off by 1.1e-4 where no error was made, by 2e-6 where few were: see
     # the integration below.
     tolerance = 2e-4 if not (counts.fp or counts.fn) else 5e-6
-    assert found.lower == pytest.approx(row["eps_lower"], abs=tolerance)
-    assert (found.kind, found.upper, found.n) == ("credible", math.inf, 2000)
-    assert found.value > found.lower
+    assert estimate.lower == pytest.approx(row["eps_lower"], abs=tolerance)
+    assert (estimate.kind, estimate.upper, estimate.n) == ("credible", math.inf, 2000)
+    assert estimate.value > estimate.lower
 
 
 def mass(counts: Counts, epsilon: float, delta: float) -> float:
@@ -74,21 +74,21 @@ def mass(counts: Counts, epsilon: float, delta: float) -> float:
     ],
 )
 def test_mass_at_the_bound(counts: Counts, delta: float) -> None:
-    found = joint_beta_epsilon(counts, delta=delta, alpha=0.05)
-    if found.lower == 0:
+    estimate = joint_beta_epsilon(counts, delta=delta, alpha=0.05)
+    if estimate.lower == 0:
         assert mass(counts, 0.0, delta) >= 0.05
     else:
         # The points err most, by 4e-6, where rates of order 1e-6 meet an edge of the region.
         tolerance = 1e-5 if counts.absent == 1_000_000 else 1e-6
-        assert mass(counts, found.lower, delta) == pytest.approx(0.05, abs=tolerance)
+        assert mass(counts, estimate.lower, delta) == pytest.approx(0.05, abs=tolerance)
         # A bound that is off by 1 % would be seen.
-        assert mass(counts, found.lower * 1.01, delta) > 0.05 + 2 * tolerance
+        assert mass(counts, estimate.lower * 1.01, delta) > 0.05 + 2 * tolerance
 
 
 def test_mass_of_the_definition_by_sampling() -> None:
     """Against the four inequalities themselves, all of them at work."""
     counts, delta, size = Counts(6, 5, 4, 6), 0.02, 1_000_000
-    found = joint_beta_epsilon(counts, delta=delta, alpha=0.2).lower
+    bound = joint_beta_epsilon(counts, delta=delta, alpha=0.2).lower
     rng = np.random.default_rng(1)
     x = rng.beta(counts.fp + 0.5, counts.tn + 0.5, size)
     y = rng.beta(counts.fn + 0.5, counts.tp + 0.5, size)
@@ -101,14 +101,14 @@ def test_mass_of_the_definition_by_sampling() -> None:
 
     # Rate 1e-6: 4.9 standard errors.
     error = 4.9 * math.sqrt(0.2 * 0.8 / size)
-    assert abs(share(found) - 0.2) < error
-    assert abs(share(found + 0.02) - 0.2) > error
+    assert abs(share(bound) - 0.2) < error
+    assert abs(share(bound + 0.02) - 0.2) > error
 
 
 def test_a_known_trap_of_two_dimensional_quadrature() -> None:
     """At n = 10 000 a grid over both rates misses the peak and gives 0.875."""
-    found = joint_beta_epsilon(Counts(7000, 3000, 3000, 7000))
-    assert found.lower == pytest.approx(0.826, abs=5e-4)
+    estimate = joint_beta_epsilon(Counts(7000, 3000, 3000, 7000))
+    assert estimate.lower == pytest.approx(0.826, abs=5e-4)
 
 
 def test_symmetries() -> None:
@@ -137,8 +137,8 @@ def test_limits() -> None:
     assert lowers == sorted(set(lowers))
     assert joint_beta_epsilon(counts, delta=0.9).lower == 0
     assert joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=math.nextafter(1, 0)).lower > 20
-    one = joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=0.1, confidence=0.8)
-    assert (one.alpha, one.confidence, one.n) == (0.1, 0.8, 2)
+    one = joint_beta_epsilon(Counts(1, 0, 0, 1), alpha=0.1)
+    assert (one.alpha, one.confidence, one.n) == (0.1, 0.9, 2)
     numpy_counts = Counts(*(np.int64(c) for c in (30, 10, 10, 30)))  # type: ignore[arg-type]
     assert joint_beta_epsilon(numpy_counts) == joint_beta_epsilon(counts)
 

@@ -32,10 +32,10 @@ def test_oracle(row: dict[str, Any]) -> None:
     assert mu.lower == pytest.approx(float(row["mu_lower"]), abs=1e-5)
     epsilon = one_run_gdp_epsilon(m, r, v, delta=delta, alpha=alpha)
     assert epsilon.lower == pytest.approx(float(row["eps_lower"]), abs=1e-5)
-    for found in (mu, epsilon):
-        assert (found.kind, found.n, found.confidence) == ("assumes-gdp", m, 1 - alpha)
-        assert found.lower <= found.value
-        assert found.upper == math.inf
+    for estimate in (mu, epsilon):
+        assert (estimate.kind, estimate.n, estimate.confidence) == ("assumes-gdp", m, 1 - alpha)
+        assert estimate.lower <= estimate.value
+        assert estimate.upper == math.inf
 
 
 def tangents(mu: float, points: int) -> list[tuple[float, float]]:
@@ -56,9 +56,9 @@ def largest_tail(m: int, r: int, v: int, lines: list[tuple[float, float]]) -> fl
             rows.append(np.where(np.arange(n) > i, b * right, 0) - wrong * (np.arange(n) >= i))
             limits.append(-a)
     goal = -(np.arange(n) >= v).astype(float)
-    found = linprog(goal, A_ub=np.array(rows), b_ub=limits, A_eq=[np.ones(n)], b_eq=[1.0])
-    assert found.success
-    return float(-found.fun)
+    solution = linprog(goal, A_ub=np.array(rows), b_ub=limits, A_eq=[np.ones(n)], b_eq=[1.0])
+    assert solution.success
+    return float(-solution.fun)
 
 
 @pytest.mark.long
@@ -78,8 +78,8 @@ def test_recursion_is_the_optimum_of_its_theorem(alpha: float) -> None:
 
 def test_mu_by_hand() -> None:
     # One canary, one guess: P[right] ≤ f̄(P[wrong]), so that α = Φ(μ/2).
-    found = one_run_gdp_mu(1, 1, 1, alpha=0.8)
-    assert found.lower == pytest.approx(2 * stats.norm.ppf(0.8), abs=1e-8)
+    estimate = one_run_gdp_mu(1, 1, 1, alpha=0.8)
+    assert estimate.lower == pytest.approx(2 * stats.norm.ppf(0.8), abs=1e-8)
     # All right: under perfect privacy each step doubles what is needed, as in a binomial.
     assert one_run_gdp_mu(9, 9, 9, alpha=0.5**9 * (1 - 1e-6)).lower == 0
     assert 0 < one_run_gdp_mu(9, 9, 9, alpha=0.5**9 * (1 + 1e-3)).lower < 1e-3
@@ -89,9 +89,9 @@ def test_mu_by_hand() -> None:
 def test_epsilon_of_a_gaussian_by_integration() -> None:
     """δ = ∫ (φ(x − μ) − e^ε φ(x))₊ dx."""
     mu = one_run_gdp_mu(1000, 300, 240)
-    found = one_run_gdp_epsilon(1000, 300, 240, delta=1e-3)
+    estimate = one_run_gdp_epsilon(1000, 300, 240, delta=1e-3)
     x = np.linspace(-12, 12, 2_000_001)
-    for m, epsilon in ((mu.lower, found.lower), (mu.value, found.value)):
+    for m, epsilon in ((mu.lower, estimate.lower), (mu.value, estimate.value)):
         excess = stats.norm.pdf(x - m) - math.exp(epsilon) * stats.norm.pdf(x)
         assert np.maximum(excess, 0).sum() * (x[1] - x[0]) == pytest.approx(1e-3, rel=1e-5)
     # A large δ covers the whole of a small μ.
@@ -104,7 +104,7 @@ def test_more_evidence_more_mu() -> None:
     assert all(a <= b for a, b in itertools.pairwise(bounds))
     assert all(a < b for a, b in itertools.pairwise(bounds[6:]))
     assert one_run_gdp_mu(400, 200, 160, alpha=0.01).lower < one_run_gdp_mu(400, 200, 160).lower
-    assert one_run_gdp_mu(400, 200, 160, alpha=0.01, confidence=0.9).confidence == 0.9
+    assert one_run_gdp_mu(400, 200, 160, alpha=0.01).confidence == 0.99
 
 
 def test_perfect_and_useless_audits() -> None:
@@ -112,8 +112,8 @@ def test_perfect_and_useless_audits() -> None:
     assert 1 < perfect.lower < perfect.value == math.inf
     assert one_run_gdp_epsilon(50, 50, 50, delta=1e-5).value == math.inf
     for r, v in ((0, 0), (50, 0), (50, 25)):
-        for found in (one_run_gdp_mu(50, r, v), one_run_gdp_epsilon(50, r, v, delta=1e-5)):
-            assert (found.lower, found.value) == (0.0, 0.0)
+        for estimate in (one_run_gdp_mu(50, r, v), one_run_gdp_epsilon(50, r, v, delta=1e-5)):
+            assert (estimate.lower, estimate.value) == (0.0, 0.0)
     assert one_run_gdp_mu(1000, 1000, 750).value == pytest.approx(2 * stats.norm.ppf(0.75))
     assert one_run_gdp_mu(20_000, 20_000, 20_000).lower > 3
 

@@ -23,7 +23,7 @@ from dpaudit.bounds.outcomes import Counts
 from dpaudit.bounds.power.planning import (
     Game,
     Method,
-    Plan,
+    PowerPlan,
     Reach,
     _events,
     plan,
@@ -59,7 +59,7 @@ def draw(
 
 def often(
     method: Method,
-    found: Plan,
+    forecast: PowerPlan,
     epsilon: float,
     runs: int,
     limit: float,
@@ -69,21 +69,21 @@ def often(
 
     No more are run than decide it.
     """
-    delta, claimed = found.delta, found.claimed
-    alpha = 1 - found.confidence if alpha is None else alpha
+    delta, claimed = forecast.delta, forecast.claimed
+    alpha = 1 - forecast.confidence if alpha is None else alpha
     count = 0
     for run in range(runs):
         rng = np.random.default_rng([31, run])
 
         def scores(n: int, present: bool, rng: np.random.Generator = rng) -> Floats:
-            return draw(found.game, epsilon, delta, n, rng, present)
+            return draw(forecast.game, epsilon, delta, n, rng, present)
 
-        heads = int(rng.binomial(found.trials, 0.5)) if method == "label test" else 0
-        n = heads or found.trials // 2
+        heads = int(rng.binomial(forecast.trials, 0.5)) if method == "label test" else 0
+        n = heads or forecast.trials // 2
         if method == "likelihood":
-            n = found.trials
+            n = forecast.trials
         present = scores(n, True)
-        absent = scores(found.trials - n, False) if n < found.trials else present[:0]
+        absent = scores(forecast.trials - n, False) if n < forecast.trials else present[:0]
         if method == "likelihood":
             bound = likelihood_epsilon(present, delta=delta, alpha=alpha).lower
         elif method == "two-sample":
@@ -115,10 +115,10 @@ def test_label_power_by_its_definition() -> None:
         for hits in range(size + 1):
             if stats.binom.sf(hits - 1, size, theta) <= alpha:
                 total += chance * stats.binom.pmf(hits, size, p / (p + q))
-    found = label_power(p, q, trials, claimed=claimed, delta=0.0, alpha=alpha)
+    power = label_power(p, q, trials, claimed=claimed, delta=0.0, alpha=alpha)
     right = (1 + stats.norm.cdf(math.sqrt(8 * (p + q)) * (p - q) / (p + q))) / 2
-    assert found == pytest.approx(total * right, abs=1e-2)  # sums are thinned
-    assert 0.3 < found < 0.95
+    assert power == pytest.approx(total * right, abs=1e-2)  # sums are thinned
+    assert 0.3 < power < 0.95
 
 
 def test_label_power_counts_what_a_delta_may_have_revealed() -> None:
@@ -133,9 +133,9 @@ def test_label_power_counts_what_a_delta_may_have_revealed() -> None:
         refuted = stats.binom.sf(hits - r - 1, size - r, theta) <= level
         chance = stats.binom.pmf(hits, size, rates[0] / sum(rates))[refuted].sum()
         total += chance * stats.binom.pmf(size, m, 0.75 * sum(rates))
-    found = label_power(*rates, 2000, claimed=0.9, delta=delta, alpha=0.05)
-    assert found == pytest.approx(total, abs=4e-3)
-    assert found < label_power(*rates, 2000, claimed=0.9, delta=0.0, alpha=0.05) - 0.005
+    power = label_power(*rates, 2000, claimed=0.9, delta=delta, alpha=0.05)
+    assert power == pytest.approx(total, abs=4e-3)
+    assert power < label_power(*rates, 2000, claimed=0.9, delta=0.0, alpha=0.05) - 0.005
 
 
 @pytest.mark.parametrize(("p", "q", "delta"), [(0.5, 0.05, 0.0), (0.9, 0.2, 0.01), (0.8, 0.2, 0.0)])
@@ -146,9 +146,9 @@ def test_counting_power_by_its_definition(p: float, q: float, delta: float) -> N
         counts = Counts(tp=tp, fp=fp, fn=n - tp, tn=n - fp)
         if clopper_pearson_epsilon(counts, delta=delta, alpha=alpha, split=split).lower > claimed:
             total += stats.binom.pmf(tp, n, p) * stats.binom.pmf(fp, n, q)
-    found = counting_power(p, q, 2 * n, claimed=claimed, delta=delta, alpha=alpha)
-    assert found == pytest.approx(total, abs=1e-5)
-    assert 0.3 < found < 0.999
+    power = counting_power(p, q, 2 * n, claimed=claimed, delta=delta, alpha=alpha)
+    assert power == pytest.approx(total, abs=1e-5)
+    assert 0.3 < power < 0.999
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
@@ -158,9 +158,9 @@ def test_one_run_power_by_its_definition(delta: float) -> None:
         lower = one_run_epsilon(canaries, 50, correct, delta=delta).lower
         if lower > 0.6:
             total += stats.binom.pmf(correct, 50, 0.8)
-    found = one_run_power(p, q, canaries, claimed=0.6, delta=delta, alpha=0.05)
-    assert found == pytest.approx(total, abs=1e-9)
-    assert 0.3 < found < 0.95
+    power = one_run_power(p, q, canaries, claimed=0.6, delta=delta, alpha=0.05)
+    assert power == pytest.approx(total, abs=1e-9)
+    assert 0.3 < power < 0.95
 
 
 def test_events_of_the_games() -> None:
@@ -181,7 +181,7 @@ def test_events_of_the_games() -> None:
 def test_growth_is_the_divergence_to_the_nearest_private_pair(epsilon: float, delta: float) -> None:
     p, q = np.array([0.5, 0.9, 0.97, 0.3, 0.5]), np.array([0.01, 0.1, 0.6, 0.3, 0.45])
     a = math.exp(epsilon)
-    for x, y, found in zip(p, q, growth(p, q, epsilon, delta), strict=True):
+    for x, y, rate in zip(p, q, growth(p, q, epsilon, delta), strict=True):
         grid = np.linspace(1e-6, 1 - 1e-6, 40_001)
         # Given p₀ the least q₀ is allowed by one of the two constraints.
         least = np.maximum((grid - delta) / a, 1 - delta - a * (1 - grid))
@@ -190,7 +190,7 @@ def test_growth_is_the_divergence_to_the_nearest_private_pair(epsilon: float, de
             stats.entropy([np.full_like(grid, s), np.full_like(grid, 1 - s)], [t, 1 - t])
             for s, t in ((x, grid), (y, nearest))
         )
-        assert found == pytest.approx(divergence.min(), rel=1e-3, abs=1e-7)
+        assert rate == pytest.approx(divergence.min(), rel=1e-3, abs=1e-7)
     # An attack without errors, to which no test can be faster.
     error_free = growth(np.array([1.0]), np.array([0.0]), epsilon, delta)[0]
     assert error_free == pytest.approx(2 * math.log((1 + a) / (a + delta)))
@@ -200,13 +200,13 @@ def test_growth_is_the_divergence_to_the_nearest_private_pair(epsilon: float, de
 
 
 def test_least_found() -> None:
-    def found(epsilon: float) -> float:
+    def power_at(epsilon: float) -> float:
         return float(stats.norm.cdf(10 * (epsilon - 2)))
 
     for power in (0.5, 0.95):
         exact = 2 + stats.norm.ppf(power) / 10
-        assert least_found(found, 1.5, power) == pytest.approx(exact, rel=3e-3)
-        assert found(least_found(found, 1.5, power)) >= power
+        assert least_found(power_at, 1.5, power) == pytest.approx(exact, rel=3e-3)
+        assert power_at(least_found(power_at, 1.5, power)) >= power
     assert least_found(lambda _: 0.94, 1.0, 0.95) == math.inf
     assert least_found(lambda epsilon: float(epsilon > 401), 1.0, 0.95) == pytest.approx(401, 0.01)
     assert least_found(lambda _: 0.96, 1.0, 0.95) == pytest.approx(1, abs=2e-4)
@@ -225,7 +225,7 @@ def test_detectable_epsilon_is_detected(
     runs = 150
     limit = stats.binom.ppf(1e-6 / 4, runs, 0.95)
     least = detectable_epsilon(claimed, trials, alpha, delta=delta)
-    game = Plan(claimed, delta, 1 - alpha, trials, "laplace", ())
+    game = PowerPlan(claimed, delta, 1 - alpha, trials, "laplace", ())
     assert claimed < least < claimed + 1
     assert often("label test", game, least, runs, limit, alpha)
     assert not often("label test", game, (claimed + least) / 2, runs, limit, alpha)
@@ -261,7 +261,7 @@ GAMES: tuple[Game, ...] = ("laplace", "gaussian", "randomized-response")
 
 
 @cache
-def planned(game: Game) -> Plan:
+def planned(game: Game) -> PowerPlan:
     return plan(1.0, delta=0.0 if game == "laplace" else 1e-3, trials=2000, game=game)
 
 
@@ -285,15 +285,15 @@ def planned(game: Game) -> Plan:
 def test_planned_violations_are_found(game: Game, method: Method) -> None:
     # 70 games at the returned ε: at least Binomial(70, 0.95) detections, rate 1e-6 / 13 a case;
     # midway to the claim that many do not occur.
-    found, runs = planned(game), 70
+    forecast, runs = planned(game), 70
     limit = stats.binom.ppf(1e-6 / 13, runs, 0.95)
-    least = reach(found, method).at_95
-    assert often(method, found, least, runs, limit)
-    assert not often(method, found, (found.claimed + least) / 2, runs, limit)
+    least = reach(forecast, method).at_95
+    assert often(method, forecast, least, runs, limit)
+    assert not often(method, forecast, (forecast.claimed + least) / 2, runs, limit)
 
 
-def reach(found: Plan, method: Method) -> Reach:
-    return next(reach for reach in found.reaches if reach.method == method)
+def reach(forecast: PowerPlan, method: Method) -> Reach:
+    return next(reach for reach in forecast.reaches if reach.method == method)
 
 
 @pytest.mark.long
@@ -303,7 +303,7 @@ def test_the_threshold_known_in_advance_and_its_found_violations() -> None:
     limit = stats.binom.ppf(1e-6, runs, 0.95)
     least = reach(planned("laplace"), "clopper-pearson").at_95
 
-    def found(epsilon: float) -> int:
+    def refutations(epsilon: float) -> int:
         rng = np.random.default_rng(5)
         best = 0
         for p, q in _events("laplace", epsilon, 0.0).T:
@@ -314,25 +314,25 @@ def test_the_threshold_known_in_advance_and_its_found_violations() -> None:
             best = max(best, sum(bound > 1 for bound in bounds))
         return best
 
-    assert found(least) >= limit
-    assert found((1 + least) / 2) < limit
+    assert refutations(least) >= limit
+    assert refutations((1 + least) / 2) < limit
 
 
 @pytest.mark.long
 def test_plan() -> None:
-    for found in map(planned, GAMES):
-        by_method = {r.method: r for r in found.reaches}
-        assert len(by_method) == len(found.reaches) == 7
-        for r in found.reaches:
-            assert found.claimed < r.at_80 <= r.at_95 < math.inf
+    for forecast in map(planned, GAMES):
+        by_method = {r.method: r for r in forecast.reaches}
+        assert len(by_method) == len(forecast.reaches) == 7
+        for r in forecast.reaches:
+            assert forecast.claimed < r.at_80 <= r.at_95 < math.inf
             assert (r.kind == "frequentist") == r.may_gate == (r.method != "likelihood")
             assert (r.rounds is None) == (r.method != "sequential")
         rounds = by_method["sequential"].rounds
         assert rounds is not None
-        assert 0 < rounds < found.trials / 2
+        assert 0 < rounds < forecast.trials / 2
         left_out = {"clopper-pearson", "one-run"}
-        gating = [r for r in found.reaches if r.may_gate and r.method not in left_out]
-        assert found.recommended == min(gating, key=lambda r: r.at_95).method
+        gating = [r for r in forecast.reaches if r.may_gate and r.method not in left_out]
+        assert forecast.recommended == min(gating, key=lambda r: r.at_95).method
     # Half the trials choose, so known thresholds find more; known ratios most.
     laplace = {r.method: r.at_95 for r in planned("laplace").reaches}
     assert laplace["label test"] < laplace["clopper-pearson"] < laplace["held-out clopper-pearson"]

@@ -49,11 +49,11 @@ def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
 ) -> None:
     epsilon, delta = game.claimed()
     seen = game.run(game.trials // 4, 0)
-    found, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=0)
+    bound, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=0)
     if role == "published" and entry.recorded == "falsified":
-        assert found.lower > epsilon
+        assert bound.lower > epsilon
     else:
-        assert found.lower <= epsilon
+        assert bound.lower <= epsilon
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.id)
@@ -344,10 +344,10 @@ def test_a_public_share_bounds_what_removing_and_replacing_cost(count: int, shar
     high = [(item, 5.0) for item in range(count)]
     # Removed: a quarter of ε_u, which is at most the share of ε. With one rating it is attained but
     # for ln 2: if v is 0 the error is 4, and if v is large it is 0 for half of all u.
-    own = 400 * min(share, count * 16 / 48)
-    assert width(high, [], share) <= own / 4
+    loss = 400 * min(share, count * 16 / 48)
+    assert width(high, [], share) <= loss / 4
     if count == 1:
-        assert width(high, [], share) > own / 4 - 0.75
+        assert width(high, [], share) > loss / 4 - 0.75
     for other in ([(0, 1.0)], [(5, 1.0)], [(item, 1.0) for item in range(6)], MANY[::-2]):
         assert width(high, other, share) <= 400 * share / 2
 

@@ -25,9 +25,9 @@ def test_a_fit_to_equal_ratings_has_the_gradient_of_the_docstring() -> None:
 
 
 def test_no_constant_pays_for_all_of_a_user() -> None:
-    found = fg_bounds.any_constant(0)
-    assert found is not None
-    assert "ε = 2.15 where 1 is claimed" in found
+    text = fg_bounds.any_constant(0)
+    assert text is not None
+    assert "ε = 2.15 where 1 is claimed" in text
 
 
 def test_noise_for_all_of_a_user_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,13 +42,13 @@ PAGE = Path(__file__).parents[3] / "docs" / "claims" / "fg.md"
 
 
 def game(id_: str, role: str) -> StepsGame:
-    found = [
+    games = [
         experiment
         for experiment in getattr(ENTRIES[id_], role)
         if isinstance(experiment, StepsGame)
     ]
-    assert len(found) == 1
-    return found[0]
+    assert len(games) == 1
+    return games[0]
 
 
 # Checks.
@@ -62,9 +62,9 @@ def game(id_: str, role: str) -> StepsGame:
 def test_statements_of_algebra_fail_where_the_verdict_says_so(
     entry: PublishedClaim, check: Check, seed: int
 ) -> None:
-    found = check.counterexample(seed)
-    assert (found is not None) == (entry.recorded == "falsified")
-    assert found == check.counterexample(seed)
+    counterexample = check.counterexample(seed)
+    assert (counterexample is not None) == (entry.recorded == "falsified")
+    assert counterexample == check.counterexample(seed)
 
 
 def test_the_error_is_far_from_its_limit_at_a_finite_number_of_rounds() -> None:
@@ -81,8 +81,8 @@ def test_the_error_is_far_from_its_limit_at_a_finite_number_of_rounds() -> None:
 def test_a_user_who_answers_n_times_loses_n_times_as_much() -> None:
     words = fg_algebra.response_of_user(0)
     assert words is not None
-    n, p, found = re.findall(r"(\d+) candidates, p = ([\d.]+): ε = ([\d.]+)", words)[0]
-    assert float(found) == pytest.approx(int(n) * math.log(float(p) / (1 - float(p))), rel=1e-3)
+    n, p, epsilon = re.findall(r"(\d+) candidates, p = ([\d.]+): ε = ([\d.]+)", words)[0]
+    assert float(epsilon) == pytest.approx(int(n) * math.log(float(p) / (1 - float(p))), rel=1e-3)
 
 
 def test_two_valued_submissions_are_drawn_as_the_statement_has_it() -> None:
@@ -112,9 +112,9 @@ def test_at_a_small_epsilon_the_moved_test_finds_no_rated_items(
     def noisier(**params: Any) -> FakeGradients:
         return FakeGradients(**{**params, "epsilon": 1.0})
 
-    found = fg_algebra.zero_mean(0)
-    assert found is not None
-    shares = [int(share) for share in re.findall(r"\((\d+)(?:\.\d)?%\)", found)]
+    counterexample = fg_algebra.zero_mean(0)
+    assert counterexample is not None
+    shares = [int(share) for share in re.findall(r"\((\d+)(?:\.\d)?%\)", counterexample)]
     assert shares[0] > 30
     assert shares[1] < 4
     monkeypatch.setattr(fg_algebra, "FakeGradients", noisier)
@@ -170,8 +170,8 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
     words = check.counterexample(seed)
     assert words is not None
     mu, paid, epsilon = (
-        float(found)
-        for found in re.findall(r"μ = ([\d.]+) where ([\d.]+) .*ε = ([\d.]+) where", words)[0]
+        float(number)
+        for number in re.findall(r"μ = ([\d.]+) where ([\d.]+) .*ε = ([\d.]+) where", words)[0]
     )
     assert epsilon == pytest.approx(gaussian_epsilon(mu, 1e-5), abs=0.01)
     assert gaussian_epsilon(paid, 1e-5) == pytest.approx(1.0, abs=0.01)
@@ -181,10 +181,11 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
 def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -> None:
     set_: dict[str, Any] = {"rounds": 60, "decay": 4 / 3, "fakes": "zero", "spread": 0.01}
     assert (
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.alike(3, 300), 0) is None
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.agreeing(3, 300), 0)
+        is None
     )
     with pytest.raises(ValueError, match="beyond the bound 1"):
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.alike(3, 300), 0)
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.agreeing(3, 300), 0)
 
 
 @pytest.mark.long
@@ -193,9 +194,9 @@ def test_no_submission_is_longer_than_the_bound_in_games_that_assume_it(id_: str
     experiment = game(id_, "published")
     bound = experiment.defense.clip_norm
     longest = max(
-        float(abs(each).max())
+        float(abs(rows).max())
         for both in means(experiment.defense, experiment.data, 20)
-        for each in both
+        for rows in both
     )
     assert 0.85 * bound < longest <= bound * (1 + 1e-6)
 
@@ -217,8 +218,8 @@ def test_the_claim_without_a_bound_is_refuted_in_its_game() -> None:
     experiment = game("fg-thm3-norm", "published")
     seen = experiment.run(experiment.trials, 1)
     epsilon, delta = experiment.claimed()
-    found, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=1)
-    assert found.lower > epsilon
+    bound, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=1)
+    assert bound.lower > epsilon
 
 
 def test_sampling_is_not_noised_for_what_is_seen() -> None:

@@ -33,16 +33,16 @@ PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(e
 def test_statements_of_algebra_fail_where_the_verdict_says_so(
     entry: PublishedClaim, check: Check, seed: int
 ) -> None:
-    found = check.counterexample(seed)
-    assert (found is not None) == (entry.recorded == "falsified")
-    assert found == check.counterexample(seed)
+    counterexample = check.counterexample(seed)
+    assert (counterexample is not None) == (entry.recorded == "falsified")
+    assert counterexample == check.counterexample(seed)
 
 
 def test_the_ranking_form_costs_more_than_is_claimed() -> None:
-    found = algebra.pairs_of_an_iteration(0)
-    assert found is not None
-    assert "4975 triples" in found
-    assert "1000 vectors are submitted" in found
+    counterexample = algebra.pairs_of_an_iteration(0)
+    assert counterexample is not None
+    assert "4975 triples" in counterexample
+    assert "1000 vectors are submitted" in counterexample
 
 
 # Theorem 1, independent noises.
@@ -94,11 +94,11 @@ def brute_delta(raters: int, spent: float, epsilon: float) -> float:
 def test_delta_of_a_submission_averages_over_what_the_recommender_drew(
     raters: int, delta: float
 ) -> None:
-    found = algebra.delta_of_submission(raters, 1.1, 1.0)
-    assert found == pytest.approx(brute_delta(raters, 1.1, 1.0), abs=2e-4)
-    assert found == pytest.approx(delta, abs=5e-4)
-    assert f".{round(found * 1000)}" in PAGE
-    assert found != pytest.approx(algebra.delta_of_submission(raters, 1.0, 1.0), abs=2e-3)
+    average = algebra.delta_of_submission(raters, 1.1, 1.0)
+    assert average == pytest.approx(brute_delta(raters, 1.1, 1.0), abs=2e-4)
+    assert average == pytest.approx(delta, abs=5e-4)
+    assert f".{round(average * 1000)}" in PAGE
+    assert average != pytest.approx(algebra.delta_of_submission(raters, 1.0, 1.0), abs=2e-3)
 
 
 # Section 5.3, time slots.
@@ -136,17 +136,17 @@ def psi(x: float) -> float:
 
 
 def submissions(
-    u: NDArray[np.float64], items: NDArray[np.float64], own: set[int], friends: set[int]
+    u: NDArray[np.float64], items: NDArray[np.float64], held: set[int], friends: set[int]
 ) -> NDArray[np.float64]:
     """Equation (13): a user's submission for each item."""
-    others = set(range(len(items))) - own - friends
-    found = np.zeros_like(items)
-    for better, worse in ((own, friends), (friends, others)):
+    others = set(range(len(items))) - held - friends
+    sums = np.zeros_like(items)
+    for better, worse in ((held, friends), (friends, others)):
         for j, k in product(better, worse):
             weight = psi(float(u @ (items[j] - items[k])))
-            found[j] += weight * u
-            found[k] -= weight * u
-    return found
+            sums[j] += weight * u
+            sums[k] -= weight * u
+    return sums
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -158,8 +158,8 @@ def test_an_added_item_changes_the_submissions_by_twice_the_number_of_friends_it
         u, items = rng.normal(size=3), rng.normal(size=(count + 6, 3))
         u /= np.linalg.norm(u)
         friends = set(range(1, count + 1))
-        own = {count + 1, count + 2}
-        before, after = (submissions(u, items, mine, friends) for mine in (own, own | {0}))
+        held = {count + 1, count + 2}
+        before, after = (submissions(u, items, mine, friends) for mine in (held, held | {0}))
         moved = np.linalg.norm(after - before, axis=1)
         assert moved[0] == pytest.approx(count)
         assert moved[1 : count + 1] == pytest.approx(1.0)

@@ -81,10 +81,10 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
     experiment = games("privsr-thm1-mixed", "published")[0]
     assert ratio == pytest.approx(math.sqrt(2), rel=1e-7)
     assert experiment.truth.value == pytest.approx(ratio, rel=1e-7)
-    for beta, found in ((1.0, 1.414), (0.1, 1.0945)):
+    for beta, epsilon in ((1.0, 1.414), (0.1, 1.0945)):
         both = 1 / math.hypot(1 / (1 + beta), 1 / (1 + 1 / beta))
         assert privsr._kinds(beta).value == pytest.approx(both)
-        assert both == pytest.approx(found, abs=1e-3)
+        assert both == pytest.approx(epsilon, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_rating_turns_a_fitted_factor_and_all_that_is_submitted(items: int) ->
     turned = [fit(values) for values in ratings]
     assert turned == pytest.approx([1.0, -1.0], abs=1e-5)
     sums = [2 * (u * v - values) * u for u, values in zip(turned, ratings, strict=True)]
-    rows = [game.defense.prepare(each) for each in (pair.before, pair.after)]
-    for found, wanted in zip((game.sums(row) for row in rows), sums, strict=True):
-        assert found == pytest.approx(wanted, abs=1e-3)
+    rows = [game.defense.prepare(version) for version in (pair.before, pair.after)]
+    for total, wanted in zip((game.sums(row) for row in rows), sums, strict=True):
+        assert total == pytest.approx(wanted, abs=1e-3)
     loss = abs(sums[1] - sums[0]).sum() / NOISE
     assert loss == pytest.approx(2.5 * items - 1, rel=1e-4)
     truth = game.run(2, 0).truth
@@ -318,7 +318,7 @@ def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
     friends = game.data.before.n_users - 1
     scores, trials = game.run(40_000, 6).present, 40_000
     # δ(ε) = E_P (1 − e^{ε − L})_+, L the log-ratio; μ = 4/√(8h/|F|).
-    found = float(np.maximum(0, 1 - np.exp(1 - scores)).mean())
+    estimate = float(np.maximum(0, 1 - np.exp(1 - scores)).mean())
 
     def given(h: float) -> float:
         mu = math.sqrt(2 * friends / h)
@@ -327,8 +327,8 @@ def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
 
     delta = integrate.quad(given, 0, 50, limit=200)[0]
     reach = stats.norm.isf(RARE / 2) / 2 / math.sqrt(trials)
-    assert abs(found - delta) < reach + 2.0**-9
-    assert abs(found - delta) < 0.1 * delta
+    assert abs(estimate - delta) < reach + 2.0**-9
+    assert abs(estimate - delta) < 0.1 * delta
     assert f"{delta:.3f}" in PAGE
 
 

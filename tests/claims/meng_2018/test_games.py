@@ -62,7 +62,7 @@ def test_what_a_user_submits_moves_by_twice_the_bound_at_most(id_: str) -> None:
             float(np.linalg.norm(step.present - step.absent, axis=1).max()) for step in steps(game)
         ]
     most = 2 * game.defense.clip_norm
-    assert all(each <= most for each in apart)
+    assert all(distance <= most for distance in apart)
     assert max(apart) > 0.5 * most
 
 

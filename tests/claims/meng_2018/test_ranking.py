@@ -12,9 +12,9 @@ from dpaudit.core.streams import Streams
 
 
 def games(role: str) -> list[StepsGame]:
-    found = getattr(CLAIMS[0], role)
-    assert all(isinstance(game, StepsGame) for game in found)
-    return list(found)
+    experiments = getattr(CLAIMS[0], role)
+    assert all(isinstance(game, StepsGame) for game in experiments)
+    return list(experiments)
 
 
 @pytest.mark.parametrize(("kept", "scale"), [(False, 1.0), (True, math.sqrt(2))])

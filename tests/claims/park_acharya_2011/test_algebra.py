@@ -34,9 +34,9 @@ FALSE: dict[str, Find] = {
 @pytest.mark.parametrize("seed", [0, 2**63 + 5])
 @pytest.mark.parametrize("name", FALSE)
 def test_every_seed_finds_a_counterexample_to_what_is_false(name: str, seed: int) -> None:
-    found = FALSE[name](seed)
-    assert found
-    assert found == FALSE[name](seed)
+    counterexample = FALSE[name](seed)
+    assert counterexample
+    assert counterexample == FALSE[name](seed)
 
 
 def test_the_catalogue_records_each_as_it_is_here() -> None:
@@ -114,8 +114,8 @@ def test_the_divergence_is_that_of_the_limit_from_the_law_by_the_whole_matrix() 
 
 def test_a_rating_of_three_in_a_row_leaves_the_window_by_hand() -> None:
     # Ratings 5, 1, 1: λ_1 + μ_1 = 1 + e^{0.8·2} over U_s = 2 e^0.8.
-    found = algebra.time_step(0)
-    assert found is not None
+    counterexample = algebra.time_step(0)
+    assert counterexample is not None
     stays = 1 - (1 + math.exp(1.6)) / (2 * math.exp(0.8))
     assert f"{stays:.3g}" == "-0.337"
-    assert found.endswith("-0.337")
+    assert counterexample.endswith("-0.337")

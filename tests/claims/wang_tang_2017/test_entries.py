@@ -16,7 +16,7 @@ from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.claims.wang_tang_2017 import algebra, data
-from dpaudit.claims.wang_tang_2017 import weights as wt17_weights
+from dpaudit.claims.wang_tang_2017 import denominators as wt17_weights
 from dpaudit.claims.wang_tang_2017.batch_games import BatchGame
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
@@ -34,14 +34,14 @@ GAMES: list[tuple[PublishedClaim, str, Any]] = [
 
 
 def games(kind: type[Any]) -> pytest.MarkDecorator:
-    found = [(entry, role, game) for entry, role, game in GAMES if type(game) is kind]
-    names = [f"{entry.id}/{role}/{game.label}" for entry, role, game in found]
-    return pytest.mark.parametrize(("entry", "role", "game"), found, ids=names)
+    experiments = [(entry, role, game) for entry, role, game in GAMES if type(game) is kind]
+    names = [f"{entry.id}/{role}/{game.label}" for entry, role, game in experiments]
+    return pytest.mark.parametrize(("entry", "role", "game"), experiments, ids=names)
 
 
 def profiles(ratings: Ratings) -> list[Rated]:
-    found = (ratings.profile(user) for user in range(ratings.n_users))
-    return [dict(zip(p.items.tolist(), p.values.tolist(), strict=True)) for p in found]
+    users = (ratings.profile(user) for user in range(ratings.n_users))
+    return [dict(zip(p.items.tolist(), p.values.tolist(), strict=True)) for p in users]
 
 
 def means(game: Any, ratings: Ratings) -> Exact:
@@ -60,7 +60,7 @@ def means(game: Any, ratings: Ratings) -> Exact:
 
 def gradients(game: Any, ratings: Ratings) -> dict[tuple[int, int], Exact]:
     """Each rating's gradient of its item's row `(M,)` at equal similarities, by (user, item)."""
-    defense, known, found = game.defense, means(game, ratings), {}
+    defense, known, rows = game.defense, means(game, ratings), {}
     start = defense.rescale * defense.start
     for user, rated in enumerate(profiles(ratings)):
         for item in rated:
@@ -76,8 +76,8 @@ def gradients(game: Any, ratings: Ratings) -> dict[tuple[int, int], Exact]:
                 if defense.variant == "corrected":
                     most = defense.clip_norm / len(rated)
                     out *= min(1.0, most / max(float(abs(out).sum()), 1e-12))
-            found[user, item] = out
-    return found
+            rows[user, item] = out
+    return rows
 
 
 def whole(game: Any, ratings: Ratings) -> Exact:
@@ -143,8 +143,8 @@ def test_no_published_game_has_a_record_that_the_theorem_removes() -> None:
 
 
 def test_a_negative_similarity_doubles_the_bound_of_a_coordinate() -> None:
-    found = algebra.negative_similarities(0)
-    assert found == "centred ratings: 2.00 φ/(|S_i| I_u); raw ratings: 2.50 φ/(|S_i| I_u)"
+    counterexample = algebra.negative_similarities(0)
+    assert counterexample == "centred ratings: 2.00 φ/(|S_i| I_u); raw ratings: 2.50 φ/(|S_i| I_u)"
 
 
 def losses(shown: Exact, unit: Exact, noise: float) -> Exact:
@@ -153,12 +153,12 @@ def losses(shown: Exact, unit: Exact, noise: float) -> Exact:
 
 def corners(units: list[tuple[Exact, Exact]], noise: float) -> list[tuple[Exact, Exact]]:
     """Each row's losses (D, D') at all corners of the pieces on which they are linear."""
-    found = []
+    losses_at = []
     for before, after in units:
         ends = [sorted({0.0, a, b}) for a, b in zip(before, after, strict=True)]
         points = np.array(list(itertools.product(*ends)))
-        found.append((losses(points, before, noise), losses(points, after, noise)))
-    return found
+        losses_at.append((losses(points, before, noise), losses(points, after, noise)))
+    return losses_at
 
 
 def supremum(rows: list[tuple[Exact, Exact]], idle: int) -> float:
@@ -182,11 +182,13 @@ def test_the_mixture_over_one_rating_has_its_supremum_at_a_corner(size: int) -> 
     assert all(not before[key].any() and not after[key].any() for key in others)
     units = [(before[0, item], after[0, item]) for item in range(size + 1)]
     rows = corners(units, scale(game.defense))
-    found = max(supremum(rows, len(others)), supremum([(v, u) for u, v in rows], len(others)))
-    assert found == pytest.approx(game.truth.value, abs=1e-6)
+    epsilon = max(supremum(rows, len(others)), supremum([(v, u) for u, v in rows], len(others)))
+    assert epsilon == pytest.approx(game.truth.value, abs=1e-6)
     if size == 2:
         # Two of the three rows have losses of ±5, and the third has 0.
-        assert found == pytest.approx(math.log((0.8 + 0.2 * math.e**5) / (0.8 + 0.2 * math.e**-5)))
+        assert epsilon == pytest.approx(
+            math.log((0.8 + 0.2 * math.e**5) / (0.8 + 0.2 * math.e**-5))
+        )
 
 
 def test_the_corrected_mixture_is_tight() -> None:
@@ -194,8 +196,8 @@ def test_the_corrected_mixture_is_tight() -> None:
     assert isinstance(game, BatchGame)
     before, after = (gradients(game, r) for r in (game.data.before, game.data.after))
     unit = [
-        np.stack([found.get((0, item), np.zeros(3)) for item in range(3)])
-        for found in (before, after)
+        np.stack([data.get((0, item), np.zeros(3)) for item in range(3)])
+        for data in (before, after)
     ]
     others = np.stack([after.get((1, item), np.zeros(3)) for item in range(3)])
     assert np.array_equal(unit[1], others)
@@ -225,8 +227,8 @@ def test_the_first_step_is_scored_by_the_mixture(
         for (user, item), gradient in gradients(game, ratings).items():
             unit = user if defense.variant == "corrected" else (user, item)
             units.setdefault(unit, np.zeros(shown.shape[1:]))[item] += gradient
-        each = [losses(shown, unit, scale(defense)).sum(-1) for unit in units.values()]
-        return np.asarray(np.logaddexp.reduce(each))
+        densities = [losses(shown, unit, scale(defense)).sum(-1) for unit in units.values()]
+        return np.asarray(np.logaddexp.reduce(densities))
 
     ratio = log_density(game.data.after) - log_density(game.data.before)
     assert np.ptp(ratio) > 0.05
@@ -310,8 +312,13 @@ def sup_of_signs(epsilon: float, likelihood: str, against: int, for_it: int, mea
     k = epsilon / 128 * (1.0 if likelihood == "squares" else 0.5)
     high, low = 5 - mean, mean - 1
     # The odds of a positive sign: x or x' adds 4 high² k, each of the others takes 4 high low k.
-    own, pin, crowd = 4 * high**2 * k, -4 * high * low * k * against, 4 * high**2 * k * for_it
-    odds = [(own + pin, pin), (own + pin, pin), (crowd, crowd + own), (crowd, crowd + own)]
+    weight, pin, crowd = 4 * high**2 * k, -4 * high * low * k * against, 4 * high**2 * k * for_it
+    odds = [
+        (weight + pin, pin),
+        (weight + pin, pin),
+        (crowd, crowd + weight),
+        (crowd, crowd + weight),
+    ]
     patterns = itertools.product((1, -1), repeat=4)
     return max(
         abs(sum(_log(sign * b) - _log(sign * a) for sign, (a, b) in zip(signs, odds, strict=True)))
@@ -335,7 +342,7 @@ def few(game: Any) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("entry", "role", "game"),
-    [each for each in GAMES if each[2].label != "three ratings, ε/τ = 4"],
+    [case for case in GAMES if case[2].label != "three ratings, ε/τ = 4"],
     ids=[
         f"{entry.id}/{role}/{game.label}"
         for entry, role, game in GAMES
@@ -346,11 +353,11 @@ def test_runs_refute_what_is_false_and_nothing_else(
     entry: PublishedClaim, role: str, game: Any
 ) -> None:
     seen = game.run(few(game), 1)
-    found, test = label_epsilon(seen.absent, seen.present, alpha=0.01, seed=1)
+    bound, test = label_epsilon(seen.absent, seen.present, alpha=0.01, seed=1)
     refuted = test.p_value(game.claimed()[0], 0.0, 0.01) <= 0.01
     assert refuted == (role == "published" and entry.recorded == "falsified")
     if game.truth is not None:
-        assert found.lower <= game.truth.value
+        assert bound.lower <= game.truth.value
 
 
 @pytest.mark.long
@@ -393,10 +400,10 @@ FALSE: dict[str, Any] = {
 def test_a_counterexample_says_what_fails(id_: str, words: str) -> None:
     entry = chosen([id_])[0]
     (check,) = (experiment for experiment in entry.published if isinstance(experiment, Check))
-    found = check.counterexample(3)
-    assert found is not None
-    assert words in found
-    assert FALSE[id_](3) == found
+    counterexample = check.counterexample(3)
+    assert counterexample is not None
+    assert words in counterexample
+    assert FALSE[id_](3) == counterexample
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -407,8 +414,8 @@ def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
     # With s = 0.5 and C = 15 all users with at most 30 ratings.
     counts = np.diff(wt17_weights.generated().by_user.start)
     learned = counts[counts > 20]
-    found = start.counterexample(seed) or ""
-    assert found.startswith(f"step 1: {learned[learned <= 30].sum()} of {learned.sum()} ")
+    counterexample = start.counterexample(seed) or ""
+    assert counterexample.startswith(f"step 1: {learned[learned <= 30].sum()} of {learned.sum()} ")
     words = (noised.counterexample(seed) or "").split("; ")
     assert words[0].startswith(f"step 1: 0 of {learned.sum()} ")
     assert words[1].startswith("step 10: ")

@@ -54,7 +54,8 @@ def game(defense: SampledSimilarity | None = None, trials: int = DRAWS) -> RowsG
 
 def rows_of(game: RowsGame) -> tuple[list[SeenRow], float]:
     before, after = (
-        game.defense.prepare(each, game.data.public) for each in (game.data.before, game.data.after)
+        game.defense.prepare(ratings, game.data.public)
+        for ratings in (game.data.before, game.data.after)
     )
     weight = game.defense.factor(Scale()) / (2 * game.defense.temperature)
     return seen_rows(before, after, game.defense.slope(before), game.user), weight
@@ -76,11 +77,11 @@ def test_a_raters_range_is_reached_and_never_left() -> None:
             for place, (p, q) in enumerate([(1, 1), (1, -1), (-1, 1), (-1, -1)]):
                 near[place, :, top] = p * w
                 near[place, :, second] = q * (1 - w)
-            found = np.concatenate((rater.of(ends), rater.of(near.reshape(-1, 4))))
-            assert found.min() >= least - 1e-9
-            assert found.max() <= most + 1e-9
-            assert found.max() == pytest.approx(most, abs=1e-6)
-            assert found.min() == pytest.approx(least, abs=1e-3)
+            losses = np.concatenate((rater.of(ends), rater.of(near.reshape(-1, 4))))
+            assert losses.min() >= least - 1e-9
+            assert losses.max() <= most + 1e-9
+            assert losses.max() == pytest.approx(most, abs=1e-6)
+            assert losses.min() == pytest.approx(least, abs=1e-3)
 
 
 def predicted(ratings: Ratings, public: Ratings, user: int, item: int, s: Exact) -> float:
@@ -107,8 +108,8 @@ def test_a_rows_loss_is_that_of_its_raters() -> None:
             total = 0.0
             for user in ratings.user[ratings.item == item]:
                 shown = predicted(ratings, mine.data.public, int(user), item, whole)
-                own = ratings.profile(int(user))
-                total += (shown - float(own.values[own.items == item][0])) ** 2
+                profile = ratings.profile(int(user))
+                total += (shown - float(profile.values[profile.items == item][0])) ** 2
             assert row.loss(s, present=present)[0] == pytest.approx(total, rel=1e-5)
 
 
@@ -135,12 +136,12 @@ def distance(drawn: Exact, values: Exact, law: Exact) -> float:
 def test_draws_have_the_rows_law(present: bool) -> None:
     rows, weight = rows_of(game())
     streams = Streams.first(5, "rows/x", DRAWS)
-    found = draw_errors(rows, weight, streams, present=present)
+    errors = draw_errors(rows, weight, streams, present=present)
     moved = 0.0
     for r, row in enumerate(rows):
-        assert distance(found[:, r], *angles(row, weight, present=present)) < FAR + 1e-3
-        moved = max(moved, distance(found[:, r], *angles(row, weight, present=not present)))
-        moved = max(moved, distance(found[:, r], *angles(row, 0.0, present=present)))
+        assert distance(errors[:, r], *angles(row, weight, present=present)) < FAR + 1e-3
+        moved = max(moved, distance(errors[:, r], *angles(row, weight, present=not present)))
+        moved = max(moved, distance(errors[:, r], *angles(row, 0.0, present=present)))
     # The test can detect another law.
     assert moved > 3 * FAR
 
@@ -186,9 +187,9 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 @pytest.mark.parametrize("size", [21, 40])
 def test_a_canary_rates_what_is_rare_far_from_its_mean(size: int) -> None:
     ratings = generate(SyntheticParams(n_users=80, n_items=150, mean_per_user=30, seed=6))
-    found, user = canary_pair(ratings, size)
-    assert found.public is found.before is ratings
-    profile = found.after.profile(user)
+    pair, user = canary_pair(ratings, size)
+    assert pair.public is pair.before is ratings
+    profile = pair.after.profile(user)
     assert len(profile) == size
     assert not np.isin(profile.items, ratings.profile(user).items).any()
     assert set(profile.values.tolist()) <= {1.0, 5.0}
@@ -200,5 +201,5 @@ def test_a_canary_rates_what_is_rare_far_from_its_mean(size: int) -> None:
     assert raters[profile.items].max() <= raters[left].min()
     others = [u for u in range(80) if u != user]
     for other in others:
-        assert np.array_equal(found.after.profile(other).items, ratings.profile(other).items)
-    assert f"{size} items" in found.summary
+        assert np.array_equal(pair.after.profile(other).items, ratings.profile(other).items)
+    assert f"{size} items" in pair.summary

@@ -54,7 +54,7 @@ def test_users_without_ratings_are_counted(tmp_path: Path) -> None:
     ratings = read(tmp_path, "10,1\n8,.1\n9,.5\n6,.1\n7,.2\n")
     assert ratings.budgets is not None
     assert ratings.budgets.tolist() == [0.2, 0.5, 1.0]
-    assert [(each.what, each.count) for each in ratings.repairs] == [
+    assert [(repair.what, repair.count) for repair in ratings.repairs] == [
         ("budgets of users without ratings", 2)
     ]
     few = read(tmp_path, "10,1\n9,.5\n7,.2\n", more={"least_raters": 2})

@@ -164,7 +164,7 @@ def test_the_advised_scale_is_accepted(tmp_path: Path, ratings: list[float]) -> 
     advice = str(caught.value).partition("set scale = ")[2].partition(" or the range")[0]
     loaded = read(tmp_path, content, **tomllib.loads(f"scale = {advice}"))
     assert loaded.value == pytest.approx(ratings, abs=loaded.scale.step / 2 + 1e-6)
-    assert sum(each.count for each in loaded.repairs) in {0, 1, 2, 3}
+    assert sum(repair.count for repair in loaded.repairs) in {0, 1, 2, 3}
 
 
 UNRATED = "".join(f"{user},2,{rating}\n" for user, rating in enumerate([99, 1, 2, 3, 4, 5]))
@@ -222,7 +222,7 @@ def test_rows_of_missing_ids_are_refused_dropped_with_a_count_or_kept(tmp_path: 
         read(tmp_path, MARKED)
     dropped = read(tmp_path, MARKED, missing_ids="drop")
     assert triples(dropped) == {("1", "2", 3), ("1", "3", 4), ("2", "2", 5)}
-    assert [(each.what, each.count) for each in dropped.repairs] == [
+    assert [(repair.what, repair.count) for repair in dropped.repairs] == [
         ("rows without a user or an item", 4)
     ]
     with pytest.raises(DataError, match=r"line 4, column 0 .*: the user id is missing: complete"):
@@ -235,7 +235,7 @@ def test_rows_of_missing_ids_are_refused_dropped_with_a_count_or_kept(tmp_path: 
 def test_a_dropped_row_counts_once(tmp_path: Path) -> None:
     options = {"missing_ids": "drop", "outside_scale": "drop"}
     ratings = read(tmp_path, "1,2,3\nnull,2,9\n1,3,9\n", **options)
-    assert {each.what: each.count for each in ratings.repairs} == {
+    assert {repair.what: repair.count for repair in ratings.repairs} == {
         "rows without a user or an item": 1,
         "rows with a rating outside the scale": 1,
     }

@@ -103,13 +103,13 @@ def test_a_reader_that_stalls_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_reader_inherits_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "child.py"
-    told = tmp_path / "told"
-    script.write_text(f"import os; open({str(told)!r}, 'w').write(repr(dict(os.environ)))")
+    output = tmp_path / "told"
+    script.write_text(f"import os; open({str(output)!r}, 'w').write(repr(dict(os.environ)))")
     monkeypatch.setattr("dpaudit.data.readers.binary._SCRIPT", script)
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     refusal(written(tmp_path, "x"), format="matlab")
-    assert "OMP_NUM_THREADS" in told.read_text()
-    assert "SECRET_TOKEN" not in told.read_text()
+    assert "OMP_NUM_THREADS" in output.read_text()
+    assert "SECRET_TOKEN" not in output.read_text()
 
 
 CALLS: dict[str, Callable[[str, Path], list[str]]] = {

@@ -25,7 +25,7 @@ from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sampled_training import FactorChain, FactorDraw, SampledRows
 from dpaudit.defenses.factors import FactorBlock, FactorRows
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 

@@ -25,7 +25,7 @@ from dpaudit.defenses.factorization.sgd_training import sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.precision import grid
 from dpaudit.kernels import exact_noise, noise
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lanes import LANES
 
 STARS = Scale()

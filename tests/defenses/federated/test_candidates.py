@@ -49,32 +49,32 @@ def assert_equal(a: Candidates, b: Candidates, but: tuple[str, ...] = ()) -> Non
 @pytest.mark.parametrize("density", [0.0, 0.3, 0.5, 0.75, 0.99])
 def test_fakes_are_the_stated_share_of_a_users_candidates(density: float) -> None:
     ratings = drawn()
-    found = Candidates.of(ratings, ratings, density, 3)
-    assert (found.n_users, found.n_items, found.scale) == (30, 25, STARS)
-    assert len(found) == len(found.items) == found.start[-1]
-    np.testing.assert_array_equal(found.counts, np.diff(found.start))
+    candidates = Candidates.of(ratings, ratings, density, 3)
+    assert (candidates.n_users, candidates.n_items, candidates.scale) == (30, 25, STARS)
+    assert len(candidates) == len(candidates.items) == candidates.start[-1]
+    np.testing.assert_array_equal(candidates.counts, np.diff(candidates.start))
     for user in range(30):
-        mine, rows = ratings.profile(user), of_user(found, user)
+        mine, rows = ratings.profile(user), of_user(candidates, user)
         others = min(25 - len(mine), round(len(mine) * density / (1 - density)))
-        assert found.counts[user] == len(mine) + others
-        assert (found.users[rows] == user).all()
-        assert (np.diff(found.items[rows]) > 0).all()
-        np.testing.assert_array_equal(found.items[rows][found.real[rows]], mine.items)
-        np.testing.assert_array_equal(found.values[rows][found.real[rows]], mine.values)
-    assert found.counts[0] == 0
-    assert found.counts[1] == 25
+        assert candidates.counts[user] == len(mine) + others
+        assert (candidates.users[rows] == user).all()
+        assert (np.diff(candidates.items[rows]) > 0).all()
+        np.testing.assert_array_equal(candidates.items[rows][candidates.real[rows]], mine.items)
+        np.testing.assert_array_equal(candidates.values[rows][candidates.real[rows]], mine.values)
+    assert candidates.counts[0] == 0
+    assert candidates.counts[1] == 25
     if density == 0.5:
-        assert found.real[found.users > 1].mean() == pytest.approx(0.5, abs=0.02)
+        assert candidates.real[candidates.users > 1].mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_they_are_a_function_of_the_data_and_the_draw() -> None:
     ratings = drawn()
-    found, again = (Candidates.of(ratings, ratings, 0.5, 3) for _ in range(2))
-    assert_equal(found, again)
+    candidates, again = (Candidates.of(ratings, ratings, 0.5, 3) for _ in range(2))
+    assert_equal(candidates, again)
     other = Candidates.of(ratings, ratings, 0.5, 4)
-    np.testing.assert_array_equal(other.start, found.start)
-    assert (other.items != found.items).any()
-    assert (other.made_up != found.made_up).any()
+    np.testing.assert_array_equal(other.start, candidates.start)
+    assert (other.items != candidates.items).any()
+    assert (other.made_up != candidates.made_up).any()
 
 
 @pytest.mark.parametrize("mean", [None, 2.5])
@@ -102,15 +102,15 @@ def test_what_a_user_has_not_rated_is_drawn_uniformly() -> None:
     # The user rated two of six items and draws two of the other four: there are six sets.
     ratings = from_profiles([[(1, 4.0), (4, 2.0)], [(0, 1.0)]], 6, STARS)
     sets = {pair: k for k, pair in enumerate(combinations([0, 2, 3, 5], 2))}
-    found = np.zeros(len(sets), np.int64)
+    counts = np.zeros(len(sets), np.int64)
     for draw in range(3000):
-        own = Candidates.of(ratings, ratings, 0.5, draw)
-        mine = of_user(own, 0)
-        found[sets[tuple(own.items[mine][~own.real[mine]].tolist())]] += 1
-    assert chisquare(found).pvalue > ONE_IN_A_MILLION
+        candidates = Candidates.of(ratings, ratings, 0.5, draw)
+        mine = of_user(candidates, 0)
+        counts[sets[tuple(candidates.items[mine][~candidates.real[mine]].tolist())]] += 1
+    assert chisquare(counts).pvalue > ONE_IN_A_MILLION
     # An item that is drawn twice as often as the others would be detected.
     weights = np.array([2.0 if 0 in pair else 1.0 for pair in sets])
-    expected = weights / weights.sum() * found.sum()
+    expected = weights / weights.sum() * counts.sum()
     assert chisquare(np.rint(expected), np.full(6, np.rint(expected).sum() / 6)).pvalue < 1e-6
 
 
@@ -121,21 +121,21 @@ def test_made_up_ratings_are_uniform_on_the_scale_and_stand_ins_are_of_the_items
     n, q = 2000, 0.75
     raters = [[(0, 1.0), (3, 2.0)]] * 3 + [[(0, 5.0)]]
     ratings = from_profiles([*raters, *([[(2, 3.0)]] * n)], 4, Scale(0.5, 5.0, 0.5))
-    found = Candidates.of(ratings, ratings, q, 0)
-    times = [int((found.made_up == value).sum()) for value in found.scale.values]
-    assert sum(times) == len(found)
+    candidates = Candidates.of(ratings, ratings, q, 0)
+    times = [int((candidates.made_up == value).sum()) for value in candidates.scale.values]
+    assert sum(times) == len(candidates)
     assert chisquare(times).pvalue > ONE_IN_A_MILLION
     assert chisquare(np.add(times, np.arange(10) * 0.05 * np.mean(times))).pvalue < 1e-6
-    unrated = ~found.real
-    of_first = found.values[unrated & (found.items == 0)]
+    unrated = ~candidates.real
+    of_first = candidates.values[unrated & (candidates.items == 0)]
     assert set(of_first.tolist()) == {1.0, 5.0}
     deviation = math.sqrt(3 / 16 / len(of_first))
     # Five deviations: 6e-7. Stand-ins are not uniform over the values.
     assert abs((of_first == 5).mean() - 0.25) < 5 * deviation
     assert abs((of_first == 5).mean() - 0.5) > 5 * deviation
-    of_last = found.values[unrated & (found.items == 3)]
+    of_last = candidates.values[unrated & (candidates.items == 3)]
     assert (of_last == 2).all()
-    nobody = found.values[unrated & (found.items == 1)]
+    nobody = candidates.values[unrated & (candidates.items == 1)]
     assert len(nobody) > 100
     assert set(nobody.tolist()) <= set(ratings.value.tolist())
     assert (nobody == 3).mean() > 0.9
@@ -199,15 +199,15 @@ def test_an_item_that_is_no_candidate_is_refused(user: int) -> None:
 
 def test_some_rows_alone_keep_their_users() -> None:
     ratings = drawn()
-    found = Candidates.of(ratings, ratings, 0.5, 3)
-    picked = found.real & (found.users != 4)
-    part = found.only(picked)
+    candidates = Candidates.of(ratings, ratings, 0.5, 3)
+    picked = candidates.real & (candidates.users != 4)
+    part = candidates.only(picked)
     assert (part.n_users, part.n_items, part.scale) == (30, 25, STARS)
     for name in ("users", "items", "values", "made_up", "real"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(found, name)[picked])
+        np.testing.assert_array_equal(getattr(part, name), getattr(candidates, name)[picked])
     for user in range(30):
         assert (part.users[of_user(part, user)] == user).all()
         assert part.counts[user] == (0 if user == 4 else len(ratings.profile(user)))
-    nothing = found.only(np.zeros(len(found), np.bool_))
+    nothing = candidates.only(np.zeros(len(candidates), np.bool_))
     assert len(nothing) == 0
     assert nothing.n_users == 30

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
@@ -182,9 +182,9 @@ def test_it_learns_what_was_planted() -> None:
         "rating": FakeGradients(1e6, fakes="rating", **shared),
         "loud": FakeGradients(1.0, "corrected", **shared),
     }.items():
-        found = model.train(model.prepare(train), Streams.first(1, "test", 1))
+        models = model.train(model.prepare(train), Streams.first(1, "test", 1))
         errors[name] = float(
-            np.sqrt(((found.predict(test.user, test.item) - test.value) ** 2).mean())
+            np.sqrt(((models.predict(test.user, test.item) - test.value) ** 2).mean())
         )
     assert test.value.std() > 1
     assert max(errors[name] for name in ("plain", "quiet", "corrected")) < 0.5
@@ -212,15 +212,16 @@ def distances(training: FederatedTraining) -> tuple[Exact, Exact]:
     A submission is rounded to single precision, where it is the fake that is large.
     """
     sigma, training.sigma = training.sigma, 0.0
-    own, fakes = training.candidates, training.server.fakes.astype(np.float64)
+    candidates, fakes = training.candidates, training.server.fakes.astype(np.float64)
     sent = training.submit()
     training.sigma = sigma
-    items, users = own.items[sent.order], own.users[sent.order]
+    items, users = candidates.items[sent.order], candidates.users[sent.order]
     away = sent.shown.astype(np.float64) - fakes[items]
-    assert not away[~own.real[sent.order]].any()
+    assert not away[~candidates.real[sent.order]].any()
     rounded = 2.0**-24 * abs(sent.shown.astype(np.float64))
     squares = [
-        np.bincount(users, (part**2).sum(1), minlength=own.n_users) for part in (away, rounded)
+        np.bincount(users, (part**2).sum(1), minlength=candidates.n_users)
+        for part in (away, rounded)
     ]
     return np.sqrt(squares[0]), np.sqrt(squares[1])
 
@@ -238,10 +239,10 @@ def test_no_user_is_farther_from_the_fakes_than_the_bound(
         defense, candidates, Streams.first(seed, "cut", 1), apart=everybody
     )
     for _ in range(defense.rounds):
-        found, rounding = distances(training)
-        assert (found <= defense.clip_norm + rounding).all()
+        largest, rounding = distances(training)
+        assert (largest <= defense.clip_norm + rounding).all()
         if training.done == 0:  # F is 0, so only clipping rounds
-            assert (found <= defense.clip_norm).all()
+            assert (largest <= defense.clip_norm).all()
         training.run_round()
 
 
@@ -381,10 +382,10 @@ def test_a_change_moves_the_users_other_submissions_from_the_second_round_on() -
     for fakes in ("delayed-mean", "zero"):
         defense = FakeGradients(100.0, **(TINY | {"rounds": 40, "fakes": fakes}))
         _, absent, present, _ = seen(defense, after, 0, 3)
-        own = defense.prepare(before)
-        mine = own.users == 4
+        candidates = defense.prepare(before)
+        mine = candidates.users == 4
         moved = abs(present - absent).reshape(40, 3, -1, 2).max(3)
-        items, real = own.items[mine], own.real[mine]
+        items, real = candidates.items[mine], candidates.real[mine]
         changed = items == before.profile(4).items[0]
         assert (moved[:, :, changed] > 1e-3).all()
         assert not moved[0][:, ~changed].any()
@@ -448,24 +449,24 @@ def test_what_cannot_be_observed_is_refused() -> None:
         with pytest.raises(ConfigError, match=r"needs submissions.*use a private variant"):
             next(defense.observe(*both, both[0], streams))
     defense = FakeGradients(1.0, rounds=1)
-    own, alone = defense.prepare(before), defense.prepare(pairs(before)["gone"])
+    candidates, alone = defense.prepare(before), defense.prepare(pairs(before)["gone"])
     with pytest.raises(ConfigError, match=r"different candidates.*same public data"):
-        next(defense.observe(own, alone, own, streams))
+        next(defense.observe(candidates, alone, candidates, streams))
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
-        next(defense.observe(own, own, own, streams))
+        next(defense.observe(candidates, candidates, candidates, streams))
     # A different stand-in for an unrated item is no difference of the data sets.
-    stand_in = np.where(own.real, own.values, 6 - own.values)
-    same = replace(own, values=stand_in)
+    stand_in = np.where(candidates.real, candidates.values, 6 - candidates.values)
+    same = replace(candidates, values=stand_in)
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
-        next(defense.observe(own, same, own, streams))
+        next(defense.observe(candidates, same, candidates, streams))
 
 
 # Games.
 
 
 def certified(scores: GameScores, delta: float) -> float:
-    found, _ = label_epsilon(scores.absent, scores.present, delta=delta, alpha=ONE_IN_A_MILLION)
-    return found.lower
+    bound, _ = label_epsilon(scores.absent, scores.present, delta=delta, alpha=ONE_IN_A_MILLION)
+    return bound.lower
 
 
 def opposed() -> DataPair:
@@ -477,7 +478,7 @@ def opposed() -> DataPair:
     return DataPair(ratings, apply(ratings, ones), ratings, "one user")
 
 
-def server(defense: FakeGradients, pair: DataPair) -> Game[Any]:
+def server(defense: FakeGradients, pair: DataPair) -> DistinguishingGame[Any]:
     """A game in which the server is the observer."""
     return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 

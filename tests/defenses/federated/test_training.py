@@ -68,9 +68,9 @@ def test_initial_factors_have_their_law_and_users_and_items_share_none() -> None
 
     defense = FakeGradients(1.0, dimensions=16, spread=0.3)
     prepared = defense.prepare(drawn())
-    found = [FederatedTraining(defense, prepared, trial(w)) for w in range(60)]
-    users = np.concatenate([each.clients.factors.ravel() for each in found])
-    items = np.concatenate([each.server.factors.ravel() for each in found])
+    trainings = [FederatedTraining(defense, prepared, trial(w)) for w in range(60)]
+    users = np.concatenate([training.clients.factors.ravel() for training in trainings])
+    items = np.concatenate([training.server.factors.ravel() for training in trainings])
     for factors in (users, items):
         assert kstest(factors.astype(np.float64) / 0.3, "norm").pvalue > ONE_IN_A_MILLION
         assert kstest(factors.astype(np.float64) / 0.33, "norm").pvalue < ONE_IN_A_MILLION
@@ -148,11 +148,11 @@ def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     shares, n, trials, p = (0.2, 0.5, 0.75), 400, 1500, 0.75
     defense = FakeGradients(1.0, truth=p, dimensions=1)
     candidates = asked(shares, n)
-    found = np.array(
+    estimates = np.array(
         [FederatedTraining(defense, candidates, trial(w)).server.shares for w in range(trials)]
     )
     variance = p * (1 - p) / ((2 * p - 1) ** 2 * n)
-    mean, spread = found.mean(0), found.var(0, ddof=1)
+    mean, spread = estimates.mean(0), estimates.var(0, ddof=1)
     error = math.sqrt(variance / trials)
     # False failures: 3 · 3e-7 of the means, 3 · 2 · 1e-7 of the variances.
     assert (abs(mean - shares) < 5.1 * error).all()
@@ -166,7 +166,7 @@ def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     assert abs(mean - off).max() > 5.1 * error
     # and so is the variance of raters that are redrawn in each trial.
     assert (spread / (variance + 0.25 / n) < low).any()
-    assert abs(np.corrcoef(found.T) - np.eye(3)).max() < 5.1 / math.sqrt(trials)
+    assert abs(np.corrcoef(estimates.T) - np.eye(3)).max() < 5.1 / math.sqrt(trials)
 
 
 def test_shares_below_the_least_are_raised_to_it_and_counted() -> None:
@@ -229,36 +229,34 @@ class Plain:
 
     def gradient(self, i: int, j: int, rating: float) -> Exact:
         error = rating - self.defense.offset - self.left[i] @ self.right[j]
-        found: Exact = -error * self.left[i]
-        return found
+        slope: Exact = -error * self.left[i]
+        return slope
 
     def submissions(self, order: NDArray[np.int32]) -> Exact:
-        own, shown = self.candidates, []
+        candidates, shown = self.candidates, []
         for p in order:
-            i, j = int(own.users[p]), int(own.items[p])
-            if own.real[p]:
-                shown.append(self.gradient(i, j, float(own.values[p])))
+            i, j = int(candidates.users[p]), int(candidates.items[p])
+            if candidates.real[p]:
+                shown.append(self.gradient(i, j, float(candidates.values[p])))
             elif self.defense.fakes == "rating":
-                shown.append(self.gradient(i, j, float(own.made_up[p])))
+                shown.append(self.gradient(i, j, float(candidates.made_up[p])))
             else:
                 shown.append(self.fakes[j])
-        found = np.array(shown)
+        rows = np.array(shown)
         if self.defense.variant == "corrected":
-            fakes = self.fakes[own.items[order]]
-            for i in range(own.n_users):
-                mine = own.users[order] == i
-                norm = np.linalg.norm((found - fakes)[mine])
+            fakes = self.fakes[candidates.items[order]]
+            for i in range(candidates.n_users):
+                mine = candidates.users[order] == i
+                norm = np.linalg.norm((rows - fakes)[mine])
                 if norm > self.defense.clip_norm:
-                    found[mine] = (
-                        fakes[mine] + (found - fakes)[mine] * self.defense.clip_norm / norm
-                    )
-        return found
+                    rows[mine] = fakes[mine] + (rows - fakes)[mine] * self.defense.clip_norm / norm
+        return rows
 
     def run_round(self, order: NDArray[np.int32]) -> None:
-        own, defense = self.candidates, self.defense
+        candidates, defense = self.candidates, self.defense
         shown, items = self.submissions(order), self.candidates.items[order]
         slopes = np.zeros_like(self.right)
-        for j in range(own.n_items):
+        for j in range(candidates.n_items):
             n, pi = int((items == j).sum()), self.shares[j]
             if not n:
                 continue
@@ -268,18 +266,18 @@ class Plain:
                 cut = max(1.0, float(np.linalg.norm(mean)) / defense.fake_clip_norm)
                 self.fakes[j] = mean / cut
         self.right = self.item_steps.moved(self.right, slopes)
-        for i in range(own.n_users):
+        for i in range(candidates.n_users):
             self.learn(i)
         self.left = self.user_steps.moved(self.left, self.slopes)
 
     def learn(self, i: int) -> None:
-        own = self.candidates
+        candidates = self.candidates
         if i == 0:
             self.slopes = self.defense.decay * self.left
-        mine = np.flatnonzero((own.users == i) & own.real)
+        mine = np.flatnonzero((candidates.users == i) & candidates.real)
         for p in mine:
-            v = self.right[own.items[p]]
-            error = float(own.values[p]) - self.defense.offset - self.left[i] @ v
+            v = self.right[candidates.items[p]]
+            error = float(candidates.values[p]) - self.defense.offset - self.left[i] @ v
             self.slopes[i] = self.slopes[i] - error * v / len(mine)
 
 
@@ -365,16 +363,16 @@ def test_who_is_shown_changes_nothing_but_the_noise(defense: FakeGradients, apar
 def test_with_true_answers_and_no_noise_the_fake_is_the_mean_gradient() -> None:
     defense = FakeGradients(1.0, **SMALL, truth=1.0, fake_clip_norm=1e6)
     training = silent(defense)
-    own = training.candidates
-    raters = np.bincount(own.items[own.real], minlength=M)
+    candidates = training.candidates
+    raters = np.bincount(candidates.items[candidates.real], minlength=M)
     assert raters[-1] == 0
     for _ in range(4):
         u = training.clients.factors.astype(np.float64)
         v = training.server.factors.astype(np.float64)
-        error = own.values - 3 - (u[own.users] * v[own.items]).sum(1)
-        gradients = -error[:, None] * u[own.users]
+        error = candidates.values - 3 - (u[candidates.users] * v[candidates.items]).sum(1)
+        gradients = -error[:, None] * u[candidates.users]
         mean = np.zeros_like(v)
-        np.add.at(mean, own.items[own.real], gradients[own.real])
+        np.add.at(mean, candidates.items[candidates.real], gradients[candidates.real])
         mean /= np.maximum(raters, 1)[:, None]
         before = training.server.fakes.astype(np.float64)
         training.run_round()
@@ -383,7 +381,7 @@ def test_with_true_answers_and_no_noise_the_fake_is_the_mean_gradient() -> None:
         # It is not the mean of all submissions, nor the mean of the previous round.
         assert abs(before - mean)[known].max() > 1e-3
     # No user rated the last item, so its share is `least_share` and its fake does not change.
-    assert (own.items == M - 1).any()
+    assert (candidates.items == M - 1).any()
     np.testing.assert_allclose(training.server.fakes[-1], 0, atol=1e-6)
 
 
@@ -398,19 +396,23 @@ def test_an_item_for_which_nobody_submits_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 1000, None])
-def test_each_user_submits_a_batch_of_her_candidates(batch: int | None) -> None:
+def test_each_user_submits_a_batch_of_its_candidates(batch: int | None) -> None:
     defense = FakeGradients(1.0, batch_size=batch, dimensions=2)
     training = silent(defense)
-    own = training.candidates
-    expected = own.counts if batch is None else np.minimum(own.counts, batch)
-    assert (expected < own.counts).any() == (batch in {1, 3})
+    candidates = training.candidates
+    expected = candidates.counts if batch is None else np.minimum(candidates.counts, batch)
+    assert (expected < candidates.counts).any() == (batch in {1, 3})
     orders = []
     for _ in range(4):
         sent = training.submit()
         assert len(set(sent.order.tolist())) == len(sent.order)
-        assert (np.diff(own.users[sent.order]) >= 0).all()
-        np.testing.assert_array_equal(np.bincount(own.users[sent.order], minlength=N), expected)
-        np.testing.assert_array_equal(sent.counts, np.bincount(own.items[sent.order], minlength=M))
+        assert (np.diff(candidates.users[sent.order]) >= 0).all()
+        np.testing.assert_array_equal(
+            np.bincount(candidates.users[sent.order], minlength=N), expected
+        )
+        np.testing.assert_array_equal(
+            sent.counts, np.bincount(candidates.items[sent.order], minlength=M)
+        )
         orders.append(tuple(sent.order.tolist()))
         training.learn(sent)
     assert len(set(orders)) == (4 if batch in {1, 3} else 1)
@@ -440,7 +442,7 @@ def standard_sums(
     """The noise in the items' sums of one round over `σ √n`, `(W, M d)`; F is some constant."""
     candidates = defense.prepare(drawn())
     fakes = np.random.default_rng(0).normal(size=(M, 16)).astype(np.float32)
-    found = []
+    noises = []
     for w in range(trials):
         sums = []
         for noisy in (True, False):
@@ -452,13 +454,13 @@ def standard_sums(
         there = (sent.counts > 0)[:, None]
         deviation = sigma * np.sqrt(np.maximum(sent.counts, 1))[:, None]
         assert there.all() or not (sums[0] - sums[1])[~there[:, 0]].any()
-        found.append(np.where(there, (sums[0] - sums[1]) / deviation, np.nan).ravel())
-    return np.array(found)
+        noises.append(np.where(there, (sums[0] - sums[1]) / deviation, np.nan).ravel())
+    return np.array(noises)
 
 
 @pytest.mark.parametrize(
     "defense",
-    [MODELS[0], *(pytest.param(MODELS[each], marks=pytest.mark.long) for each in (2, 5, 6))],
+    [MODELS[0], *(pytest.param(MODELS[number], marks=pytest.mark.long) for number in (2, 5, 6))],
 )
 def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
     defense: FakeGradients,
@@ -563,7 +565,7 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
     users, items = np.nonzero(np.random.default_rng(3).random((60, 80)) < 0.3)
     values = np.full(len(users), 4, np.float32)
     ratings = Ratings.build(users, items, values, 60, 80, STARS)
-    found = []
+    drawn_ratings = []
     for defense in (
         FakeGradients(1.0, fakes="rating", made_up_mean=2.5, offset=1.0),
         FakeGradients(1.0, fakes="rating", made_up_mean=2.5, offset=1.0, made_up="each-round"),
@@ -574,15 +576,15 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
         training.run_round()
         once = defense.made_up == "once"
         assert np.array_equal(first, training.made_up()) is once
-        found.append(first if once else training.made_up())
+        drawn_ratings.append(first if once else training.made_up())
         assert len(first) > 1000
-        assert kstest(found[-1], "norm", (1.5, 1)).pvalue > ONE_IN_A_MILLION
-        assert kstest(found[-1], "norm", (2.5, 1)).pvalue < ONE_IN_A_MILLION
+        assert kstest(drawn_ratings[-1], "norm", (1.5, 1)).pvalue > ONE_IN_A_MILLION
+        assert kstest(drawn_ratings[-1], "norm", (2.5, 1)).pvalue < ONE_IN_A_MILLION
         uniform = FakeGradients(1.0, fakes="rating").prepare(ratings)
         assert set(uniform.made_up) == set(STARS.values)
         np.testing.assert_array_equal(candidates.items, uniform.items)
         np.testing.assert_array_equal(candidates.values, uniform.values)
-    assert abs(np.mean((found[0] - 1.5) * (found[1] - 1.5))) < 0.16
+    assert abs(np.mean((drawn_ratings[0] - 1.5) * (drawn_ratings[1] - 1.5))) < 0.16
 
 
 # Results of training.
@@ -591,17 +593,17 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
 def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:
     defense = FakeGradients(1.0, **SMALL)
     candidates = defense.prepare(drawn())
-    found = [FederatedTraining(defense, candidates, trial(w)) for w in range(3)]
-    for each in found:
-        each.run_round()
+    trainings = [FederatedTraining(defense, candidates, trial(w)) for w in range(3)]
+    for training in trainings:
+        training.run_round()
     users, items = np.array([0, 5, 13], np.int32), np.array([8, 0, 4], np.int32)
     expected = [
         np.clip(
             3 + (f.clients.factors[users] * f.server.factors[items]).sum(1, dtype=np.float64), 1, 5
         )
-        for f in found
+        for f in trainings
     ]
-    models = joined_models([each.models() for each in found])
+    models = joined_models([training.models() for training in trainings])
     assert models.trials == 3
     np.testing.assert_allclose(models.predict(users, items), expected, atol=1e-5)
     public = models.public(np.empty(0, np.int32))

@@ -66,10 +66,10 @@ class State:
         both = training.clients.factors, server.factors, server.fakes
         return cls(*(factors[:, :D].astype(np.float64) for factors in both))
 
-    def gradients(self, own: Candidates, rows: NDArray[np.intp], values: Exact) -> Exact:
-        u, v = self.left[own.users[rows]], self.right[own.items[rows]]
-        found: Exact = -(values - 3 - (u * v).sum(1))[:, None] * u
-        return found
+    def gradients(self, candidates: Candidates, rows: NDArray[np.intp], values: Exact) -> Exact:
+        u, v = self.left[candidates.users[rows]], self.right[candidates.items[rows]]
+        slopes: Exact = -(values - 3 - (u * v).sum(1))[:, None] * u
+        return slopes
 
 
 def outcome(
@@ -92,10 +92,10 @@ def outcome(
 
 
 def rows_of(
-    transcript: TrainingTranscript, own: Candidates, users: NDArray[np.bool_]
+    transcript: TrainingTranscript, candidates: Candidates, users: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """The candidate of each pair."""
-    rows = np.flatnonzero(users[own.users])
+    rows = np.flatnonzero(users[candidates.users])
     assert len(rows) == len(transcript.pairs) == len(transcript.real)
     return rows
 
@@ -104,26 +104,26 @@ def rows_of(
 @pytest.mark.parametrize("name", MODELS)
 def test_pairs_are_the_observed_users_candidates(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
-    own = defense.prepare(drawn())
+    candidates = defense.prepare(drawn())
     transcript, rounds, _ = outcome(defense, users)
-    rows, pairs = rows_of(transcript, own, users), transcript.pairs
-    np.testing.assert_array_equal(pairs.users, own.users[rows])
-    np.testing.assert_array_equal(pairs.items, own.items[rows])
-    np.testing.assert_array_equal(transcript.real, own.real[rows])
+    rows, pairs = rows_of(transcript, candidates, users), transcript.pairs
+    np.testing.assert_array_equal(pairs.users, candidates.users[rows])
+    np.testing.assert_array_equal(pairs.items, candidates.items[rows])
+    np.testing.assert_array_equal(transcript.real, candidates.real[rows])
     assert pairs.dimensions == D
-    assert pairs.sigma == defense.sigma(own)
+    assert pairs.sigma == defense.sigma(candidates)
     assert (pairs.sigma > 0) is (name in NORMAL)
     assert pairs.level == (defense.level if name == "two-valued" else None)
-    server = FederatedTraining(defense, own, TRIAL).server
+    server = FederatedTraining(defense, candidates, TRIAL).server
     np.testing.assert_array_equal(pairs.shares, server.shares)
     # Candidates of all users count, observed or not.
-    counts_of = [int((own.items == item).sum()) for item in range(M)]
+    counts_of = [int((candidates.items == item).sum()) for item in range(M)]
     np.testing.assert_array_equal(pairs.candidates, counts_of)
     assert transcript.floored == server.floored
     for seen, _ in rounds:
         assert (np.diff(pairs.users[seen.place]) >= 0).all()
         assert len(set(seen.place.tolist())) == len(seen.place)
-        counts = own.counts[users]
+        counts = candidates.counts[users]
         submitted = counts if defense.batch_size is None else np.minimum(counts, defense.batch_size)
         times = np.bincount(pairs.users[seen.place], minlength=N)[users]
         np.testing.assert_array_equal(times, submitted)
@@ -135,10 +135,10 @@ def test_pairs_are_the_observed_users_candidates(name: str, users: NDArray[np.bo
 
 def test_everybody_is_observed_unless_it_is_said_who() -> None:
     defense = MODELS["batch"]
-    own = defense.prepare(drawn())
-    transcript = defense.transcript(own, TRIAL)
-    assert len(transcript.pairs) == len(own)
-    nobody = defense.transcript(own, TRIAL, np.zeros(N, np.bool_))
+    candidates = defense.prepare(drawn())
+    transcript = defense.transcript(candidates, TRIAL)
+    assert len(transcript.pairs) == len(candidates)
+    nobody = defense.transcript(candidates, TRIAL, np.zeros(N, np.bool_))
     assert len(nobody.pairs) == 0
     assert all(len(seen.place) == 0 for seen, _ in nobody.rounds())
 
@@ -149,25 +149,25 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
     name: str, users: NDArray[np.bool_]
 ) -> None:
     defense = MODELS[name]
-    own = defense.prepare(drawn())
+    candidates = defense.prepare(drawn())
     transcript, rounds, states = outcome(defense, users)
-    rows = rows_of(transcript, own, users)
+    rows = rows_of(transcript, candidates, users)
     cut_once = cut_more = False
     longest = {True: 0.0, False: 0.0}
     for (seen, _), state in zip(rounds, states, strict=True):
         np.testing.assert_array_equal(seen.factors, state.right)
         np.testing.assert_array_equal(seen.fakes, state.fakes)
         mine = rows[seen.place]
-        expected = state.gradients(own, mine, own.values[mine].astype(np.float64))
+        expected = state.gradients(candidates, mine, candidates.values[mine].astype(np.float64))
         if defense.variant == "corrected":
-            fakes = state.fakes[own.items[mine]]
+            fakes = state.fakes[candidates.items[mine]]
             away = expected - fakes
             for user in np.flatnonzero(users):
-                of_user = own.users[mine] == user
-                rated = float((away[of_user & own.real[mine]] ** 2).sum())
+                of_user = candidates.users[mine] == user
+                rated = float((away[of_user & candidates.real[mine]] ** 2).sum())
                 for row in np.flatnonzero(of_user):
                     # The gradient of an item that the user has not rated would count as well.
-                    own_too = 0.0 if own.real[mine[row]] else float((away[row] ** 2).sum())
+                    own_too = 0.0 if candidates.real[mine[row]] else float((away[row] ** 2).sum())
                     cut = defense.clip_norm / max(math.sqrt(rated + own_too), defense.clip_norm)
                     if own_too:
                         # If only rated items counted for clipping, some would be longer.
@@ -178,7 +178,7 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
             # No gradient, of a real pair or of a fake, is farther from F than clip_norm.
             lengths = np.linalg.norm(seen.gradients.astype(np.float64) - fakes, axis=1)
             for label in (True, False):
-                these = lengths[own.real[mine] == label]
+                these = lengths[candidates.real[mine] == label]
                 assert these.max() <= defense.clip_norm
                 longest[label] = max(longest[label], these.max())
         np.testing.assert_allclose(seen.gradients, expected, atol=3e-5)
@@ -196,8 +196,8 @@ def expected_mean(
     where = (transcript.real if real is None else real)[seen.place, None]
     fakes = seen.fakes[transcript.pairs.items[seen.place]]
     absent = fakes if seen.made_up is None else seen.made_up
-    found: Exact = np.where(where, seen.gradients, absent).astype(np.float64)
-    return found
+    submissions: Exact = np.where(where, seen.gradients, absent).astype(np.float64)
+    return submissions
 
 
 @pytest.mark.parametrize("name", NORMAL)
@@ -227,9 +227,9 @@ def test_what_is_shown_is_gradient_or_fake_with_the_stated_noise(name: str) -> N
 @pytest.mark.parametrize("name", ["rating", "each round"])
 def test_what_is_made_up_is_a_gradient_of_a_rating_on_the_scale(name: str) -> None:
     defense = MODELS[name]
-    own = defense.prepare(drawn())
+    candidates = defense.prepare(drawn())
     transcript, rounds, states = outcome(defense)
-    rows = rows_of(transcript, own, EVERYBODY)
+    rows = rows_of(transcript, candidates, EVERYBODY)
     before: Exact | None = None
     anew = False
     for (seen, distances), state in zip(rounds, states, strict=True):
@@ -238,15 +238,15 @@ def test_what_is_made_up_is_a_gradient_of_a_rating_on_the_scale(name: str) -> No
         assert seen.made_up is not None
         mine = rows[seen.place]
         options = np.array([
-            state.gradients(own, mine, np.full(len(mine), value)) for value in STARS.values
+            state.gradients(candidates, mine, np.full(len(mine), value)) for value in STARS.values
         ])  # fmt: skip
         away = abs(options - seen.made_up).max(2)
         nearest = STARS.values[away.argmin(0)]
         assert away.min(0).max() < 3e-5
         if name == "rating":
-            np.testing.assert_array_equal(nearest, own.made_up[mine])
+            np.testing.assert_array_equal(nearest, candidates.made_up[mine])
         else:
-            ratings = np.full(len(own), np.nan)
+            ratings = np.full(len(candidates), np.nan)
             ratings[mine] = nearest
             if before is not None:
                 both = ~np.isnan(before + ratings)
@@ -290,14 +290,14 @@ def test_two_valued_submissions_show_one_coordinate() -> None:
 @pytest.mark.parametrize("name", ["published", "zero", "delay", "nonprivate"])
 def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
-    own = defense.prepare(drawn())
+    candidates = defense.prepare(drawn())
     _, rounds, states = outcome(defense, users)
-    rated = np.flatnonzero(own.real)
-    items = own.items[rated]
+    rated = np.flatnonzero(candidates.real)
+    items = candidates.items[rated]
     before: Exact | None = None
-    for (_, found), state in zip(rounds, states, strict=True):
-        assert found is not None
-        g = state.gradients(own, rated, own.values[rated].astype(np.float64))
+    for (_, distances), state in zip(rounds, states, strict=True):
+        assert distances is not None
+        g = state.gradients(candidates, rated, candidates.values[rated].astype(np.float64))
         mean = np.zeros((M, D))
         for j in set(items.tolist()):
             mean[j] = g[items == j].mean(0)
@@ -306,17 +306,17 @@ def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_
             return float((vectors**2).sum(1).mean())
 
         fakes = state.fakes[items]
-        assert found.scatter == pytest.approx(squared(g - mean[items]), rel=1e-4)
-        assert found.apart == pytest.approx(squared(mean[items] - fakes), rel=1e-4)
-        assert found.scatter + found.apart == pytest.approx(squared(g - fakes), rel=1e-4)
+        assert distances.scatter == pytest.approx(squared(g - mean[items]), rel=1e-4)
+        assert distances.apart == pytest.approx(squared(mean[items] - fakes), rel=1e-4)
+        assert distances.scatter + distances.apart == pytest.approx(squared(g - fakes), rel=1e-4)
         # With fakes = 'zero' or delayed steps, F does not estimate the previous round's mean.
         if before is None or name in {"zero", "delay"}:
-            assert found.delay == found.estimate == 0
+            assert distances.delay == distances.estimate == 0
         else:
             # Gradients change little from round to round, so the relative rounding error is larger.
             delay = squared((mean - before)[items])
-            assert found.delay == pytest.approx(delay, rel=1e-3)
-            assert found.estimate == pytest.approx(squared(fakes - before[items]), rel=1e-4)
+            assert distances.delay == pytest.approx(delay, rel=1e-3)
+            assert distances.estimate == pytest.approx(squared(fakes - before[items]), rel=1e-4)
             assert delay > 0
         before = mean
 

@@ -153,14 +153,14 @@ def test_held_out_prediction_uses_the_other_ratings(family: str, form: str) -> N
     for user, row in enumerate(table):
         for item in row if len(row) > 1 else ():
             profile = ratings.profile(user)
-            found = part.exact_held_out(model, profile, item)
+            exact = part.exact_held_out(model, profile, item)
             rest = {k: r for k, r in row.items() if k != item}
             # The similarity is that of the whole data set.
-            assert found == pytest.approx(
+            assert exact == pytest.approx(
                 prediction(table, rest, item, scale, family, form), abs=1e-5
             )
             again = part.exact(model, without(profile, item)).scores[item]
-            assert found == pytest.approx(float(again), abs=1e-5)
+            assert exact == pytest.approx(float(again), abs=1e-5)
             compared += 1
     assert compared > 20
 
@@ -213,10 +213,10 @@ def check_exact_after(part: ItemItem, ratings: Ratings, change: RatingChange) ->
     for target in range(ratings.n_users):
         if not len(ratings.profile(target)) or not len(after.profile(target)):
             continue
-        found = part.exact_after(part.prepare(ratings), change, target)
+        exact = part.exact_after(part.prepare(ratings), change, target)
         anew = part.exact(part.prepare(after), after.profile(target))
-        np.testing.assert_allclose(found.scores, anew.scores, atol=1e-5)
-        np.testing.assert_array_equal(found.candidates, anew.candidates)
+        np.testing.assert_allclose(exact.scores, anew.scores, atol=1e-5)
+        np.testing.assert_array_equal(exact.candidates, anew.candidates)
 
 
 @pytest.mark.long
@@ -411,5 +411,5 @@ def test_movielens_exact_after(family: str, form: str) -> None:
     ):
         after = apply(ratings, change)
         expected = part.exact(part.prepare(after), after.profile(target)).scores
-        found = part.exact_after(model, change, target).scores
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        scores = part.exact_after(model, change, target).scores
+        np.testing.assert_allclose(scores, expected, atol=1e-5)

@@ -54,7 +54,7 @@ MODELS = {
     "corrected": model("corrected"),
     "corrected squares": model("corrected", likelihood="squares", epsilon=60.0),
 }
-each = pytest.mark.parametrize("defense", MODELS.values(), ids=MODELS.keys())
+each_model = pytest.mark.parametrize("defense", MODELS.values(), ids=MODELS.keys())
 
 
 def streams(count: int, seed: int = 3) -> Streams:
@@ -113,7 +113,7 @@ def pearson(seen: NDArray[np.int64], law: Exact) -> float:
     return float(((seen - expected) ** 2 / expected).sum())
 
 
-@each
+@each_model
 def test_angles_of_rows_follow_the_posterior(defense: SampledSimilarity) -> None:
     trials, bins = 60_000, 32
     draws = defense.law(defense.prepare(THREE)).draw(streams(trials))
@@ -130,7 +130,7 @@ def test_angles_of_rows_follow_the_posterior(defense: SampledSimilarity) -> None
     assert noticed
 
 
-@each
+@each_model
 def test_signs_of_single_neighbours_have_their_odds(defense: SampledSimilarity) -> None:
     trials = 60_000
     draws = defense.law(defense.prepare(TWO)).draw(streams(trials))
@@ -177,7 +177,7 @@ def test_rows_with_three_neighbours_agree_with_weighted_draws_of_the_prior() -> 
         assert abs(float(loss.mean()) - known) > 5 * norm.isf(RARE / 4) * sd
 
 
-@each
+@each_model
 @pytest.mark.parametrize("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
 def test_the_density_is_that_of_the_equation(defense: SampledSimilarity, ratings: Ratings) -> None:
     law = defense.law(defense.prepare(ratings))
@@ -186,13 +186,13 @@ def test_the_density_is_that_of_the_equation(defense: SampledSimilarity, ratings
     plain = prior.copy()
     for item in range(ratings.n_items):
         plain += exponent(defense, ratings, item, rows[:, item])
-    found = law.log_density(rows)
+    logs = law.log_density(rows)
     # Means and deviations are in single precision.
-    assert np.allclose(found - found[0], plain - plain[0], atol=1e-4)
-    assert np.ptp(found - prior) > 0.1
+    assert np.allclose(logs - logs[0], plain - plain[0], atol=1e-4)
+    assert np.ptp(logs - prior) > 0.1
 
 
-@each
+@each_model
 @pytest.mark.parametrize("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
 def test_no_row_has_less_than_its_floor(defense: SampledSimilarity, ratings: Ratings) -> None:
     law = defense.law(defense.prepare(ratings))
@@ -203,14 +203,14 @@ def test_no_row_has_less_than_its_floor(defense: SampledSimilarity, ratings: Rat
         if count == 2:
             rows = np.stack((np.cos(angle), np.sin(angle)))
         signs, floors = loss.floors()
-        found = loss.of(rows)
+        losses = loss.of(rows)
         if signs is None:
             assert count > 2
-            assert floors[0] <= found.min()
+            assert floors[0] <= losses.min()
             continue
         assert len(signs) == 2**count
         for sign, floor in zip(signs, floors, strict=True):
-            lowest = float(found[(sign == np.sign(rows).T).all(1)].min())
+            lowest = float(losses[(sign == np.sign(rows).T).all(1)].min())
             assert floor <= lowest
             assert floor == pytest.approx(lowest, rel=1e-3, abs=1e-5)
 

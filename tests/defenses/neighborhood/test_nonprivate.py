@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dpaudit.core.errors import DataError, InputError
+from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
@@ -102,12 +102,12 @@ def predictions(ratings: Ratings, **parameters: Any) -> NDArray[np.float32]:
 @pytest.mark.parametrize("seed", range(4))
 def test_similarities_equal_the_definition(kind: Any, shrinkage: float, seed: int) -> None:
     ratings = drawn(seed)
-    found = Neighborhood(similarity=kind, shrinkage=shrinkage).prepare(ratings).similarity
+    similarity = Neighborhood(similarity=kind, shrinkage=shrinkage).prepare(ratings).similarity
     expected = reference_similarity(table(ratings), kind, shrinkage)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, atol=2e-7)
-    np.testing.assert_array_equal(found, found.T)
-    assert not found[0].any()
+    assert similarity.dtype == np.float32
+    np.testing.assert_allclose(similarity, expected, atol=2e-7)
+    np.testing.assert_array_equal(similarity, similarity.T)
+    assert not similarity[0].any()
     assert np.abs(expected).max() > 0.2
 
 
@@ -119,8 +119,8 @@ def test_pearson_is_scipys_where_the_scale_has_no_exact_steps() -> None:
     user, item = np.indices(value.shape)
     scale = Scale(0.1, 0.7, 0.1)
     ratings = Ratings.build(user.ravel(), item.ravel(), value.ravel(), 40, 2, scale)
-    found = Neighborhood(similarity="pearson").prepare(ratings).similarity[0, 1]
-    assert found == pytest.approx(stats.pearsonr(*value.astype(float).T).statistic, abs=1e-6)
+    similarity = Neighborhood(similarity="pearson").prepare(ratings).similarity[0, 1]
+    assert similarity == pytest.approx(stats.pearsonr(*value.astype(float).T).statistic, abs=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.1, 0.3, 0.7])
@@ -160,7 +160,7 @@ def test_item_means_fall_back_to_the_mean_of_all_ratings() -> None:
 @pytest.mark.parametrize("neighbors", [1, 2, 3, 900])
 def test_predictions_equal_equation_2(kind: Any, centred: bool, neighbors: int) -> None:
     ratings = drawn(7)
-    found = predictions(ratings, similarity=kind, neighbors=neighbors, centred=centred)
+    predicted = predictions(ratings, similarity=kind, neighbors=neighbors, centred=centred)
     full = table(ratings)
     # The kernel's own float32 similarities decide ties.
     similarity = Neighborhood(similarity=kind).prepare(ratings).similarity.astype(float)
@@ -169,9 +169,9 @@ def test_predictions_equal_equation_2(kind: Any, centred: bool, neighbors: int) 
         reference_prediction(full, similarity, means, user, item, neighbors, centred)
         for user, item in zip(*every_pair(ratings), strict=True)
     ]
-    assert found.shape == (3, len(expected))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, [expected] * 3, atol=1e-5)
+    assert predicted.shape == (3, len(expected))
+    assert predicted.dtype == np.float32
+    np.testing.assert_allclose(predicted, [expected] * 3, atol=1e-5)
     # One neighbour gives raw ratings alone.
     assert np.unique(np.round(expected, 3)).size > (20 if centred else 4)
 
@@ -191,7 +191,7 @@ def test_any_matrix_predicts_by_its_rows_and_absolute_values(
     users, items = every_pair(ratings)
     shuffled = source.permutation(len(users))
     users, items = users[shuffled], items[shuffled]
-    found = neighbor_scores.predict(
+    predicted = neighbor_scores.predict(
         users, items, ratings.by_user, similarity, means, True, neighbors, 1.0, 5.0
     )
     expected = [
@@ -200,7 +200,7 @@ def test_any_matrix_predicts_by_its_rows_and_absolute_values(
         )
         for user, item in zip(users, items, strict=True)
     ]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(predicted, expected, atol=1e-5)
 
 
 def test_of_equal_neighbours_those_of_the_lowest_index_count() -> None:
@@ -211,10 +211,10 @@ def test_of_equal_neighbours_those_of_the_lowest_index_count() -> None:
 
     def predicted(neighbors: int) -> float:
         pair = np.zeros(1, np.int32), np.zeros(1, np.int32)
-        found = neighbor_scores.predict(
+        values = neighbor_scores.predict(
             *pair, ratings.by_user, similarity, means, True, neighbors, -9.0, 9.0
         )
-        return float(found[0])
+        return float(values[0])
 
     # Deviations 2, −2, 0 with weights −.5, .5, .25.
     assert predicted(1) == pytest.approx(3 - 2)
@@ -228,19 +228,19 @@ def test_a_nan_similarity_is_seen_in_the_prediction() -> None:
     similarity[0, 2] = np.nan
     pair = np.zeros(1, np.int32), np.zeros(1, np.int32)
     for neighbors in (1, 2, 9):
-        found = neighbor_scores.predict(
+        predicted = neighbor_scores.predict(
             *pair, ratings.by_user, similarity, item_means(ratings), True, neighbors, 1.0, 5.0
         )
-        assert math.isnan(found[0])
+        assert math.isnan(predicted[0])
 
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_users_and_items_without_ratings_get_means(centred: bool) -> None:
     ratings = drawn(11)
-    found = predictions(ratings, centred=centred)[0].reshape(ratings.n_users, ratings.n_items)
+    predicted = predictions(ratings, centred=centred)[0].reshape(ratings.n_users, ratings.n_items)
     full = table(ratings)
-    np.testing.assert_allclose(found[:, 0], np.nanmean(full), atol=1e-6)
-    np.testing.assert_allclose(found[0, 1:], np.nanmean(full[:, 1:], axis=0), atol=1e-6)
+    np.testing.assert_allclose(predicted[:, 0], np.nanmean(full), atol=1e-6)
+    np.testing.assert_allclose(predicted[0, 1:], np.nanmean(full[:, 1:], axis=0), atol=1e-6)
 
 
 def test_predictions_are_clipped_to_the_scale() -> None:
@@ -259,9 +259,9 @@ def test_public_data_decide_the_means_alone() -> None:
 
 def test_trials_share_one_array_and_epsilon_changes_nothing() -> None:
     ratings = drawn(3)
-    found = predictions(ratings)
-    assert found.strides[0] == 0
-    np.testing.assert_array_equal(found, predictions(ratings, epsilon=0.5))
+    predicted = predictions(ratings)
+    assert predicted.strides[0] == 0
+    np.testing.assert_array_equal(predicted, predictions(ratings, epsilon=0.5))
 
 
 # --- what is refused
@@ -295,7 +295,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
 
 def test_data_that_cannot_be_used_are_refused() -> None:
     none = Ratings.build(*(np.zeros(0, int),) * 2, np.zeros(0), 2, 2, STARS)
-    with pytest.raises(DataError, match="there are none"):
+    with pytest.raises(ConfigError, match="there are no ratings"):
         Neighborhood().prepare(none)
     with pytest.raises(DataError, match="binarize"):
         Neighborhood().prepare(from_profiles([[(0, 1.0)]], 1, Scale(1, 1, 1)))
@@ -350,16 +350,16 @@ def test_movielens_100k(real_data: Path) -> None:
         ("cosine", Neighborhood(similarity="cosine")),
         ("cosine, raw", Neighborhood(similarity="cosine", centred=False)),
     ):
-        found = []
+        differences = []
         for fold in folds:
             prepared = defense.prepare(fold.train)
             guess = defense.train(prepared, TRIALS).predict(fold.users, fold.items)[0]
-            found.append(guess - fold.values)
+            differences.append(guess - fold.values)
             if fold is folds[0]:
                 dense = prepared.similarity.astype(float)
                 errors = dense_errors(fold.train, dense, fold, defense.centred)
-                np.testing.assert_allclose(found[0], errors, atol=1e-5)
-        rmse[label] = np.mean([root_mean_square(errors) for errors in found])
+                np.testing.assert_allclose(differences[0], errors, atol=1e-5)
+        rmse[label] = np.mean([root_mean_square(errors) for errors in differences])
     # Of the five files together; measured with an independent dense program, not published.
     assert rmse == pytest.approx(
         {"mean": 1.0246, "pearson": 0.9561, "cosine": 0.9363, "cosine, raw": 1.0168}, abs=1e-4

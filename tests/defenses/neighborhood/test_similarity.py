@@ -119,12 +119,12 @@ def test_the_means_are_public_or_the_middle() -> None:
     after = apply(before, change)
     for kind in (SgdSimilarity, SampledSimilarity):
         shared = kind(1.0, more_than=1).prepare(after, before).means
-        own = kind(1.0, more_than=1).prepare(before).means
-        np.testing.assert_array_equal(shared, own)
-        assert (kind(1.0, more_than=1).prepare(after).means != own).any()
+        means = kind(1.0, more_than=1).prepare(before).means
+        np.testing.assert_array_equal(shared, means)
+        assert (kind(1.0, more_than=1).prepare(after).means != means).any()
         for item in range(M):
             rated = before.item == item
-            assert own[item] == pytest.approx(before.value[rated].mean(dtype=float))
+            assert means[item] == pytest.approx(before.value[rated].mean(dtype=float))
         assert (kind(1.0, "corrected", more_than=1).prepare(after, before).means == 3).all()
 
 
@@ -285,8 +285,8 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
     taken = batches(model, data, streams(5), 1)
     for w in range(5):
         users = [set(np.unique(taken[data.raters.column == u, w])) for u in range(N)]
-        assert all(len(found) == 1 for found in users)  # with all ratings or none
-        assert sum(found == {1.0} for found in users) == size
+        assert all(len(shares) == 1 for shares in users)  # with all ratings or none
+        assert sum(shares == {1.0} for shares in users) == size
         assert size / N <= share
     # Users who are not trained on are sampled as well.
     few = SgdSimilarity(2.0, "corrected", sampling_rate=0.5, more_than=4)

@@ -51,7 +51,7 @@ def trial(index: int = 0, purpose: str = "test") -> Streams:
     return Streams(Streams.first(1, purpose, 1).key, np.array([index], np.int64))
 
 
-def made(**parameters: Any) -> PrivSRRanking:
+def defense_of(**parameters: Any) -> PrivSRRanking:
     given = {"epsilon": 1.0, "dimensions": 3, "rounds": 4, "spread": 0.5, "learning_rate": 0.1}
     return PrivSRRanking(**{**given, **parameters})
 
@@ -66,23 +66,23 @@ def started(
 
 def sets(ratings: Ratings, social: bool) -> list[tuple[set[int], set[int], set[int]]]:
     """P_i, F_i and N_i in the words of section 5.4."""
-    own = [set(ratings.profile(i).items.tolist()) for i in range(ratings.n_users)]
+    held = [set(ratings.profile(i).items.tolist()) for i in range(ratings.n_users)]
     shared = [
         set(ratings.item[(ratings.user == i) & ~ratings.kept_private].tolist())
         for i in range(ratings.n_users)
     ]
     links = ratings.friends
     assert links is not None
-    found = []
-    for i, mine in enumerate(own):
+    parts = []
+    for i, mine in enumerate(held):
         friends = links.friend[links.users == i] if social else []
         offered = set().union(*(shared[f] for f in friends)) - mine
-        found.append((mine, offered, set(range(ratings.n_items)) - mine - offered))
-    return found
+        parts.append((mine, offered, set(range(ratings.n_items)) - mine - offered))
+    return parts
 
 
-def triples(own: set[int], friends: set[int], others: set[int]) -> list[tuple[int, int]]:
-    above = [(j, k) for j in own for k in (friends or others)]
+def triples(held: set[int], friends: set[int], others: set[int]) -> list[tuple[int, int]]:
+    above = [(j, k) for j in held for k in (friends or others)]
     return above + [(j, k) for j in friends for k in others]
 
 
@@ -99,15 +99,15 @@ def weights(pairs: list[list[tuple[int, int]]], left: Exact, right: Exact) -> Ex
 @pytest.mark.parametrize("social", [True, False])
 def test_sets_are_what_users_hold_and_what_friends_share(social: bool) -> None:
     ratings = drawn()
-    rows = made(social=social).prepare(ratings)
+    rows = defense_of(social=social).prepare(ratings)
     expected = sets(ratings, social)
     assert any(friends for _, friends, _ in expected) is social
     kept = 0
-    for i, (own, friends, _) in enumerate(expected):
+    for i, (owned, friends, _) in enumerate(expected):
         held, near = rows.sets.of_user(i)
         places = rows.sets.places[rows.sets.held_start[i] : rows.sets.held_start[i + 1]]
-        assert held.tolist() == sorted(own)
-        assert near.tolist() == sorted(own | friends)
+        assert held.tolist() == sorted(owned)
+        assert near.tolist() == sorted(owned | friends)
         np.testing.assert_array_equal(near[places], held)
         mine = ratings.item[(ratings.user == i) & ratings.kept_private]
         assert np.flatnonzero(rows.kept_by(i)).tolist() == mine.tolist()
@@ -121,7 +121,7 @@ def test_sets_are_what_users_hold_and_what_friends_share(social: bool) -> None:
 
 
 def test_what_friends_share_and_settings_are_public() -> None:
-    ratings, defense = drawn(), made()
+    ratings, defense = drawn(), defense_of()
     links = ratings.friends
     assert links is not None
     row = next(r for r in np.flatnonzero(~ratings.kept_private) if ratings.user[r] in links.friend)
@@ -131,9 +131,9 @@ def test_what_friends_share_and_settings_are_public() -> None:
     def near(rows: RankingRows) -> list[list[int]]:
         return [rows.sets.of_user(i)[1].tolist() for i in range(N) if i != user]
 
-    same, own = near(defense.prepare(after, ratings)), near(defense.prepare(after))
+    same, recomputed = near(defense.prepare(after, ratings)), near(defense.prepare(after))
     assert near(defense.prepare(ratings)) == same
-    assert same != own
+    assert same != recomputed
     # A user who no longer holds a private item still keeps private whether they hold it.
     row = np.flatnonzero(ratings.kept_private)[0]
     user, item = int(ratings.user[row]), int(ratings.item[row])
@@ -145,16 +145,18 @@ def test_what_friends_share_and_settings_are_public() -> None:
 def test_ratings_and_unknown_friends_are_refused() -> None:
     ratings = drawn()
     with pytest.raises(DataError, match=r"purchases and these are ratings on 1\.\.5"):
-        made().prepare(replace(ratings, scale=Scale()))
+        defense_of().prepare(replace(ratings, scale=Scale()))
     with pytest.raises(ConfigError, match=r"data\.trust"):
-        made().prepare(replace(ratings, friends=None))
-    assert len(made(social=False).prepare(replace(ratings, friends=None)).sets.held) == len(ratings)
+        defense_of().prepare(replace(ratings, friends=None))
+    assert len(defense_of(social=False).prepare(replace(ratings, friends=None)).sets.held) == len(
+        ratings
+    )
 
 
 @pytest.mark.parametrize("social", [True, False])
 def test_rounds_are_those_of_algorithm_2(social: bool) -> None:
     ratings = drawn()
-    defense = made(variant="nonprivate", social=social, triples="all", decay=0.05)
+    defense = defense_of(variant="nonprivate", social=social, triples="all", decay=0.05)
     training = started(defense, ratings)
     u, v = (side[:, :3].astype(np.float64) for side in (training.users, training.items))
     pairs = [triples(*mine) for mine in sets(ratings, social)]
@@ -170,7 +172,7 @@ def test_rounds_are_those_of_algorithm_2(social: bool) -> None:
 
 def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() -> None:
     ratings = drawn()
-    defense = made(variant="nonprivate", triples=3, learning_rate=1e-3, decay=0)
+    defense = defense_of(variant="nonprivate", triples=3, learning_rate=1e-3, decay=0)
     training = started(defense, ratings)
     slopes = []
     for _ in range(2):
@@ -190,10 +192,10 @@ def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() 
 @pytest.mark.long
 def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
     ratings, trials = drawn(), 4000
-    whole = started(made(variant="nonprivate", triples="all", start="constant"), ratings)
+    whole = started(defense_of(variant="nonprivate", triples="all", start="constant"), ratings)
     means = np.zeros((M, 16))
     squares = np.zeros((M, 16))
-    defense = made(variant="nonprivate", triples=1, start="constant")
+    defense = defense_of(variant="nonprivate", triples=1, start="constant")
     rows = defense.prepare(ratings)
     for index in range(trials):
         sums = RankingTraining(defense, rows, trial(index)).submit().sums
@@ -201,8 +203,8 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
         squares += sums.astype(np.float64) ** 2 / trials
     # A user's two kinds of triples have the same weight, however many there are of each.
     expected = np.zeros((M, 16))
-    for i, (own, friends, others) in enumerate(sets(ratings, True)):
-        for upper, lower in ((own, friends or others), (friends, others)):
+    for i, (held, friends, others) in enumerate(sets(ratings, True)):
+        for upper, lower in ((held, friends or others), (friends, others)):
             for j in upper:
                 for k in lower:
                     psi = 0.5 / (len(upper) * len(lower))
@@ -219,7 +221,7 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
 
 def test_published_noise_is_that_of_the_paper() -> None:
     ratings = drawn()
-    defense = made(beta=0.25, epsilon=0.5, dimensions=4)
+    defense = defense_of(beta=0.25, epsilon=0.5, dimensions=4)
     rows = defense.prepare(ratings)
     noise = defense.noise(rows)
     kept = np.bincount(ratings.item[ratings.kept_private], minlength=M)
@@ -234,11 +236,11 @@ def test_published_noise_is_that_of_the_paper() -> None:
 
 def pure_noise(defense: PrivSRRanking, ratings: Ratings, observed: Any, trials: int) -> Exact:
     """The sums of submissions if all factors are 0 `(W, M, d)`."""
-    found = [
+    sums = [
         started(defense, ratings, w, observed).submit().sums[:, : defense.dimensions]
         for w in range(trials)
     ]
-    return np.stack(found).astype(np.float64)
+    return np.stack(sums).astype(np.float64)
 
 
 @pytest.mark.long
@@ -246,7 +248,7 @@ def pure_noise(defense: PrivSRRanking, ratings: Ratings, observed: Any, trials: 
 @pytest.mark.parametrize("observed", [None, [1, 4, 7], list(range(N))])
 def test_shares_add_up_to_laplace_noise_however_they_are_drawn(observed: Any) -> None:
     ratings = drawn()
-    defense = made(spread=0.0, beta=0.5, dimensions=16)
+    defense = defense_of(spread=0.0, beta=0.5, dimensions=16)
     kept = np.bincount(ratings.item[ratings.kept_private], minlength=M) > 0
     sums = pure_noise(defense, ratings, observed, 400)
     # Lap(√K/ε_n) alone, or with Lap(√K/ε_s) of the same h: Lap(√(K/ε_n² + K/ε_s²)).
@@ -263,7 +265,7 @@ def test_shares_add_up_to_laplace_noise_however_they_are_drawn(observed: Any) ->
 @pytest.mark.usefixtures("unrounded")
 def test_given_what_all_share_a_users_noise_is_normal() -> None:
     ratings = drawn()
-    defense = made(spread=0.0, beta=0.5, dimensions=16)
+    defense = defense_of(spread=0.0, beta=0.5, dimensions=16)
     seen = [started(defense, ratings, w, [1, 4, 7]).submit() for w in range(150)]
     unit = np.concatenate([(s.shown[:, :, :16] / s.deviations).ravel() for s in seen])
     assert stats.kstest(unit.astype(np.float64), "norm").pvalue > ONE_IN_A_MILLION
@@ -273,9 +275,9 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
     assert ratio.std((0, 2)).max() < 1e-6
     squares = np.concatenate([s.deviations[0].ravel() ** 2 for s in seen])
     variance = (
-        made(beta=0.5, dimensions=16)
-        .noise(made().prepare(ratings))
-        .of_users(made().prepare(ratings), np.array([1], np.int32))
+        defense_of(beta=0.5, dimensions=16)
+        .noise(defense_of().prepare(ratings))
+        .of_users(defense_of().prepare(ratings), np.array([1], np.int32))
     )
     h = squares / np.tile(np.repeat(variance[0], 16), 150)
     assert stats.kstest(h, "expon").pvalue > ONE_IN_A_MILLION
@@ -288,7 +290,7 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
 @pytest.mark.parametrize("observed", [None, [2, 5]])
 def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, observed: Any) -> None:
     ratings = drawn()
-    defense = made(
+    defense = defense_of(
         variant="corrected", summation=summation, rounds=9, clip_norm=0.7, spread=0.0,
         dimensions=16, delta=1e-4, insiders=insiders,
     )  # fmt: skip
@@ -306,8 +308,8 @@ def test_corrected_submissions_are_cut_as_one(
     triples_: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ratings = drawn()
-    signal = made(variant="nonprivate", triples=triples_, spread=2.0)
-    quiet = made(variant="corrected", triples=triples_, spread=2.0, clip_norm=0.5)
+    signal = defense_of(variant="nonprivate", triples=triples_, spread=2.0)
+    quiet = defense_of(variant="corrected", triples=triples_, spread=2.0, clip_norm=0.5)
     none = signal.noise(signal.prepare(ratings))
     monkeypatch.setattr(PrivSRRanking, "noise", lambda self, rows: none)
     everybody = np.arange(N, dtype=np.int32)
@@ -350,7 +352,7 @@ def test_what_is_seen_has_the_law_that_is_stated(
 ) -> None:
     # Little noise, so that the two data sets are far apart.
     epsilon = 50.0 if variant == "published" else 5000.0
-    defense = made(
+    defense = defense_of(
         variant=variant,
         summation=summation,
         triples="all",
@@ -363,18 +365,18 @@ def test_what_is_seen_has_the_law_that_is_stated(
     observe = defense.observe_items if everybody else defense.observe
     seen = list(observe(rows[0], rows[1], rows[trained], Streams.first(3, "watch", 200)))
     assert len(seen) == 3
-    own, other = [], []
+    target, other = [], []
     for release, law in seen:
         assert release.shown.shape == law.absent.shape == (200, M * 3)
         assert law.gaussian is not (everybody and variant == "published")
         means = (law.absent, law.present)
-        own.append((release.shown - means[trained]) / law.scale)
+        target.append((release.shown - means[trained]) / law.scale)
         other.append((release.shown - means[1 - trained]) / law.scale)
     name = "norm" if seen[0][1].gaussian else "laplace"
-    for part in own:
+    for part in target:
         assert stats.kstest(part.ravel(), name).pvalue > ONE_IN_A_MILLION
     # The means of the wrong data set, or a scale that is 10 % off, are detected.
-    everything = np.concatenate(own).ravel()
+    everything = np.concatenate(target).ravel()
     assert stats.kstest(1.1 * everything, name).pvalue < ONE_IN_A_MILLION
     assert stats.kstest(np.concatenate(other).ravel(), name).pvalue < ONE_IN_A_MILLION
 
@@ -392,7 +394,7 @@ def five_friends_items() -> tuple[Ratings, Ratings]:
 def test_a_purchase_moves_its_item_by_the_number_of_friends_items_and_these_by_one() -> None:
     before, after = five_friends_items()
     for spread in (1.0, 0.3):
-        defense = made(
+        defense = defense_of(
             triples="all", dimensions=1, spread=spread, start="constant", rounds=1, beta=1.0
         )
         rows = defense.prepare(before), defense.prepare(after, before)
@@ -415,17 +417,17 @@ def test_what_has_no_known_law_is_refused() -> None:
         return next(way(*rows, rows[0], Streams.first(0, "x", 1)))
 
     with pytest.raises(ConfigError, match="has none"):
-        observe(made(variant="nonprivate", triples="all"), (before, after))
+        observe(defense_of(variant="nonprivate", triples="all"), (before, after))
     with pytest.raises(ConfigError, match=r"a mixture.*params\.triples = 'all'"):
-        observe(made(), (before, after))
+        observe(defense_of(), (before, after))
     with pytest.raises(ConfigError, match="one user must differ"):
-        observe(made(triples="all"), (before, before))
+        observe(defense_of(triples="all"), (before, before))
     row = np.flatnonzero(before.kept_private)[0]
     after = apply(before, RatingRemoved(int(before.user[row]), int(before.item[row])))
     for variant in ("published", "corrected"):
         for items in (False, True):
-            assert observe(made(triples="all", variant=variant), (before, after), items)
-    defense = made(triples="all")
+            assert observe(defense_of(triples="all", variant=variant), (before, after), items)
+    defense = defense_of(triples="all")
     rows = defense.prepare(before), defense.prepare(after)
     with pytest.raises(ConfigError, match="the same public data"):
         next(defense.observe(*rows, rows[0], Streams.first(0, "x", 1)))
@@ -433,26 +435,28 @@ def test_what_has_no_known_law_is_refused() -> None:
 
 def test_claims_name_what_counts_as_public() -> None:
     for variant, adjacency in (("published", "rating-add-remove"), ("corrected", "user-replace")):
-        claim = made(variant=variant).claim()
+        claim = defense_of(variant=variant).claim()
         assert claim is not None
         assert (claim.adjacency, claim.observer) == (adjacency, "recommender")
         assert "what users share with friends (so what the target user shares" in claim.public
 
 
 def test_a_training_that_diverges_is_stopped() -> None:
-    defense = made(variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100)
+    defense = defense_of(
+        variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100
+    )
     with pytest.raises(
         NoModelError, match=r"no finite numbers after round \d+: .*params\.learning_rate"
     ):
         defense.train(defense.prepare(drawn()), Streams.first(0, "x", 1))
     none = np.empty(0, np.int32)
     with pytest.raises(DpauditError, match="no ratings"):
-        made().prepare(Ratings.build(none, none, none.astype(np.float32), 2, 2, PURCHASES))
+        defense_of().prepare(Ratings.build(none, none, none.astype(np.float32), 2, 2, PURCHASES))
 
 
 def test_models_rank_what_a_user_does_not_hold() -> None:
     ratings = drawn()
-    defense = made(variant="nonprivate", rounds=30)
+    defense = defense_of(variant="nonprivate", rounds=30)
     models = defense.train(defense.prepare(ratings), Streams.first(0, "x", 3))
     users, items = (part.ravel().astype(np.int32) for part in np.indices((N, M)))
     scores = models.predict(users, items).reshape(3, N, M)
@@ -460,8 +464,10 @@ def test_models_rank_what_a_user_does_not_hold() -> None:
     assert public.factors.shape == (3, M, 4)
     assert public.mean == 0
     assert not public.factors[:, :, -1].any()
-    own = np.stack([u[:, :3] for u in models.users])
-    np.testing.assert_allclose(own @ public.factors[:, :, :3].transpose(0, 2, 1), scores, atol=1e-5)
+    factors = np.stack([u[:, :3] for u in models.users])
+    np.testing.assert_allclose(
+        factors @ public.factors[:, :, :3].transpose(0, 2, 1), scores, atol=1e-5
+    )
     lists = models.top(np.array([5, 0], np.int32), 4, ratings.by_user)
     assert lists.shape == (3, 2, 4)
     for w in range(3):

@@ -73,15 +73,15 @@ def objective(part: PrivSR, rows: SocialRows, users: Numbers, items: Numbers) ->
 
 
 def slope_of(f: Any, x: Numbers, h: float = 1e-4) -> Numbers:
-    found = np.zeros_like(x)
+    slope = np.zeros_like(x)
     for place in np.ndindex(x.shape):
         ends = []
         for sign in (1, -1):
             moved = x.copy()
             moved[place] += sign * h
             ends.append(f(moved))
-        found[place] = (ends[0] - ends[1]) / (2 * h)
-    return found
+        slope[place] = (ends[0] - ends[1]) / (2 * h)
+    return slope
 
 
 def test_a_round_follows_the_gradients_of_the_objective() -> None:
@@ -112,7 +112,7 @@ def test_a_round_follows_the_gradients_of_the_objective() -> None:
 def test_without_friends_nobody_is_drawn() -> None:
     alone, together = exact(social=0.0), exact(social=5.0)
     models = [
-        each.train(each.prepare(drawn()), Streams.first(1, "x", 1)) for each in (alone, together)
+        part.train(part.prepare(drawn()), Streams.first(1, "x", 1)) for part in (alone, together)
     ]
     assert (models[0].users[0] != models[1].users[0]).any()
     ratings = drawn()
@@ -134,13 +134,13 @@ def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
 def noise_of_sums(part: PrivSR, rows: SocialRows, trials: int, observed: bool) -> Numbers:
     """The noise of the sums of a round `(W, M, D)`."""
     everybody = np.full(rows.n_users, observed)
-    found = []
+    sums = []
     for index in range(trials):
         training = SocialTraining(part, rows, trial(index), everybody)
         order = np.arange(len(rows), dtype=np.int32)
         without = training.gradients(rows, order, training.users)[1]
-        found.append((training.submit().sums - without)[:, :D])
-    return np.stack(found).astype(np.float64)
+        sums.append((training.submit().sums - without)[:, :D])
+    return np.stack(sums).astype(np.float64)
 
 
 @pytest.mark.parametrize("observed", [True, False])
@@ -204,7 +204,9 @@ def test_what_friends_send_adds_up_to_the_laplace_law_of_epsilon() -> None:
     assert (rows.friends > 0).any()
     seen = []
     for index in range(800):
-        with_noise, without = (SocialTraining(each, rows, trial(index)) for each in (part, quiet))
+        with_noise, without = (
+            SocialTraining(mechanism, rows, trial(index)) for mechanism in (part, quiet)
+        )
         nothing = np.zeros_like(with_noise.items)
         for training in (with_noise, without):
             training.learn(nothing)
@@ -226,7 +228,7 @@ def corrected(**given: Any) -> PrivSR:
 def test_what_a_user_submits_is_cut_as_one_vector() -> None:
     part, free = corrected(), exact(spread=2.0)
     rows = part.prepare(drawn())
-    training, uncut = (SocialTraining(each, rows, trial()) for each in (part, free))
+    training, uncut = (SocialTraining(mechanism, rows, trial()) for mechanism in (part, free))
     assert np.linalg.norm(training.users, axis=1).max() <= 1 + 1e-5
     order = np.arange(len(rows), dtype=np.int32)
     shown = training.gradients(rows, order, training.users)[0].astype(np.float64)
@@ -266,7 +268,7 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: in
     assert not alone.broadcast
 
 
-def test_a_friend_who_rates_the_same_items_is_claimed_for_where_her_share_is_counted() -> None:
+def test_a_friend_who_rates_the_same_items_is_claimed_for_where_the_share_is_counted() -> None:
     for summation, insiders, also in (
         ("secure", 0, ()), ("secure", 1, ("friend",)), ("local", 0, ("friend",)),
     ):  # fmt: skip
@@ -285,7 +287,7 @@ def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
     assert (weights > 0.5).all()
     broadcast = []
     for index in range(300):
-        one, other = (SocialTraining(each, rows, trial(index)) for each in (part, quiet))
+        one, other = (SocialTraining(mechanism, rows, trial(index)) for mechanism in (part, quiet))
         other.users[:] = one.users
         for training in (one, other):
             training.learn(np.zeros_like(one.items))
@@ -308,8 +310,8 @@ def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> N
     part = corrected(summation=summation)
     rows = part.prepare(drawn())
     noise = noise_of_sums(part, rows, 400, observed)
-    each = part.noise(rows).submitted[0]
-    scale = np.sqrt(each * rows.raters.sum(0))[:, None]
+    variances = part.noise(rows).submitted[0]
+    scale = np.sqrt(variances * rows.raters.sum(0))[:, None]
     seen = (noise / scale).reshape(-1)
     assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
     assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
@@ -318,7 +320,7 @@ def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> N
 @pytest.mark.long
 def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None:
     # User 0 is a friend of all others, and rates no item that they submit about.
-    followers, own, trials = 400, 10, 700
+    followers, count, trials = 400, 10, 700
     part = PrivSR(
         2.0,
         "corrected",
@@ -336,13 +338,13 @@ def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None
     links = Friends.build(np.arange(1, followers + 1), np.zeros(followers, int), followers + 1)
 
     def seen(value: int, name: str) -> Numbers:
-        rated = [*((item, value) for item in range(1, own + 1)), (own + 1, 3)]
-        plain = from_profiles([rated] + [[(0, 5), (own + 1, 3)]] * followers, own + 2, Scale())
-        ratings = replace(plain, sensitive=plain.item != own + 1, friends=links)
+        rated = [*((item, value) for item in range(1, count + 1)), (count + 1, 3)]
+        plain = from_profiles([rated] + [[(0, 5), (count + 1, 3)]] * followers, count + 2, Scale())
+        ratings = replace(plain, sensitive=plain.item != count + 1, friends=links)
         rows = part.prepare(ratings)
         sums = []
-        for each in Streams.first(0, name, trials).blocks(1):
-            training = SocialTraining(part, rows, each)
+        for block in Streams.first(0, name, trials).blocks(1):
+            training = SocialTraining(part, rows, block)
             training.run_round()
             training.run_round()
             sums.append(training.submit().sums[0, 0])
@@ -377,8 +379,8 @@ def test_what_is_seen_has_the_stated_law(part: PrivSR) -> None:
         apart = []
         for index in range(150):
             for shown, law in part.observe(before, after, trained, trial(index)):
-                own = law.absent if name == "absent" else law.present
-                apart.append(((shown.shown - own) / law.scale).reshape(-1))
+                means = law.absent if name == "absent" else law.present
+                apart.append(((shown.shown - means) / law.scale).reshape(-1))
                 assert law.gaussian
         seen = np.concatenate(apart)
         assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
@@ -452,8 +454,8 @@ def test_what_a_friend_receives_has_the_stated_law(form: str, trained: str) -> N
     apart, shifts = [], []
     for index in range(300):
         for shown, law in part.observe_messages(before, after, data, trial(index)):
-            own = law.absent if trained == "absent" else law.present
-            apart.append(((shown.shown - own) / law.scale).reshape(-1))
+            means = law.absent if trained == "absent" else law.present
+            apart.append(((shown.shown - means) / law.scale).reshape(-1))
             assert law.gaussian
             assert shown.shown.shape == law.scale.shape == (1, D)
             shifts.append(float(np.abs(law.present - law.absent).max()))
@@ -474,10 +476,10 @@ def test_a_message_is_what_the_user_is_sent() -> None:
     draws, noises = [], []
     for index in range(400):
         training = SocialTraining(part, before, trial(index), observed_link=(2, 0))
-        own = training.users[0, :D].copy()
+        factors = training.users[0, :D].copy()
         training.run_round()
         message = training.message
-        noises.append((message.shown + 2 * weight * own) / message.deviations)
+        noises.append((message.shown + 2 * weight * factors) / message.deviations)
         # The message of one of three friends has a third of the variance, given the receiver's h.
         draws.append((message.deviations * math.sqrt(3) / (2 * math.sqrt(2 * D))) ** 2)
     for seen, law in ((noises, stats.norm), (draws, stats.expon)):
@@ -501,11 +503,11 @@ def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
         linked = SocialTraining(part, before, trial(index), observed_link=(2, 0))
         silent = SocialTraining(quiet, before, trial(index))
         nothing = np.zeros_like(linked.items)
-        own = linked.users[0, :D].copy()
+        factors = linked.users[0, :D].copy()
         for training in (linked, silent):
             training.learn(nothing)
         seen.append(((silent.users - linked.users)[2, :D] / part.learning_rate).astype(np.float64))
-        messages.append(linked.message.shown + 2 * float(before.similarity[2, 0]) * own)
+        messages.append(linked.message.shown + 2 * float(before.similarity[2, 0]) * factors)
     values = np.concatenate(seen)
     scale = 2 * math.sqrt(D) / 0.5
     assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > RATE
@@ -564,10 +566,10 @@ def test_single_submissions_are_those_of_a_training_and_none_of_sums() -> None:
         np.testing.assert_array_equal(seen.shown[t], sent.shown[:, :D])
         np.testing.assert_allclose(seen.deviations[t], sent.deviations, rtol=1e-6)
         training.learn(sent.sums)
-    own = users[rows.users]
-    np.testing.assert_array_equal(seen.users, rows.users[own])
-    np.testing.assert_array_equal(seen.items, rows.items[own])
-    np.testing.assert_array_equal(seen.kept, rows.sensitive[own])
+    factors = users[rows.users]
+    np.testing.assert_array_equal(seen.users, rows.users[factors])
+    np.testing.assert_array_equal(seen.items, rows.items[factors])
+    np.testing.assert_array_equal(seen.kept, rows.sensitive[factors])
     ids = np.arange(M, dtype=np.int32)
     np.testing.assert_array_equal(models.public(ids).factors, training.models().public(ids).factors)
     with pytest.raises(ConfigError, match=r"params\.summation = 'secure'.*set 'local'"):

@@ -50,13 +50,13 @@ def test_the_meant_sets_fill_their_windows(items: int, k: int, left: int, right:
         for one in range(left):
             for other in range(right):
                 expected.append((k - one, k + 1 + block * right + other))
-    found = list(zip(*(x.tolist() for x in meant_swaps(items, k, left, right)), strict=True))
-    assert found == expected
-    assert len(set(found)) == len(found)
+    swaps = list(zip(*(x.tolist() for x in meant_swaps(items, k, left, right)), strict=True))
+    assert swaps == expected
+    assert len(set(swaps)) == len(swaps)
     if items > k:
-        assert found[1] == (k, k + 1)  # S_1 of the text
+        assert swaps[1] == (k, k + 1)  # S_1 of the text
     # The formula of the docstring.
-    for j, (out, into) in enumerate(found[1:], 1):
+    for j, (out, into) in enumerate(swaps[1:], 1):
         j1 = (((j - 1) // right) % left) + 1
         j2 = (j - 1) // (left * right) * right + (j - 1) % right + 1
         assert (out, into) == (k - j1 + 1, k + j2)
@@ -98,17 +98,17 @@ def test_the_printed_formula_repeats_sets_and_leaves_its_windows() -> None:
 
 
 def chain(exact: ExactScores, defense: TopK) -> SetChain:
-    made = defense.chain(exact)
-    assert (made.up >= 0).all()
-    assert (made.down >= 0).all()
-    assert (made.up + made.down <= 1 + 1e-12).all()
-    assert made.up[-1] == made.down[0] == 0
-    return made
+    walk = defense.chain(exact)
+    assert (walk.up >= 0).all()
+    assert (walk.down >= 0).all()
+    assert (walk.up + walk.down <= 1 + 1e-12).all()
+    assert walk.up[-1] == walk.down[0] == 0
+    return walk
 
 
-def transition(made: SetChain) -> Vector:
-    stay = np.diag(1 - made.up - made.down)
-    return np.asarray(stay + np.diag(made.up[:-1], 1) + np.diag(made.down[1:], -1), np.float64)
+def transition(walk: SetChain) -> Vector:
+    stay = np.diag(1 - walk.up - walk.down)
+    return np.asarray(stay + np.diag(walk.up[:-1], 1) + np.diag(walk.down[1:], -1), np.float64)
 
 
 @pytest.mark.parametrize("enumeration", ["meant", "printed"])
@@ -118,26 +118,26 @@ def test_the_stationary_law_is_phi_to_epsilon_or_half_of_it(
     enumeration: str, rates: str, power: float, epsilon: float
 ) -> None:
     exact = spread(15)
-    made = chain(exact, small(epsilon, enumeration=enumeration, rates=rates))
-    sets = made.sets.items(np.arange(len(made.up)))
+    walk = chain(exact, small(epsilon, enumeration=enumeration, rates=rates))
+    sets = walk.sets.items(np.arange(len(walk.up)))
     assert (np.diff(sets, axis=1) > 0).all()
     # φ^ε, eq. (32), of the printed rates; φ^{ε/2}, eq. (28), of the halved ones.
     phi = np.exp(exact.scores[sets].sum(axis=1, dtype=np.float64) / U_R)
     expected = phi ** (power * epsilon)
-    np.testing.assert_allclose(made.stationary, expected / expected.sum(), rtol=1e-6)
-    assert not np.allclose(made.stationary, phi ** (1.5 - power) / (phi ** (1.5 - power)).sum())
-    np.testing.assert_allclose(made.stationary @ transition(made), made.stationary, rtol=1e-12)
+    np.testing.assert_allclose(walk.stationary, expected / expected.sum(), rtol=1e-6)
+    assert not np.allclose(walk.stationary, phi ** (1.5 - power) / (phi ** (1.5 - power)).sum())
+    np.testing.assert_allclose(walk.stationary @ transition(walk), walk.stationary, rtol=1e-12)
     # λ_j = (φ_{j+1}/φ_j)^{ε/2} and μ_{j+1} its inverse, over U_s = 20.
     rate = (phi[1:] / phi[:-1]) ** (power * epsilon / 2)
-    np.testing.assert_allclose(made.up[:-1], rate / 20, rtol=1e-6)
-    np.testing.assert_allclose(made.down[1:], 1 / rate / 20, rtol=1e-6)
+    np.testing.assert_allclose(walk.up[:-1], rate / 20, rtol=1e-6)
+    np.testing.assert_allclose(walk.down[1:], 1 / rate / 20, rtol=1e-6)
 
 
 def test_the_law_tends_to_the_stationary_one() -> None:
     # 15 candidates, k = 3, N1 = 2, N2 = 3: 25 sets. Total variation by the exact law.
-    made = chain(spread(15), small())
-    assert len(made.up) == 25
-    tv = {t: 0.5 * np.abs(made.law(t) - made.stationary).sum() for t in (0, 1000, 10_000, 20_000)}
+    walk = chain(spread(15), small())
+    assert len(walk.up) == 25
+    tv = {t: 0.5 * np.abs(walk.law(t) - walk.stationary).sum() for t in (0, 1000, 10_000, 20_000)}
     assert tv[0] > 0.8
     assert tv[1000] > 0.2
     assert tv[10_000] < 0.01
@@ -148,32 +148,32 @@ def test_the_law_tends_to_the_stationary_one() -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 300])
 def test_the_law_after_some_steps_is_the_matrix_power(steps: int) -> None:
-    made = chain(spread(12), small(2.0))
-    expected = np.linalg.matrix_power(transition(made), steps)[0]
-    np.testing.assert_allclose(made.law(steps), expected, atol=1e-14)
+    walk = chain(spread(12), small(2.0))
+    expected = np.linalg.matrix_power(transition(walk), steps)[0]
+    np.testing.assert_allclose(walk.law(steps), expected, atol=1e-14)
 
 
 def test_divergence_is_that_of_the_laws_and_falls() -> None:
-    made = chain(spread(12), small(2.0))
+    walk = chain(spread(12), small(2.0))
     steps = [0, 5, 5, 100, 1000, 20_000]
-    found = made.divergence_of(made.laws(steps))
-    for value, t in zip(found, steps, strict=True):
-        law = np.linalg.matrix_power(transition(made), t)[0]
-        expected = stats.entropy(np.maximum(law, 0), made.stationary)
+    divergences = walk.divergence_of(walk.laws(steps))
+    for value, t in zip(divergences, steps, strict=True):
+        law = np.linalg.matrix_power(transition(walk), t)[0]
+        expected = stats.entropy(np.maximum(law, 0), walk.stationary)
         assert value == pytest.approx(expected, abs=1e-12)
-    assert found[0] == pytest.approx(-math.log(made.stationary[0]))
-    assert (np.diff(found) <= 1e-12).all()  # a chain never moves away from its law
-    assert found[-1] < 1e-6
-    law = made.law(100)[:4]
-    expected = stats.entropy(law / law.sum(), made.stationary[:4] / made.stationary[:4].sum())
-    assert made.divergence_of(made.laws([100]), top=4)[0] == pytest.approx(expected)
-    assert made.divergence_of(made.laws(steps)).tolist() == found.tolist()
+    assert divergences[0] == pytest.approx(-math.log(walk.stationary[0]))
+    assert (np.diff(divergences) <= 1e-12).all()  # a chain never moves away from its law
+    assert divergences[-1] < 1e-6
+    law = walk.law(100)[:4]
+    expected = stats.entropy(law / law.sum(), walk.stationary[:4] / walk.stationary[:4].sum())
+    assert walk.divergence_of(walk.laws([100]), top=4)[0] == pytest.approx(expected)
+    assert walk.divergence_of(walk.laws(steps)).tolist() == divergences.tolist()
 
 
 @pytest.mark.parametrize("steps", [0, 1, 6, 40])
 def test_explored_states_are_those_that_a_walk_has_reached(steps: int) -> None:
-    made = chain(spread(12), small(2.0))
-    move = transition(made)
+    walk = chain(spread(12), small(2.0))
+    move = transition(walk)
     # The law of the state and of the largest state so far.
     both = {(0, 0): 1.0}
     for _ in range(steps):
@@ -184,42 +184,42 @@ def test_explored_states_are_those_that_a_walk_has_reached(steps: int) -> None:
                 after[key] = after.get(key, 0.0) + mass * move[state, to]
         both = after
     for top in (1, 4, 10, 1000):
-        expected = np.zeros(min(top, len(made.up)))
+        expected = np.zeros(min(top, len(walk.up)))
         for (_, most), mass in both.items():
             expected[min(most, len(expected) - 1)] += mass
-        np.testing.assert_allclose(made.explored(steps, top), expected, atol=1e-12)
+        np.testing.assert_allclose(walk.explored(steps, top), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3, 1e6])
 def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: float) -> None:
     for exact in (spread(40), row([5.0] * 12 + [1.0] * 30)):
-        made = TopK(epsilon=epsilon, u_s="largest-rate").chain(exact)
+        walk = TopK(epsilon=epsilon, u_s="largest-rate").chain(exact)
         for top in (None, 10):
             with np.errstate(all="raise", under="ignore"):
-                found = made.divergence_of(made.laws([0, 1, 30]), top=top)
-            assert (np.isfinite(found) & (found >= 0)).all()
+                divergences = walk.divergence_of(walk.laws([0, 1, 30]), top=top)
+            assert (np.isfinite(divergences) & (divergences >= 0)).all()
 
 
 def counts(exact: ExactScores, defense: TopK, trials: int) -> dict[tuple[int, ...], int]:
-    found = defense.release_list(exact, Streams.first(1, "chain", trials)).items
-    rows, number = np.unique(found, axis=0, return_counts=True)
+    shown = defense.release_list(exact, Streams.first(1, "chain", trials)).items
+    rows, number = np.unique(shown, axis=0, return_counts=True)
     return dict(zip(map(tuple, rows.tolist()), number.tolist(), strict=True))
 
 
 def set_law(exact: ExactScores, defense: TopK, law: Vector) -> dict[tuple[int, ...], float]:
     """The law of the set, states with the same set together."""
-    made = defense.chain(exact)
+    walk = defense.chain(exact)
     total: dict[tuple[int, ...], float] = {}
-    for items, p in zip(made.sets.items(np.arange(len(law))).tolist(), law, strict=True):
+    for items, p in zip(walk.sets.items(np.arange(len(law))).tolist(), law, strict=True):
         total[tuple(items)] = total.get(tuple(items), 0.0) + float(p)
     return total
 
 
-def fits(found: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float]) -> bool:
+def fits(numbers: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float]) -> bool:
     """Pearson's test at level RATE, cells expected less than fifty times pooled."""
-    n = sum(found.values())
-    assert set(found) <= set(law)
-    table = np.array([(found.get(key, 0), n * p) for key, p in law.items()])
+    n = sum(numbers.values())
+    assert set(numbers) <= set(law)
+    table = np.array([(numbers.get(key, 0), n * p) for key, p in law.items()])
     rare = table[:, 1] < 50
     table = np.vstack((table[~rare], table[rare].sum(axis=0)))
     table = table[table[:, 1] > 0]
@@ -232,11 +232,11 @@ def fits(found: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float]) -
 def test_released_sets_have_the_law_of_so_many_steps(enumeration: str, steps: int) -> None:
     exact = spread(14)
     defense = small(3.0, enumeration=enumeration, iterations=steps, u_s="largest-rate")
-    made, found = defense.chain(exact), counts(exact, defense, 40_000)
-    assert fits(found, set_law(exact, defense, made.law(steps)))
-    assert not fits(found, set_law(exact, defense, made.law(2 * steps)))
+    walk, numbers = defense.chain(exact), counts(exact, defense, 40_000)
+    assert fits(numbers, set_law(exact, defense, walk.law(steps)))
+    assert not fits(numbers, set_law(exact, defense, walk.law(2 * steps)))
     law = defense.law(exact)
-    for items, p in set_law(exact, defense, made.law(steps)).items():
+    for items, p in set_law(exact, defense, walk.law(steps)).items():
         log = law.log_probability(np.array([items], np.int32))[0]
         assert np.exp(log) == pytest.approx(p, rel=1e-12)
 
@@ -246,11 +246,11 @@ def test_the_exact_mechanism_draws_from_the_stationary_law() -> None:
     exact = spread(14)
     for enumeration in ("meant", "printed"):
         defense = small(3.0, mechanism="exact", enumeration=enumeration)
-        found = counts(exact, defense, 100_000)
+        numbers = counts(exact, defense, 100_000)
         stationary = defense.chain(exact).stationary
-        assert fits(found, set_law(exact, defense, stationary))
+        assert fits(numbers, set_law(exact, defense, stationary))
         other = small(3.0, mechanism="exact", enumeration=enumeration, rates="halved")
-        assert not fits(found, set_law(exact, other, other.chain(exact).stationary))
+        assert not fits(numbers, set_law(exact, other, other.chain(exact).stationary))
 
 
 # The time step.
@@ -299,8 +299,8 @@ def test_a_step_that_is_too_long_is_refused_with_one_that_works() -> None:
     chain(exact, TopK(**{**parameters, "u_s": 55.604}))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"u_s = 22\.255 "):  # 10 e^{4/5}
         TopK(**{**parameters, "u_s": "paper-rule"}).law(exact)  # type: ignore[arg-type]
-    made = chain(exact, TopK(**{**parameters, "u_s": "largest-rate"}))  # type: ignore[arg-type]
-    assert (made.up + made.down).max() == pytest.approx(1)
+    walk = chain(exact, TopK(**{**parameters, "u_s": "largest-rate"}))  # type: ignore[arg-type]
+    assert (walk.up + walk.down).max() == pytest.approx(1)
     paper = chain(exact, TopK(**{**parameters, "epsilon": 1.0, "u_s": "paper-rule"}))  # type: ignore[arg-type]
     assert paper.up[0] == pytest.approx(math.exp(-0.4) / (10 * math.exp(0.8)))
 
@@ -308,10 +308,10 @@ def test_a_step_that_is_too_long_is_refused_with_one_that_works() -> None:
 def test_large_epsilon_neither_overflows_nor_moves() -> None:
     exact = row(np.linspace(5, 1, 40))
     for epsilon in (100.0, 1e6):
-        made = chain(exact, TopK(epsilon=epsilon, u_s="largest-rate"))
-        assert np.isfinite(made.law(50)).all()
-        assert made.stationary.sum() == pytest.approx(1)
-    assert made.stationary[0] == pytest.approx(1)
+        walk = chain(exact, TopK(epsilon=epsilon, u_s="largest-rate"))
+        assert np.isfinite(walk.law(50)).all()
+        assert walk.stationary.sum() == pytest.approx(1)
+    assert walk.stationary[0] == pytest.approx(1)
     with pytest.raises(ConfigError, match=r"at least e\^"):
         TopK(epsilon=1e6).chain(exact)
     paper = chain(exact, TopK(epsilon=100.0, u_s=1e8))  # section 4.5

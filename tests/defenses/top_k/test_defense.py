@@ -29,12 +29,12 @@ Items = NDArray[np.int32]
 CORRECTED = ("joint", "peeling")
 
 
-def made(**parameters: Any) -> TopK:
+def defense_of(**parameters: Any) -> TopK:
     return TopK(**{"epsilon": 1.0, "top_k": 3, **parameters})
 
 
 def corrected(mechanism: str, **parameters: Any) -> TopK:
-    return made(variant="corrected", mechanism=mechanism, **parameters)
+    return defense_of(variant="corrected", mechanism=mechanism, **parameters)
 
 
 def row(scores: Any, defense: TopK) -> ExactScores:
@@ -59,10 +59,10 @@ def loss(before: ExactScores, after: ExactScores, defense: TopK) -> float:
 
 SCORES = [3.2, -np.inf, 4.5, 1.0, 4.5, -np.inf, 5.0, 2.25]
 EVERY = [
-    made(variant="nonprivate"),
-    made(left_window=2, right_window=1),
-    made(left_window=3, right_window=3, enumeration="printed"),
-    made(mechanism="exact", rates="halved"),
+    defense_of(variant="nonprivate"),
+    defense_of(left_window=2, right_window=1),
+    defense_of(left_window=3, right_window=3, enumeration="printed"),
+    defense_of(mechanism="exact", rates="halved"),
     corrected("joint"),
     corrected("peeling"),
     corrected("joint", adjacency="rating-replace"),
@@ -80,15 +80,15 @@ def test_a_law_is_that_of_what_is_released(defense: TopK) -> None:
     assert shown.shape == (n, 3)
     assert shown.dtype == np.int32
     place = {tuple(items): i for i, items in enumerate(rows.tolist())}
-    found = np.bincount([place[tuple(items)] for items in shown.tolist()], minlength=len(rows))
+    numbers = np.bincount([place[tuple(items)] for items in shown.tolist()], minlength=len(rows))
     # Each count is binomial: a false-failure rate of 1e-6 over all cells and both sides.
     tail = 1e-6 / (2 * len(rows))
-    assert (found >= stats.binom.ppf(tail, n, law)).all()
-    assert (found <= stats.binom.isf(tail, n, law)).all()
+    assert (numbers >= stats.binom.ppf(tail, n, law)).all()
+    assert (numbers <= stats.binom.isf(tail, n, law)).all()
     if defense.variant != "nonprivate":
         off = np.roll(law, 1)
         low, high = stats.binom.ppf(tail, n, off), stats.binom.isf(tail, n, off)
-        assert not ((found >= low) & (found <= high)).all()
+        assert not ((numbers >= low) & (numbers <= high)).all()
 
 
 @pytest.mark.parametrize("defense", EVERY)
@@ -119,7 +119,7 @@ def test_corrected_laws_are_those_of_their_weights() -> None:
 
 
 def test_without_privacy_the_best_are_shown_best_first() -> None:
-    defense = made(epsilon=math.inf, variant="nonprivate")
+    defense = defense_of(epsilon=math.inf, variant="nonprivate")
     shown = defense.release_list(row(SCORES, defense), Streams.first(1, "x", 5)).items
     assert shown.tolist() == [[6, 2, 4]] * 5
 
@@ -149,13 +149,13 @@ def test_one_entry_never_tells_more_than_epsilon(mechanism: str, items: int, k: 
 def test_the_bound_is_attained_and_by_which_rows(mechanism: str, items: int, k: int) -> None:
     # The other entries take every combination of low, middle and high: none beats the two rows.
     defense = corrected(mechanism, top_k=k, epsilon=1.5)
-    found = {}
+    attained = {}
     for others in itertools.combinations_with_replacement([1.0, 3.0, 5.0], items - 1):
         ends = [row([end, *others], defense) for end in (1.0, 5.0)]
-        found[others] = loss(ends[0], ends[1], defense)
+        attained[others] = loss(ends[0], ends[1], defense)
     best, worst = (5.0,) * (items - 1), (1.0,) * (items - 1)
-    assert max(found.values()) == pytest.approx(1.5, rel=1e-9)
-    assert max(found[best], found[worst]) == pytest.approx(1.5, rel=1e-9)
+    assert max(attained.values()) == pytest.approx(1.5, rel=1e-9)
+    assert max(attained[best], attained[worst]) == pytest.approx(1.5, rel=1e-9)
 
 
 @pytest.mark.long
@@ -228,13 +228,13 @@ def test_releases_show_nearly_epsilon(mechanism: str) -> None:
     # Whether the raised item is shown (joint), or shown first (peeling): ln P'/P = ε = 1.
     defense, n = corrected(mechanism, top_k=10), 400_000
     pair = defense.pair("among-best", STARS)
-    found = []
+    bounds = []
     for trial, exact in (("absent", pair.before), ("present", pair.after)):
         items = defense.release_list(exact, Streams.first(9, trial, n)).items
-        found.append(int((items if mechanism == "joint" else items[:, :1]).__eq__(0).sum()))
+        bounds.append(int((items if mechanism == "joint" else items[:, :1]).__eq__(0).sum()))
     # The log ratio of two binomial counts is nearly normal; 4.9 standard errors are 1e-6.
-    error = 4.9 * math.sqrt(sum(1 / count - 1 / n for count in found))
-    assert abs(math.log(found[1] / found[0]) - 1) < error < 0.12
+    error = 4.9 * math.sqrt(sum(1 / count - 1 / n for count in bounds))
+    assert abs(math.log(bounds[1] / bounds[0]) - 1) < error < 0.12
 
 
 # The corrected mechanisms: one rating in the data changes.
@@ -331,7 +331,7 @@ def test_only_one_item_differs_from_the_best_set() -> None:
     defense = TopK(epsilon=0.1)
     exact = defense.pair("last-ranked", STARS).before
     shown = defense.release_list(exact, Streams.first(2, "x", 2000)).items
-    best = made(epsilon=math.inf, variant="nonprivate", top_k=10)
+    best = defense_of(epsilon=math.inf, variant="nonprivate", top_k=10)
     top = best.release_list(exact, Streams.first(2, "x", 1)).items[0]
     assert set(np.isin(shown, top).sum(axis=1)) == {9, 10}
 
@@ -376,12 +376,16 @@ def test_only_one_item_differs_from_the_best_set() -> None:
 )
 def test_bad_parameters_are_refused_by_name(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        made(**parameters)
+        defense_of(**parameters)
 
 
 def test_claims() -> None:
-    assert made(variant="nonprivate").claim() is None
-    for defense in (made(), corrected("joint"), corrected("peeling", adjacency="rating-replace")):
+    assert defense_of(variant="nonprivate").claim() is None
+    for defense in (
+        defense_of(),
+        corrected("joint"),
+        corrected("peeling", adjacency="rating-replace"),
+    ):
         claim = defense.claim()
         assert claim is not None
         assert (claim.epsilon, claim.delta, claim.observer) == (1.0, 0.0, "list")
@@ -390,12 +394,12 @@ def test_claims() -> None:
 
 
 def test_what_scores_are_measured_by() -> None:
-    assert made().sensitivity(STARS) == 5
-    assert made(rating_bound=10.0).sensitivity(STARS) == 10
+    assert defense_of().sensitivity(STARS) == 5
+    assert defense_of(rating_bound=10.0).sensitivity(STARS) == 10
     assert corrected("joint").sensitivity(STARS) == 4
-    assert made(variant="nonprivate").sensitivity(STARS) == 0
+    assert defense_of(variant="nonprivate").sensitivity(STARS) == 0
     with pytest.raises(ConfigError, match="rating_bound"):
-        made().sensitivity(Scale(-4, 0, 1))
+        defense_of().sensitivity(Scale(-4, 0, 1))
 
 
 @pytest.mark.parametrize("defense", EVERY)

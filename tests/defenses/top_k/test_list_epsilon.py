@@ -102,9 +102,9 @@ def test_the_limit_over_all_single_items_is_finite() -> None:
     defense = TopK(epsilon=1.0, top_k=1, mechanism="exact", left_window=1, right_window=1)
     before = np.array([1.0, 4.0, 3.0, 2.0])
     after = np.array([5.0, 4.0, 3.0, 2.0])
-    found = defense.pair_epsilon(rows(before, after, 5.0))
+    epsilon = defense.pair_epsilon(rows(before, after, 5.0))
     laws = [np.exp(row / 5) / np.exp(row / 5).sum() for row in (before, after)]
-    assert found == pytest.approx(np.abs(np.log(laws[1] / laws[0])).max(), abs=1e-6)
+    assert epsilon == pytest.approx(np.abs(np.log(laws[1] / laws[0])).max(), abs=1e-6)
 
 
 def test_several_changed_entries_have_no_closed_form() -> None:

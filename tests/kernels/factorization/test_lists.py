@@ -30,9 +30,9 @@ def test_lists_are_sorted_predictions_that_were_not_seen(size: int, k: int) -> N
     rows = np.flatnonzero(source.random(len(user)) < 0.2).astype(np.int32)
     included = (source.random((len(rows), LANES)) < 0.5).astype(np.float32)
     users = source.permutation(N)[: N - 1].astype(np.int32)
-    found = np.empty((len(users), LANES, k), np.int32)
+    lists = np.empty((len(users), LANES, k), np.int32)
     lane_lists(
-        found,
+        lists,
         users,
         left.reshape(-1),
         right.reshape(-1),
@@ -49,9 +49,9 @@ def test_lists_are_sorted_predictions_that_were_not_seen(size: int, k: int) -> N
     for w in range(LANES):
         has = seen.copy()
         has[user[rows], item[rows]] = included[:, w] > 0
-        own = np.where(has, -np.inf, scores[w])
-        best = np.argsort(-own, axis=1, kind="stable")
-        best = np.where(np.take_along_axis(own, best, 1) > -np.inf, best, -1)[users]
+        unseen = np.where(has, -np.inf, scores[w])
+        best = np.argsort(-unseen, axis=1, kind="stable")
+        best = np.where(np.take_along_axis(unseen, best, 1) > -np.inf, best, -1)[users]
         expected = np.full((len(users), k), -1)
         expected[:, :M] = best[:, :k]
-        np.testing.assert_array_equal(found[:, w], expected)
+        np.testing.assert_array_equal(lists[:, w], expected)

@@ -21,7 +21,7 @@ def test_each_model_draws_the_noise_of_its_own_rows_in_turn() -> None:
     subsets = Subsets(rows, included.reshape(-1), np.zeros(LANES, np.float32))
     kept = np.ones((count, LANES), np.bool_)
     kept[rows] = included > 0
-    found, had = np.empty((count, LANES), np.float32), np.zeros(LANES, np.int64)
+    drawn, had = np.empty((count, LANES), np.float32), np.zeros(LANES, np.int64)
     for first in range(0, count, LANE_TILE):
         last = min(first + LANE_TILE, count)
         noise = np.empty(LANE_TILE * LANES, np.float32)
@@ -29,13 +29,13 @@ def test_each_model_draws_the_noise_of_its_own_rows_in_turn() -> None:
         subset_laplace(
             noise, had, first, last, place, subsets, scale, step, trial_words(TRIALS), KEY
         )
-        found[first:last] = noise.reshape(LANE_TILE, LANES)[: last - first]
+        drawn[first:last] = noise.reshape(LANE_TILE, LANES)[: last - first]
     np.testing.assert_array_equal(had, kept.sum(0))
     draws = np.empty((LANES, count))
     exact_noise.laplace(draws, TRIALS, step, KEY)
     for w in range(LANES):
         expected = (scale * draws[w, : had[w]]).astype(np.float32)
-        np.testing.assert_array_equal(found[kept[:, w], w], expected)
+        np.testing.assert_array_equal(drawn[kept[:, w], w], expected)
 
 
 def test_models_without_a_row_get_their_numbers_back() -> None:

@@ -68,8 +68,8 @@ def test_two_valued_divergences_are_those_of_all_outcomes(size: int, epsilon: fl
     level = size / math.tanh(epsilon / 2)
     sums = np.zeros(PAIRS)
     add_two_valued(place, gradients, level, sums)
-    each = [of_all_outcomes(row.astype(np.float64), level) for row in gradients]
-    np.testing.assert_allclose(sums[place], each, rtol=2e-5, atol=1e-9)
+    divergences = [of_all_outcomes(row.astype(np.float64), level) for row in gradients]
+    np.testing.assert_allclose(sums[place], divergences, rtol=2e-5, atol=1e-9)
     assert sums[place[0]] == 0  # a gradient of zero is a fair coin
     assert sums[place[1]] > 0
     # One round tells at most what ε bounds: Σ_± P ln 2P at P = e^ε/(1 + e^ε).
@@ -78,7 +78,7 @@ def test_two_valued_divergences_are_those_of_all_outcomes(size: int, epsilon: fl
     assert sums.max() <= most * (1 + 1e-5)
     # A second submission adds the same amount.
     add_two_valued(place, gradients, level, sums)
-    np.testing.assert_allclose(sums[place], 2 * np.array(each), rtol=2e-5, atol=1e-9)
+    np.testing.assert_allclose(sums[place], 2 * np.array(divergences), rtol=2e-5, atol=1e-9)
     assert not sums[np.setdiff1d(np.arange(PAIRS), place)].any()
 
 

@@ -54,19 +54,19 @@ class Round:
         """The gradients of the candidates in `order`."""
         u = self.left[self.users].astype(np.float64)
         v = self.right[self.items].astype(np.float64)
-        found: Exact = -(self.values - (u * v).sum(1))[:, None] * u
-        return found[self.order]
+        gradients: Exact = -(self.values - (u * v).sum(1))[:, None] * u
+        return gradients[self.order]
 
     @property
     def exact_submissions(self) -> Exact:
         fake = self.fakes[self.items[self.order]].astype(np.float64)
-        found: Exact = fake + self.weights[self.order, None] * (self.exact_gradients - fake)
-        return found
+        submissions: Exact = fake + self.weights[self.order, None] * (self.exact_gradients - fake)
+        return submissions
 
     def item_sums(self, rows: Exact) -> Exact:
-        found = np.zeros((M, *rows.shape[1:]))
-        np.add.at(found, self.items[self.order], rows)
-        return found
+        sums = np.zeros((M, *rows.shape[1:]))
+        np.add.at(sums, self.items[self.order], rows)
+        return sums
 
 
 def drawn(size: int, seed: int = 0) -> Round:
@@ -109,8 +109,8 @@ def submit(data: Round, sigma: float, step: int, sums: Floats, shown: Floats) ->
 def normals(count: int, step: int) -> Exact:
     draws = np.empty((1, count))
     exact_noise.normal(draws, np.array([TRIAL]), step, KEY)
-    found: Exact = draws[0]
-    return found
+    values: Exact = draws[0]
+    return values
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -159,9 +159,9 @@ def test_coordinates_beyond_the_models_stay_zero_without_noise() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_gradients_are_their_formula(size: int) -> None:
     data = drawn(size)
-    found = np.empty((len(data.order), size), np.float32)
-    federated.gradients(*data.rows, *data.state, size, found.reshape(-1))
-    np.testing.assert_allclose(found, data.exact_gradients, atol=2e-6)
+    slopes = np.empty((len(data.order), size), np.float32)
+    federated.gradients(*data.rows, *data.state, size, slopes.reshape(-1))
+    np.testing.assert_allclose(slopes, data.exact_gradients, atol=2e-6)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -301,14 +301,14 @@ def chosen_pairs(draws: Floats, n: int) -> NDArray[np.int64]:
     start, counts = np.array([0, 2, 2 + n, 4 + n], np.int64), np.array([1, 2, 0], np.int64)
     mixed, chosen = np.arange(4 + n, dtype=np.int32), np.empty(3, np.int32)
     place = {pair: k for k, pair in enumerate(permutations(range(2, 2 + n), 2))}
-    found = np.zeros(len(place), np.int64)
+    tallies = np.zeros(len(place), np.int64)
     for row in draws:
         federated.choose(start, counts, row, mixed, chosen)
         assert chosen[0] in {0, 1}
-        found[place[int(chosen[1]), int(chosen[2])]] += 1
+        tallies[place[int(chosen[1]), int(chosen[2])]] += 1
     assert sorted(mixed[2 : 2 + n]) == list(range(2, 2 + n))
     np.testing.assert_array_equal(mixed[2 + n :], [2 + n, 3 + n])
-    return found
+    return tallies
 
 
 def test_a_choice_is_uniform_without_replacement() -> None:

@@ -61,8 +61,8 @@ def test_moments_signs_and_energies_are_those_of_all_residuals(size: int) -> Non
         assert half[p] == pytest.approx((steps**2).sum() / 2, rel=1e-5)
         if len(r):
             away = r - r.mean(0)
-            for found in (mean, other, exact):
-                np.testing.assert_allclose(found[p], r.mean(0), rtol=1e-4, atol=1e-6)
+            for statistic in (mean, other, exact):
+                np.testing.assert_allclose(statistic[p], r.mean(0), rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(square[p], (away**2).sum(0), rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(scatter[p], away.T @ away, rtol=1e-5, atol=1e-5)
     assert not len(outcome.residuals[-1])
@@ -107,13 +107,13 @@ def test_two_valued_ratios_are_those_of_their_probabilities() -> None:
     shown = np.zeros((40, size), np.float32)
     shown[np.arange(40), sent] = sign * level
     gradients = source.normal(0, 1.5, (40, size)).astype(np.float32)
-    found = np.zeros(40)
-    folds.fold_two_valued(np.arange(40, dtype=np.int32), shown, gradients, level, found)
+    sums = np.zeros(40)
+    folds.fold_two_valued(np.arange(40, dtype=np.int32), shown, gradients, level, sums)
     x = np.clip(gradients[np.arange(40), sent].astype(float), -1, 1)
     assert np.abs(x).max() == 1
     up = (x * (e - 1) + e + 1) / (2 * (e + 1))
     expected = np.log(np.where(sign > 0, up, 1 - up) / 0.5)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(sums, expected, rtol=1e-6)
 
 
 class Directions:
@@ -214,10 +214,10 @@ def test_kolmogorov_steps_are_those_of_the_empirical_laws(k: int) -> None:
     left[0] = right[0] = 1
     steps = np.empty(12, np.int32)
     folds.kolmogorov_steps(np.sort(left), np.sort(right), steps)
-    for f, found in enumerate(steps):
+    for f, step in enumerate(steps):
         at = np.concatenate((left[f], right[f]))
         below = [(side[f] <= at[:, None]).sum(1) for side in (left, right)]
-        assert found == np.abs(below[0] - below[1]).max()
+        assert step == np.abs(below[0] - below[1]).max()
     assert steps[0] == 0
     assert steps[4:].min() > 0
 
@@ -226,8 +226,8 @@ def test_kolmogorov_steps_are_those_of_the_empirical_laws(k: int) -> None:
 def test_energy_distances_are_those_of_all_pairs(size: int) -> None:
     source = np.random.default_rng(size)
     x, y = source.normal(size=(2, 12, size)).astype(np.float32)
-    found = np.empty(12)
-    folds.energy_distances(x, y, found)
+    distances = np.empty(12)
+    folds.energy_distances(x, y, distances)
 
     def mean(a: Numbers, b: Numbers) -> float:
         return float(np.linalg.norm(a[:, None].astype(float) - b[None], axis=2).mean())
@@ -235,4 +235,4 @@ def test_energy_distances_are_those_of_all_pairs(size: int) -> None:
     for k in range(1, 13):
         a, b = x[:k], y[:k]
         expected = k / 2 * (2 * mean(a, b) - mean(a, a) - mean(b, b))
-        assert found[k - 1] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert distances[k - 1] == pytest.approx(expected, rel=1e-5, abs=1e-5)

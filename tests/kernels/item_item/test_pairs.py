@@ -54,17 +54,17 @@ def test_co_ratings(data: tuple[Table, int], floor: int) -> None:
     start, other, count, total = pairs.co_ratings(
         *in_ticks(to_ratings(table, n_items)), floor, ROOM
     )
-    found = {}
+    stored = {}
     for j in range(n_items):
         for p in range(start[j], start[j + 1]):
-            found[j, int(other[p])] = (int(count[p]), float(total[p]))
+            stored[j, int(other[p])] = (int(count[p]), float(total[p]))
     expected = {}
     for j in range(n_items):
         for k in range(j):
             size, value = naive(table, j, k)
             if size > floor:
                 expected[j, k] = (size, value)
-    assert found == expected  # half stars are exact in binary
+    assert stored == expected  # half stars are exact in binary
     assert start[-1] == len(other) == len(count) == len(total)
 
 
@@ -89,8 +89,8 @@ def test_co_counts(data: tuple[Table, int]) -> None:
     ratings = to_ratings(table, n_items)
     start, other, count, _ = pairs.co_ratings(*in_ticks(ratings), 0, ROOM)
     both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
-    found = pairs.co_counts(*both, ROOM)
-    for mine, theirs in zip(found, (start, other, count), strict=True):
+    counts = pairs.co_counts(*both, ROOM)
+    for mine, theirs in zip(counts, (start, other, count), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 

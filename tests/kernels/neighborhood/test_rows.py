@@ -194,7 +194,7 @@ def test_similarities_of_one_size_all_count_as_the_last_neighbour() -> None:
     assert not np.allclose(cut, gradient(data, row, Options()))
 
 
-def test_a_rater_is_cut_to_exactly_her_norm() -> None:
+def test_a_rater_is_cut_to_exactly_the_norm() -> None:
     data, row = small_data(), rows()
     clips = np.full(data.raters, 0.25, np.float32)
     cut = 0

@@ -9,9 +9,9 @@ from dpaudit.kernels.social import preference_fits as kernels
 
 def test_powers_are_those_of_e() -> None:
     x = np.concatenate((np.linspace(-700, 0, 100_001), -np.geomspace(1e-300, 1, 1000)))
-    found = np.empty_like(x)
-    kernels.powers(x, found)
-    np.testing.assert_allclose(found, np.exp(x), rtol=3e-15)
+    values = np.empty_like(x)
+    kernels.powers(x, values)
+    np.testing.assert_allclose(values, np.exp(x), rtol=3e-15)
 
 
 @pytest.mark.parametrize(("p", "q", "d"), [(1, 1, 1), (3, 40, 5), (1500, 7, 2)])
@@ -29,16 +29,16 @@ def test_a_fit_is_the_least_loss_and_has_no_slope_there(p: int, q: int, d: int) 
 
     # The second user likes nothing; the third equals the first, with another initial value.
     start = np.array([0, p, p])
-    found = np.stack([np.zeros(d), np.zeros(d), 3 * source.normal(size=d)])
+    fitted = np.stack([np.zeros(d), np.zeros(d), 3 * source.normal(size=d)])
     bounds = np.array([0, q, 2 * q, 3 * q])
     failed = kernels.fit(
         np.array([0, 1, 0], np.int32), start, mine, bounds, np.tile(rest, 3), factors, ridge,
-        centre, found,
+        centre, fitted,
     )  # fmt: skip
     assert failed == 0
-    np.testing.assert_array_equal(found[1], centre)
-    np.testing.assert_allclose(found[2], found[0], atol=2e-5)
+    np.testing.assert_array_equal(fitted[1], centre)
+    np.testing.assert_allclose(fitted[2], fitted[0], atol=2e-5)
     best = minimize(loss, centre, tol=1e-12)
-    assert loss(found[0]) <= best.fun + 1e-9 * (1 + abs(best.fun))
-    moved = [loss(found[0] + 0.1 * side) for side in np.eye(d)]
-    assert min(moved) > loss(found[0])
+    assert loss(fitted[0]) <= best.fun + 1e-9 * (1 + abs(best.fun))
+    moved = [loss(fitted[0] + 0.1 * side) for side in np.eye(d)]
+    assert min(moved) > loss(fitted[0])

@@ -33,18 +33,18 @@ class Sets:
 
     @property
     def friends(self) -> list[set[int]]:
-        return [theirs - own for own, theirs in zip(self.held, self.offered, strict=True)]
+        return [theirs - held for held, theirs in zip(self.held, self.offered, strict=True)]
 
     @property
     def others(self) -> list[set[int]]:
         return [
-            set(range(self.n_items)) - own - theirs
-            for own, theirs in zip(self.held, self.offered, strict=True)
+            set(range(self.n_items)) - held - theirs
+            for held, theirs in zip(self.held, self.offered, strict=True)
         ]
 
     @property
     def near(self) -> list[set[int]]:
-        return [own | theirs for own, theirs in zip(self.held, self.offered, strict=True)]
+        return [held | theirs for held, theirs in zip(self.held, self.offered, strict=True)]
 
     @property
     def columns(self) -> tuple[NDArray[np.int64], Triples, NDArray[np.int64], Triples]:
@@ -52,22 +52,22 @@ class Sets:
 
     @property
     def places(self) -> Triples:
-        found = [
-            np.searchsorted(sorted(near), sorted(own))
-            for own, near in zip(self.held, self.near, strict=True)
+        indices = [
+            np.searchsorted(sorted(near), sorted(held))
+            for held, near in zip(self.held, self.near, strict=True)
         ]
-        return np.concatenate(found).astype(np.int32)
+        return np.concatenate(indices).astype(np.int32)
 
     def all_triples(self, user: int) -> Listed:
         """D_PF and D_FN of (11), or P over N where F is empty."""
-        own, friends, others = self.held[user], self.friends[user], self.others[user]
-        above = [(user, j, k) for j in own for k in (friends or others)]
+        held, friends, others = self.held[user], self.friends[user], self.others[user]
+        above = [(user, j, k) for j in held for k in (friends or others)]
         return above + [(user, j, k) for j in friends for k in others]
 
 
 def flat(sets: list[set[int]]) -> tuple[NDArray[np.int64], Triples]:
-    start = np.concatenate(([0], np.cumsum([len(each) for each in sets]))).astype(np.int64)
-    return start, np.array([item for each in sets for item in sorted(each)], np.int32)
+    start = np.concatenate(([0], np.cumsum([len(items) for items in sets]))).astype(np.int64)
+    return start, np.array([item for items in sets for item in sorted(items)], np.int32)
 
 
 def drawn_sets(seed: int, n_users: int = 9, n_items: int = 11) -> Sets:
@@ -126,39 +126,39 @@ def objective(triples: Listed, left: Exact, right: Exact) -> float:
 
 def weights(triples: Listed, left: Exact, right: Exact) -> Exact:
     """a_ij, from (12) and (13) as they are printed."""
-    found = np.zeros((len(left), len(right)))
+    weights = np.zeros((len(left), len(right)))
     for i, j, k in triples:
         psi = 1 / (1 + math.exp(left[i] @ (right[j] - right[k])))
-        found[i, j] += psi
-        found[i, k] -= psi
-    return found
+        weights[i, j] += psi
+        weights[i, k] -= psi
+    return weights
 
 
 def test_the_chance_of_a_wrong_order_is_that_of_the_logistic_law() -> None:
     differences = np.concatenate((np.linspace(-79, 79, 20_001), [0, 1e9, -1e9])).astype(np.float32)
-    found = np.empty_like(differences)
-    preferences.below(differences, found)
+    chances = np.empty_like(differences)
+    preferences.below(differences, chances)
     exact = stats.logistic.sf(differences.astype(np.float64))
-    np.testing.assert_allclose(found[:-3], exact[:-3], rtol=3e-7)
-    assert found[-3] == 0.5
-    assert found[-2] < 1e-30
-    assert found[-1] == 1.0
+    np.testing.assert_allclose(chances[:-3], exact[:-3], rtol=3e-7)
+    assert chances[-3] == 0.5
+    assert chances[-2] < 1e-30
+    assert chances[-1] == 1.0
 
 
 def test_drawn_triples_are_of_the_right_sets() -> None:
     sets = drawn_sets(0)
-    found = listed(*draw(sets, 400))
-    for i, mine in enumerate(found):
+    triples = listed(*draw(sets, 400))
+    for i, mine in enumerate(triples):
         possible = set(sets.all_triples(i))
         assert set(mine) <= possible
         # 400 draws of each kind miss one of at most 20 with a chance of 20 (19/20)^400 = 2.5e-8.
         assert len(possible) > 20 or set(mine) == possible
-    own, friends, others = sets.held, sets.friends, sets.others
-    for i, mine in enumerate(found):
-        of_own = sum(j in own[i] for _, j, _ in mine)
-        assert of_own == (400 if own[i] and (friends[i] or others[i]) else 0)
+    held, friends, others = sets.held, sets.friends, sets.others
+    for i, mine in enumerate(triples):
+        of_own = sum(j in held[i] for _, j, _ in mine)
+        assert of_own == (400 if held[i] and (friends[i] or others[i]) else 0)
         assert len(mine) - of_own == (400 if friends[i] and others[i] else 0)
-    assert [len(mine) for mine in found[:5]] == [400, 400, 0, 400, 0]
+    assert [len(mine) for mine in triples[:5]] == [400, 400, 0, 400, 0]
 
 
 @pytest.mark.parametrize("user", [5, 6, 7])
@@ -185,7 +185,7 @@ def test_triples_depend_on_the_round_the_trial_and_the_users_own_sets_alone() ->
     for again, same in ((draw(sets, 7), True), (draw(sets, 7, step=1), False)):
         assert (again[0].tobytes() == first[0].tobytes()) is same
     assert draw(sets, 7, trial=1)[1].tobytes() != first[1].tobytes()
-    held = [set(each) for each in sets.held]
+    held = [set(items) for items in sets.held]
     held[6] ^= {3}
     other = draw(Sets(held, sets.offered, sets.n_items), 7)
     for column in (0, 1):
@@ -199,10 +199,10 @@ def test_a_large_complement_is_drawn_from_uniformly() -> None:
     held = set(range(0, n_items, 2)) | {1, 3, 5, n_items - 2}
     sets = Sets([held], [set()], n_items)
     _, worse = draw(sets, 60_000)
-    found = worse[0, :60_000]
-    assert not set(found.tolist()) & held
+    items = worse[0, :60_000]
+    assert not set(items.tolist()) & held
     allowed = np.array(sorted(set(range(n_items)) - held))
-    ranks = np.searchsorted(allowed, found) / len(allowed)
+    ranks = np.searchsorted(allowed, items) / len(allowed)
     assert stats.kstest(ranks, "uniform").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(ranks**1.05, "uniform").pvalue < ONE_IN_A_MILLION
     seen = np.concatenate([draw(sets, 60_000, step=step)[1][0, :60_000] for step in range(30)])
@@ -230,22 +230,22 @@ def test_slopes_are_those_of_the_objective(full: bool) -> None:
     sets = drawn_sets(3)
     left, right = factors(3, sets)
     better, worse = (none(sets), none(sets)) if full else draw(sets, 6)
-    each = [sets.all_triples(i) for i in range(len(left))] if full else listed(better, worse)
-    triples = [one for mine in each for one in mine]
+    of_users = [sets.all_triples(i) for i in range(len(left))] if full else listed(better, worse)
+    triples = [one for mine in of_users for one in mine]
     sums, shown = submitted(sets, better, worse, left, right, math.inf)
     slopes = aligned(*left.shape)
     preferences.learn(
         better, worse, *sets.columns, left.reshape(-1), right.reshape(-1), 16, slopes.reshape(-1)
     )
     u, v = left.astype(np.float64), right.astype(np.float64)
-    for side, found in ((u, slopes), (v, sums)):
+    for side, slope in ((u, slopes), (v, sums)):
         for row, column in ((0, 0), (1, 3), (3, 1), (5, 9), (6, 2), (7, 7), (8, 4)):
             side[row, column] += 1e-5
             above = objective(triples, u, v)
             side[row, column] -= 2e-5
             below = objective(triples, u, v)
             side[row, column] += 1e-5
-            assert found[row, column] == pytest.approx((above - below) / 2e-5, abs=2e-5)
+            assert slope[row, column] == pytest.approx((above - below) / 2e-5, abs=2e-5)
     a = weights(triples, u, v)
     np.testing.assert_allclose(sums, a.T @ u, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(slopes, a @ v, rtol=1e-5, atol=1e-5)

@@ -66,14 +66,14 @@ def fits(rows: Places, law: dict[tuple[int, ...], float]) -> bool:
     assert rows.max() < base
     digits = base ** np.arange(rows.shape[1])
     cells, numbers = (np.asarray(part, np.int64) @ digits for part in ([*law], rows))
-    found = np.bincount(numbers, minlength=base ** rows.shape[1])[cells]
-    assert found.sum() == len(rows)
+    counts = np.bincount(numbers, minlength=base ** rows.shape[1])[cells]
+    assert counts.sum() == len(rows)
     expected = len(rows) * np.array(list(law.values()))
     rare = expected < 50
-    found = np.append(found[~rare], found[rare].sum())
+    counts = np.append(counts[~rare], counts[rare].sum())
     expected = np.append(expected[~rare], expected[rare].sum())
     used = expected > 0
-    statistic = ((found - expected)[used] ** 2 / expected[used]).sum()
+    statistic = ((counts - expected)[used] ** 2 / expected[used]).sum()
     return bool(statistic < stats.chi2.isf(RATE, used.sum() - 1))
 
 

@@ -74,8 +74,8 @@ def test_first_place_has_its_closed_form_probability() -> None:
 
 def test_log_laplace_cdf() -> None:
     points = np.concatenate((np.linspace(-700, 700, 2801), np.linspace(-2, 2, 401)))
-    found = [likelihood.log_laplace_cdf(z) for z in points]
-    np.testing.assert_allclose(found, stats.laplace.logcdf(points), rtol=1e-12, atol=1e-300)
+    logs = [likelihood.log_laplace_cdf(z) for z in points]
+    np.testing.assert_allclose(logs, stats.laplace.logcdf(points), rtol=1e-12, atol=1e-300)
 
 
 def density(
@@ -105,16 +105,14 @@ def test_list_likelihood_is_the_naive_density(scale: float) -> None:
         shown[:k, 0] = True
         items = rng.permutation(np.flatnonzero(shown[:, 0]))[:k].astype(np.int32)
         values = np.sort(rng.normal(3, 1, k))[::-1].copy()
-        found = density(items, values, exact, shown, scale)
+        log = density(items, values, exact, shown, scale)
         for c in range(candidates):
             possible = bool(shown[items, c].all())
             seen[possible] += 1
             rest = np.setdiff1d(np.flatnonzero(shown[:, c]), items)
             expected = stats.laplace.logpdf(values, exact[items, c], scale).sum()
             expected += stats.laplace.logcdf(values[-1], exact[rest, c], scale).sum()
-            assert found[c] == pytest.approx(
-                expected if possible else -np.inf, rel=1e-12, abs=1e-10
-            )
+            assert log[c] == pytest.approx(expected if possible else -np.inf, rel=1e-12, abs=1e-10)
     assert min(seen) > 10
 
 

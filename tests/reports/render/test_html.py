@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import REST, Chart
 from dpaudit.reports.render import html, markdown
 from dpaudit.reports.render import page as pages
@@ -199,23 +198,6 @@ def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: V
         assert not valid(broken)
 
 
-def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
-    result = make()
-    same = [
-        found.model_copy(
-            update={"estimate": found.estimate.model_copy(update={"value": 1.0, "lower": 0.97})}
-        )
-        if found.metric == "utility.overlap" and found.epsilon == 10
-        else found
-        for found in result.measurements
-    ]
-    found = chart(result.model_copy(update={"measurements": same}), "difference")
-    zero = next(datum for datum in points(found.spec) if datum["x"] == 10)
-    assert zero["drawn"] == "upper bound (measured: 0)"
-    assert zero["y"] == pytest.approx(0.03)
-    assert all(datum["y"] > 0 and datum["lower"] > 0 for datum in points(found.spec))
-
-
 def test_broken_claims_are_marked(result: AuditResult) -> None:
     found = points(chart(result, "certified").spec)
     assert {datum["at"]: datum["verdict"] for datum in found} == {
@@ -293,64 +275,6 @@ def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
     assert series[0].name == "model 0, one prediction"
     leaks = [each.name for each in series]
     assert leaks.index("model 1, one prediction") < leaks.index("model 4, one prediction")
-
-
-@pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
-def test_slider_picks_the_best_epsilon_whose_claim_is_not_broken(make: Make, weight: float) -> None:
-    result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
-    broken = {each.epsilon for each in result.verdicts if each.verdict == "broken"}
-    assert broken == {0.1, 0.3, 1.0}
-    found = chart(result, "tradeoff")
-    assert found.advice is not None
-    (here,) = [each for each in found.advice.best if each.low <= weight <= each.high]
-    offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in broken]
-    best = max(
-        offered,
-        key=lambda row: (
-            (1 - weight) * kept.value - weight * row.accuracy["one prediction"].value
-            if (kept := row.one("utility.overlap"))
-            else 0.0
-        ),
-    )
-    assert here.at == f"{best.point.epsilon:g}"
-    assert here.words.startswith(f"published: ε = {here.at} is best (utility ")
-    assert list(found.advice.notes) == [
-        "published is offered at some ε only: its claim is broken at ε = 0.1, 0.3, 1."
-    ]
-    found.spec["params"][-1]["value"] = weight
-    assert f">ε = {here.at}<" in drawn(found.spec)
-
-
-def test_a_model_with_broken_claims_alone_is_not_offered(make: Make) -> None:
-    found = chart(make(epsilons=(0.1, 1.0)), "tradeoff")
-    assert found.advice is not None
-    assert not found.advice.best
-    assert list(found.advice.notes) == [
-        "published is not offered: its claim is broken at ε = 0.1, 1."
-    ]
-
-
-def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: Make) -> None:
-    base = make(epsilons=(10.0, 20.0, 30.0))
-    reasons = {10.0: "doubt", 20.0: "no power", 30.0: None}
-    doubted = [
-        each.model_copy(
-            update={
-                "verdict": "not tested" if reasons[each.epsilon] else "not broken",
-                "reason": reasons[each.epsilon],
-            }
-        )
-        for each in base.verdicts
-    ]
-    found = chart(base.model_copy(update={"verdicts": doubted}), "tradeoff")
-    assert found.advice is not None
-    assert {each.at: each.claim for each in found.advice.best} == {
-        "20": "claim not tested",
-        "30": "claim not broken",
-    }
-    assert list(found.advice.notes) == [
-        "published is offered at some ε only: its claim is in doubt at ε = 10."
-    ]
 
 
 @pytest.mark.long

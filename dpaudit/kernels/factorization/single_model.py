@@ -1,7 +1,7 @@
 """Matrix factorisation with biases: one large model, sixteen coordinates at a time.
 
 Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; biases are
-separate arrays. Each row makes the same update as in `factorization.trials`.
+separate arrays. Each row makes the same update as in `sixteen_models`.
 
 Rows are visited in the given order, which decides the speed: a user's factors stay in the L1 cache
 while the user's rows are consecutive, an item's in the L2 cache while its rows are close together.

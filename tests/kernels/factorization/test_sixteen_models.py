@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
 
@@ -345,7 +345,7 @@ def test_a_users_own_factors_stay_finite_however_large_items_are() -> None:
         assert (norms <= 2 * (1 + 1e-6)).all()
 
 
-def test_who_is_left_out_changes_nothing_but_her_own_factors() -> None:
+def test_who_is_left_out_changes_nothing_but_the_own_factors() -> None:
     data, size = small_data(), 3
     taken = all_taken()
     taken[6, ::2] = 0
@@ -463,13 +463,13 @@ def sample_exactly(
     """
     size = left.shape[1] - 1
     shrink = [
-        each.astype(np.float64).reshape(-1, LANES)
-        for each in (sampler.user_decay, sampler.item_decay)
+        decay.astype(np.float64).reshape(-1, LANES)
+        for decay in (sampler.user_decay, sampler.item_decay)
     ]
     room = max(4 * LANE_TILE, -(-2 * (size + 1) // LANE_TILE) * LANE_TILE)
-    each = room // (2 * (size + 1))  # steps per filling of the noise buffer
+    per_filling = room // (2 * (size + 1))  # steps per filling of the noise buffer
     for k, (n, i) in enumerate(zip(data.users, data.items, strict=True)):
-        place = k // each * room + k % each * 2 * (size + 1)
+        place = k // per_filling * room + k % per_filling * 2 * (size + 1)
         z = draws[place : place + 2 * (size + 1)]
         left[n] += np.sqrt(due[0][n]) * z[: size + 1]
         right[i] += np.sqrt(due[1][i]) * z[size + 1 :]

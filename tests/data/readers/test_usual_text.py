@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, limits, load
-from dpaudit.data.readers import delimited, usual
+from dpaudit.data.readers import delimited, usual_text
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.source import Layout
 
@@ -55,7 +55,7 @@ def outcome(table: RawTable) -> dict[str, Any]:
 
 def same(path: Path, layout: Layout) -> bool:
     """Whether the text is usual; if so, both readers must agree."""
-    table = usual.read_usual(path, layout)
+    table = usual_text.read_usual(path, layout)
     if table is None:
         return False
     assert outcome(table) == outcome(delimited.read_any(path, layout))
@@ -122,7 +122,7 @@ def test_many_parts_and_values(
 def test_values_that_share_a_hash_are_read_as_any_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usual._Values, "add", lambda *_: False)
+    monkeypatch.setattr(usual_text._Values, "add", lambda *_: False)
     (tmp_path / "r").write_text("1,2,3\n")
     assert not same(tmp_path / "r", Layout(",", False, COLUMNS))
     assert len(read(tmp_path / "r")) == 1
@@ -136,22 +136,22 @@ def read(path: Path, **options: Any) -> Ratings:
     return load(DataSource.model_validate(known | options))
 
 
-def told(path: Path, **options: Any) -> Any:
+def loaded(path: Path, **options: Any) -> Any:
     """What loading gives: the ratings, or the sentence of the refusal."""
     try:
-        found = read(path, **options)
+        ratings = read(path, **options)
     except DataError as error:
         return str(error)
-    assert found.user_ids is not None
-    assert found.item_ids is not None
-    return found.digest, found.user_ids.tolist(), found.item_ids.tolist(), found.repairs
+    assert ratings.user_ids is not None
+    assert ratings.item_ids is not None
+    return ratings.digest, ratings.user_ids.tolist(), ratings.item_ids.tolist(), ratings.repairs
 
 
 def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
-    quickly = told(path, **options)
+    quickly = loaded(path, **options)
     with monkeypatch.context() as patch:
         patch.setattr(delimited, "read_usual", lambda *_: None)
-        assert told(path, **options) == quickly
+        assert loaded(path, **options) == quickly
     return quickly
 
 
@@ -243,8 +243,8 @@ def test_parquet_is_read_as_the_same_text(tmp_path: Path, kind: str) -> None:
     rows = zip(named, items.tolist(), ratings.tolist(), strict=True)
     (tmp_path / "r").write_text("".join(f"{user},{item},{value}\n" for user, item, value in rows))
     options: dict[str, Any] = {"on_duplicate": "last"}
-    found = told(tmp_path / "r.parquet", format="parquet", **options)
-    assert found == told(tmp_path / "r", **options)
+    content = loaded(tmp_path / "r.parquet", format="parquet", **options)
+    assert content == loaded(tmp_path / "r", **options)
 
 
 @pytest.mark.long
@@ -254,12 +254,12 @@ def test_parquet_values_without_a_row_are_no_users(tmp_path: Path) -> None:
     users = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, 3]), ["a", "unused", "b", "b"])
     table = pa.table({"u": users, "i": [9, 4, 7, 2000], "r": [1, 2, 3, 5]})
     pq.write_table(table, tmp_path / "r")
-    found = read(tmp_path / "r", format="parquet")
-    assert found.user_ids is not None
-    assert found.item_ids is not None
-    assert found.user_ids.tolist() == ["a", "b"]
-    assert found.item_ids.tolist() == ["4", "7", "9", "2000"]
-    assert found.value.tolist() == [2, 3, 1, 5]
+    ratings = read(tmp_path / "r", format="parquet")
+    assert ratings.user_ids is not None
+    assert ratings.item_ids is not None
+    assert ratings.user_ids.tolist() == ["a", "b"]
+    assert ratings.item_ids.tolist() == ["4", "7", "9", "2000"]
+    assert ratings.value.tolist() == [2, 3, 1, 5]
 
 
 def test_codes_of_a_reader_that_lead_nowhere_are_refused(
@@ -274,6 +274,6 @@ def test_codes_of_a_reader_that_lead_nowhere_are_refused(
         reply = head.encode() + np.array([0, code], np.int32).tobytes()
         script.write_text(f"import sys; sys.stdout.buffer.write({reply!r})")
         monkeypatch.setattr("dpaudit.data.readers.binary._SCRIPT", script)
-        assert "(its reader crashed)" in told(
+        assert "(its reader crashed)" in loaded(
             tmp_path / "r", format="parquet", columns={"user": 0, "item": 1}, scale=None
         )

@@ -29,7 +29,7 @@ from dpaudit.attacks.black_box.encoding import EncodedOutputs
 from dpaudit.attacks.black_box.features import Feature, fine_features, smooth_features
 from dpaudit.attacks.black_box.prospects import Prospect, prospect
 from dpaudit.attacks.black_box.rare import Rare, fit_rare
-from dpaudit.bounds.frequentist.revealing import Ends
+from dpaudit.bounds.frequentist.event_choice import Ends
 
 # Largest number of training outputs for comparing models; the best is refitted to all.
 _COMPARED = 300_000

@@ -24,7 +24,6 @@ from dpaudit.kernels.lane_noise import (
 from dpaudit.kernels.lanes import (
     LANES,
     add_product,
-    chosen,
     dot,
     every,
     fma,
@@ -33,6 +32,7 @@ from dpaudit.kernels.lanes import (
     load,
     nearest,
     root,
+    select,
     store,
     where_within,
 )
@@ -236,7 +236,7 @@ def sum_clipped(
                 partial = next_partial < len(subsets.rows) and subsets.rows[next_partial] == k
                 if partial:
                     mask = load(subsets.included, next_partial * LANES)
-                    error = chosen(mask, error, every(F32(0)))
+                    error = select(mask, error, every(F32(0)))
                     next_partial += 1
             square = fma(error, error, square)
             store(errors, (k - first) * LANES, error)

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.profile import Profile
 from dpaudit.core.streams import Key, Streams, stream_key
+from dpaudit.core.user_profile import Profile
 from dpaudit.execution.executor import Executor
 from dpaudit.kernels import noise
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.place import Place
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str) -> None:
-    Place(folder).check(changed(SMALL, change))
+    RunFolder(folder).check(changed(SMALL, change))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_record_that_is_judged_otherwise_is_replaced_in_a_sentence(
     folder: Path, change: str, words: str
 ) -> None:
     said = f"is replaced, as it was judged otherwise ({words}); finished tasks are used"
-    assert Place(folder).check(changed(SMALL, change)) == (
+    assert RunFolder(folder).check(changed(SMALL, change)) == (
         f"{folder / storage.NAME} {said}" if words else ""
     )
 
@@ -130,9 +130,11 @@ def test_a_claim_or_an_observer_makes_no_other_run(
 ) -> None:
     if words is None:
         with pytest.raises(ConfigError, match="another run"):
-            Place(members).check(changed(MEMBERS, change))
+            RunFolder(members).check(changed(MEMBERS, change))
     else:
-        assert f"judged otherwise (other {words}" in Place(members).check(changed(MEMBERS, change))
+        assert f"judged otherwise (other {words}" in RunFolder(members).check(
+            changed(MEMBERS, change)
+        )
 
 
 @pytest.mark.parametrize(
@@ -149,18 +151,18 @@ def test_a_claim_or_an_observer_makes_no_other_run(
 def test_another_run_asks(folder: Path, change: str, words: str) -> None:
     config = changed(SMALL, change)
     with pytest.raises(ConfigError) as caught:
-        Place(folder).check(config)
+        RunFolder(folder).check(config)
     assert str(caught.value) == (
         f"{folder} holds the record of another run ({words}): --force replaces it and uses the "
         "finished tasks that fit, and -o names another folder"
     )
-    Place(folder, force=True).check(config)
-    Place(folder, fresh=True).check(config)
-    Place(folder / "other").check(config)
+    RunFolder(folder, force=True).check(config)
+    RunFolder(folder, fresh=True).check(config)
+    RunFolder(folder / "other").check(config)
 
 
 def test_a_seed_that_is_left_to_chance_asks_nothing(folder: Path) -> None:
-    Place(folder).check(changed(SMALL.replace("seed = 1", ""), ""))
+    RunFolder(folder).check(changed(SMALL.replace("seed = 1", ""), ""))
 
 
 def test_a_record_without_a_seed_is_one_of_another_seed(folder: Path, tmp_path: Path) -> None:
@@ -168,32 +170,32 @@ def test_a_record_without_a_seed_is_one_of_another_seed(folder: Path, tmp_path: 
     del record.config["seed"]
     (tmp_path / storage.NAME).write_text(storage.render(record), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"another run \(other seed\)"):
-        Place(tmp_path).check(changed(SMALL, ""))
-    Place(tmp_path).check(changed(SMALL.replace("seed = 1", ""), ""))
+        RunFolder(tmp_path).check(changed(SMALL, ""))
+    RunFolder(tmp_path).check(changed(SMALL.replace("seed = 1", ""), ""))
 
 
 def test_defaults_of_trained_models_are_no_difference(tmp_path: Path) -> None:
     record = run_audit(changed(TRAINED, "train = { folds = 2, trials = 1 }"))
     (tmp_path / storage.NAME).write_text(storage.render(record), encoding="utf-8")
-    Place(tmp_path).check(changed(TRAINED, "train = { folds = 2, trials = 2 }"))
+    RunFolder(tmp_path).check(changed(TRAINED, "train = { folds = 2, trials = 2 }"))
     with pytest.raises(ConfigError, match="other train"):
-        Place(tmp_path).check(changed(TRAINED, ""))
+        RunFolder(tmp_path).check(changed(TRAINED, ""))
 
 
 def test_a_record_that_cannot_be_read_asks(tmp_path: Path) -> None:
     (tmp_path / storage.NAME).write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"is no record that this dpaudit can read: --force"):
-        Place(tmp_path).check(changed(SMALL, ""))
+        RunFolder(tmp_path).check(changed(SMALL, ""))
 
 
 def test_other_data_ask_before_results_are_dropped(tmp_path: Path) -> None:
     config = changed(TRAINED, "")
     ratings = load(config.data)
-    run_audit(config, place=Place(tmp_path), ratings=ratings)
-    run_audit(config, place=Place(tmp_path), ratings=ratings)
+    run_audit(config, place=RunFolder(tmp_path), ratings=ratings)
+    run_audit(config, place=RunFolder(tmp_path), ratings=ratings)
     fewer = load(changed(TRAINED, "data = { synthetic = { n_users = 41 } }").data)
     with pytest.raises(
         ConfigError, match=r"finished tasks? of another run \(other data\): --force"
     ):
-        run_audit(config, place=Place(tmp_path), ratings=fewer)
-    run_audit(config, place=Place(tmp_path, force=True), ratings=fewer)
+        run_audit(config, place=RunFolder(tmp_path), ratings=fewer)
+    run_audit(config, place=RunFolder(tmp_path, force=True), ratings=fewer)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.kernels.reading import (
+from dpaudit.kernels.text_fields import (
     increasing,
     look_up,
     mark_used,
@@ -82,9 +82,9 @@ def test_pairs_are_sorted_as_by_lexsort(seed: int) -> None:
     order = np.empty(len(first), np.int32)
     sort_pairs(first, second, np.zeros(n + 1, np.int64), np.zeros(m + 1, np.int64), order)
     np.testing.assert_array_equal(order, np.lexsort((second, first)))
-    found = np.empty_like(order)
-    look_up(first, order, found)
-    np.testing.assert_array_equal(found, first[order])
+    sorted_order = np.empty_like(order)
+    look_up(first, order, sorted_order)
+    np.testing.assert_array_equal(sorted_order, first[order])
     pairs = np.unique(np.column_stack((first, second)), axis=0)
     assert increasing(*np.ascontiguousarray(pairs.T))
     assert not increasing(*np.ascontiguousarray(np.repeat(pairs, 2, 0).T))
@@ -92,9 +92,9 @@ def test_pairs_are_sorted_as_by_lexsort(seed: int) -> None:
 
 
 def test_the_index_of_a_missing_value_is_the_last_entry() -> None:
-    found, used = np.empty(3, np.int32), np.zeros(4, np.bool_)
+    values, used = np.empty(3, np.int32), np.zeros(4, np.bool_)
     index = np.array([1, -1, 0], np.int32)
-    look_up(np.array([5, 6, 7], np.int32), index, found)
-    assert found.tolist() == [6, 7, 5]
+    look_up(np.array([5, 6, 7], np.int32), index, values)
+    assert values.tolist() == [6, 7, 5]
     mark_used(index, used)
     assert used.tolist() == [True, True, False, True]

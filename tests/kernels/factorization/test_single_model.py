@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import model as factor_model
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE
@@ -211,11 +211,11 @@ def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int)
 
 
 def test_langevin_noise_differs_between_passes_and_biases_get_theirs() -> None:
-    found = []
+    passes = []
     for step in (1, 2):
         model = Model.zero(16)
         langevin(model, rows(), moving=False, variance=1.0, step=step)
         assert (model.item_bias != 0).all()
-        found.append(model)
-    assert not np.isclose(found[0].right, found[1].right).any()
-    assert not np.isin(found[0].item_bias, found[0].right).any()
+        passes.append(model)
+    assert not np.isclose(passes[0].right, passes[1].right).any()
+    assert not np.isin(passes[0].item_bias, passes[0].right).any()

@@ -1,4 +1,4 @@
-"""What the ratings of single users cost and change, where users have an ε of their own."""
+"""The privacy losses of single users, for mechanisms with an ε for each user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class PersonalLosses:
-    """The ε of each user who has ratings, and the loss of their ratings in draws of the model.
+    """The ε of each user who has ratings, and their losses in draws of the model.
 
     Attributes:
         epsilon: ε_u: a quarter of it bounds what all ratings of the user change in the log-density

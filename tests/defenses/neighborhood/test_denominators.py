@@ -12,7 +12,7 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.neighborhood.checks import denominators, shortfalls
+from dpaudit.defenses.neighborhood.denominators import denominators, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.kernels.lanes import LANES
 
@@ -27,20 +27,20 @@ def by_hand(
     defense: SgdSimilarity, ratings: Ratings, item: int, row: np.ndarray, neighbors: int
 ) -> list[list[float]]:
     """Return `Σ |s_j|` over the largest, with ties, for each rater with another rating."""
-    found = []
+    sums = []
     counts = np.diff(ratings.by_user.start)
     for user in ratings.user[ratings.item == item].tolist():
         others = [int(j) for j in ratings.profile(user).items if j != item]
         if counts[user] > defense.more_than and others:
             sizes = [sorted(abs(row[others, w]), reverse=True) for w in range(row.shape[1])]
-            least = [each[min(neighbors, len(each)) - 1] for each in sizes]
-            found.append(
+            least = [row_sizes[min(neighbors, len(row_sizes)) - 1] for row_sizes in sizes]
+            sums.append(
                 [
-                    float(sum(s for s in each if s >= low))
-                    for each, low in zip(sizes, least, strict=True)
+                    float(sum(s for s in row_sizes if s >= low))
+                    for row_sizes, low in zip(sizes, least, strict=True)
                 ]
             )
-    return found
+    return sums
 
 
 @pytest.mark.parametrize("neighbors", [1, 3, 500])
@@ -51,9 +51,9 @@ def test_denominators_are_sums_over_the_largest_and_all_that_tie(neighbors: int)
     row = rng.normal(size=(ratings.n_items, LANES)).astype(np.float32)
     row[::3] = np.sign(row[::3]) * 1.25
     for item in range(ratings.n_items):
-        found = denominators(data, item, row, neighbors)
+        sums = denominators(data, item, row, neighbors)
         expected = np.array(by_hand(defense, ratings, item, row, neighbors)).reshape(-1, LANES)
-        assert found == pytest.approx(expected, rel=1e-5)
+        assert sums == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("weight", "short"), [(1.0, 0), (2.9, 0), (3.0, 0), (3.1, 1), (50.0, 2)])

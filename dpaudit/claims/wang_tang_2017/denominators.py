@@ -6,7 +6,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.neighborhood.checks import Shortfall, shortfalls
+from dpaudit.defenses.neighborhood.denominators import Shortfall, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
 # Number of trainings for the counts, which noise hardly changes.

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 
@@ -114,9 +114,11 @@ def chance(sample: Exact, mean: Exact, cover: Exact) -> float:
     z = linalg.solve_triangular(linalg.cholesky(cover, lower=True), (sample - mean).T, lower=True)
     one, other = np.triu_indices(len(z), 1)
     second = z @ z.T
-    own = np.diag(second)
-    pairs = [(own[one] + own[other]) / 2 + sign * second[one, other] for sign in (1, -1)]
-    squares = np.concatenate([own, *pairs])
+    variances = np.diag(second)
+    pairs = [
+        (variances[one] + variances[other]) / 2 + sign * second[one, other] for sign in (1, -1)
+    ]
+    squares = np.concatenate([variances, *pairs])
     p = np.concatenate(
         [
             2 * stats.norm.sf(abs(z.mean(axis=1)) * np.sqrt(n)),
@@ -201,9 +203,9 @@ def test_late_noise_has_the_law_of_noise_at_every_step_with_factors() -> None:
         # The largest difference of two means, in standard errors: normal to a fair accuracy with
         # 40 960 draws of light tails each.
         both = []
-        for each in (x, y):
+        for side in (x, y):
             one, other = np.triu_indices(case.width)
-            both.append(np.concatenate((each, each[:, one] * each[:, other]), axis=1))
+            both.append(np.concatenate((side, side[:, one] * side[:, other]), axis=1))
         errors = np.sqrt((both[0].var(axis=0) + both[1].var(axis=0)) / len(x))
         return float((abs(both[0].mean(axis=0) - both[1].mean(axis=0)) / errors).max())
 
@@ -233,11 +235,11 @@ def test_each_coordinate_has_a_decay_of_its_own() -> None:
         )  # fmt: skip
         return np.concatenate((left, right)).astype(float)
 
-    found = drawn(0.1, (sides[0].reshape(-1), sides[1].reshape(-1)))
+    factors = drawn(0.1, (sides[0].reshape(-1), sides[1].reshape(-1)))
     touches = [*np.bincount(USERS, minlength=N), *np.bincount(ITEMS, minlength=M)]
     for row, count in enumerate(touches):
         drift = np.minimum([0.1, 0.2][row >= N] * sides[int(row >= N)].astype(float), 1)
-        np.testing.assert_allclose(found[row], begin[row] * (1 - drift) ** count, atol=1e-6)
+        np.testing.assert_allclose(factors[row], begin[row] * (1 - drift) ** count, atol=1e-6)
     # Twice everywhere is twice the decay, and 1 is none.
     for times in (1, 2):
         same = np.full(3 * LANES, times, np.float32)

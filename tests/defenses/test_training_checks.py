@@ -14,7 +14,7 @@ from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.ranking_training import NONE, RankingTraining
 from dpaudit.defenses.social.training import SocialTraining
-from dpaudit.defenses.training import end_step
+from dpaudit.defenses.training_checks import end_step
 
 D = 8
 ONE = Streams.first(1, "test", 1)

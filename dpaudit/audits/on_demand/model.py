@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpaudit.auditor.describe import model_record, point_record
+from dpaudit.auditor.records import model_record, point_record
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.trials import eligible
+from dpaudit.audits.on_demand.draws import eligible
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
-from dpaudit.core.profile import Profile
+from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
@@ -20,7 +20,7 @@ from dpaudit.record.result import ModelRecord, PointRecord
 
 
 @dataclass(frozen=True)
-class Sweep:
+class OnDemandModel:
     """One model of a config at all its values of ε, with the data that these share.
 
     Attributes:
@@ -34,8 +34,8 @@ class Sweep:
     attacked: Sequence[Profile]
 
     @classmethod
-    def of(cls, config: OnDemandConfig, ratings: Ratings) -> list[Sweep]:
-        """Make the sweeps of all models, which share one split of the users."""
+    def of(cls, config: OnDemandConfig, ratings: Ratings) -> list[OnDemandModel]:
+        """Make all models, which share one split of the users."""
         train, attacked = split_users(ratings, config.split.test_share, config.seed)
         return [cls(model, train, attacked) for model in config.model]
 

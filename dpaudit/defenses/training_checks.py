@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.kernels.lanes import LANES
 
 # The assumption of claims of posterior sampling.
@@ -20,6 +22,47 @@ CHAIN = "an exact draw from the posterior, whose distance from what the chain dr
 # The largest number in a corrected form's model, a public constant. Products of three such numbers
 # and thousands of ratings stay finite in single precision.
 _LARGEST = np.float32(2**20)
+
+
+@dataclass(frozen=True, eq=False)
+class UserRows:
+    """The training data of factorisations in the order of the kernels: by user, then item.
+
+    Attributes:
+        start: user u has the rows `start[u]` to `start[u + 1] − 1`, `(N + 1,)`.
+        users: the user of each row `(R,)`.
+        items: the item of each row `(R,)`.
+        values: the rating of each row `(R,)`.
+        n_items: `M`.
+        scale: the rating scale.
+    """
+
+    start: NDArray[np.int64]
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    values: NDArray[np.float32]
+    n_items: int
+    scale: Scale
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_users(self) -> int:
+        """`N`."""
+        return len(self.start) - 1
+
+
+def columns_of(ratings: Ratings) -> dict[str, Any]:
+    """Return the fields of `UserRows` of ratings."""
+    return {
+        "start": ratings.by_user.start,
+        "users": ratings.user,
+        "items": ratings.item,
+        "values": ratings.value,
+        "n_items": ratings.n_items,
+        "scale": ratings.scale,
+    }
 
 
 def check_rated(name: str, ratings: Ratings) -> None:

@@ -21,7 +21,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, RawTable, position
-from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces, separated
+from dpaudit.data.readers.text_pieces import UNIT_SEPARATOR, pieces, separated
 from dpaudit.data.source import Layout
 
 _QUOTED = (",", ";")
@@ -33,7 +33,7 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
     Raises:
         DataError: the file is damaged, or exceeds the limits.
     """
-    from dpaudit.kernels.reading import split_lines
+    from dpaudit.kernels.text_fields import split_lines
 
     columns = {what: _Values() for what in layout.columns}
     form, header = None, int(layout.header)
@@ -138,7 +138,7 @@ class _Values:
 
     def add(self, text: NDArray[np.uint8], at: NDArray[np.int32]) -> bool:
         """Number the values at the starts and ends `(n, 2)`; False if too many share a hash."""
-        from dpaudit.kernels.reading import number_values
+        from dpaudit.kernels.text_fields import number_values
 
         codes, done = np.empty(len(at), np.int32), 0
         while True:
@@ -153,7 +153,7 @@ class _Values:
 
     def _grow(self) -> None:
         """Double what is full."""
-        from dpaudit.kernels.reading import place_values
+        from dpaudit.kernels.text_fields import place_values
 
         if self.count < len(self.hashes):
             self.pool = np.append(self.pool, np.empty_like(self.pool))

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpaudit.audits.on_demand.advice import (
+    Claims,
+    Recommendation,
+    claims_of,
+    offered,
+    point_of,
+    recommendations,
+)
 from dpaudit.core import rounding
+from dpaudit.core.messages import plain
+from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import series, words
+from dpaudit.reports import digest, series, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Advice, Chart, Label, Look
 from dpaudit.reports.digest import Row
-from dpaudit.reports.sections.guesses import Guess
-from dpaudit.reports.series import ByModel, Claims, Datum, Recommendation
+from dpaudit.reports.sections import guesses
+from dpaudit.reports.series import ByModel, Datum
 from dpaudit.reports.table import Table
 
 _COLUMNS = {
@@ -23,21 +33,22 @@ _COLUMNS = {
 }
 
 
-def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess]) -> Chart | None:
+def chart(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart; a point whose claim is broken or in doubt is drawn, never recommended."""
-    data = series.tradeoff(by_model, claims)
+    by_model, claims = digest.rows(result), claims_of(result.verdicts)
+    data, shares = _points(by_model, claims), guesses.of_attacks(result)
     if not data:
         return None
     import altair as alt
 
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
-    advice = _advice(by_model, claims)
+    recommended = recommendations(by_model, claims)
     lines = look.series(data, "value")
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
-        [Label(each.name, y.share(last[each.name]["value"]), each.color) for each in lines]
-        + [Label(label, y.share(share)) for label, share in guesses]
+        [Label(line.name, y.share(last[line.name]["value"]), line.color) for line in lines]
+        + [Label(label, y.share(share)) for label, share in shares]
     )
     base = parts.drawn_from("points").encode(
         x=x.x("utility"),
@@ -68,15 +79,15 @@ def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess
             fontSize=13, fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")
         ).encode(text=alt.Text("label:N")),
     ]
-    made = parts.spec(
+    spec = parts.spec(
         [*layers, *named],
         lines,
         points=data,
-        guesses=[{"low": x.low, "high": x.high, "share": share} for _, share in guesses],
-        best=_rings(advice.best),
+        guesses=[{"low": x.low, "high": x.high, "share": share} for _, share in shares],
+        best=_rings(recommended),
         labels=rows,
     )
-    made["params"].append({"name": "weight", "value": 0.5})
+    spec["params"].append({"name": "weight", "value": 0.5})
     return Chart(
         "tradeoff",
         "Which ε to choose",
@@ -86,65 +97,89 @@ def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess
         "chosen by point estimates; near-ties may be chance. A cross (✚) is a claim that is "
         "broken or in doubt, which is not offered.",
         parts.extremes("risk", data),
-        made,
+        spec,
         columns=_COLUMNS,
         series=lines,
-        advice=advice,
+        advice=_advice(recommended, by_model, claims),
     )
+
+
+def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
+    """Return ε-Risk and ε-Utility; `rank` orders the ε."""
+    data: list[Datum] = []
+    for model, sweep in by_model.items():
+        for rank, row in enumerate(sweep):
+            kept = row.one("utility.overlap")
+            if kept is None:
+                continue
+            data.extend(
+                {
+                    **series.position(model, row, label),
+                    "rank": rank,
+                    "attack": plain(label),
+                    "utility": kept.value,
+                    "utility_words": words.interval(kept),
+                    "value": estimate.value,
+                    "words": words.interval(estimate),
+                    "claim": claims[point_of(row)],
+                    "offered": offered(row, claims),
+                }
+                for label, estimate in row.accuracy.items()
+            )
+    return data
 
 
 def _rings(best: Sequence[Recommendation]) -> list[Datum]:
     """Return where the best ε are; the labels of models stand alternately below and above."""
-    models = list(dict.fromkeys(each.model for each in best))
-    found = []
-    for each in best:
-        place = models.index(each.model)
-        offset = 24 + 14 * (place // 2)
-        found.append(
+    models = list(dict.fromkeys(one.model for one in best))
+    rings = []
+    for one in best:
+        index = models.index(one.model)
+        offset = 24 + 14 * (index // 2)
+        rings.append(
             {
-                "low": each.low,
-                "high": each.high,
-                "utility": each.utility,
-                "risk": each.risk,
-                "label": f"ε = {each.at}",
-                "offset": -offset if place % 2 else offset,
-                "words": each.words,
+                "low": one.low,
+                "high": one.high,
+                "utility": one.utility,
+                "risk": one.risk,
+                "label": f"ε = {one.at}",
+                "offset": -offset if index % 2 else offset,
+                "words": one.words,
             }
         )
-    return found
+    return rings
 
 
-def _advice(by_model: ByModel, claims: Claims) -> Advice:
-    best = series.recommendations(by_model, claims)
+def _advice(best: Sequence[Recommendation], by_model: ByModel, claims: Claims) -> Advice:
     cells = [
         [
-            each.model,
-            f"{each.low:.2f} to {each.high:.2f}",
-            each.at,
-            rounding.measured(each.utility),
-            rounding.measured(each.risk),
-            each.claim,
+            one.model,
+            f"{one.low:.2f} to {one.high:.2f}",
+            one.at,
+            rounding.measured(one.utility),
+            rounding.measured(one.risk),
+            one.claim,
         ]
-        for each in best
+        for one in best
     ]
     header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
     table = Table("The best ε at every weight", header, cells)
-    notes = [_not_offered(model, here, claims) for model, here in by_model.items()]
-    return Advice(best, [note for note in notes if note], table)
+    notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
+    return Advice([note for note in notes if note], table)
 
 
-def _not_offered(model: str, here: Sequence[Row], claims: Claims) -> str:
+def _not_offered(model: str, sweep: Sequence[Row], claims: Claims) -> str:
     """Return at which ε a model is not offered and why; empty if it is offered at every ε."""
     shut: dict[str, list[float]] = {}
-    for row in here:
-        if not series.offered(row, claims):
+    for row in sweep:
+        if not offered(row, claims):
             claim = claims[model, row.point.epsilon]
             shut.setdefault(claim, []).append(row.point.epsilon)
     if not shut:
         return ""
     why = " and ".join(
-        f"{claim.removeprefix('claim ')} at ε = {words.listed(found)}"
-        for claim, found in sorted(shut.items())
+        f"{claim.removeprefix('claim ')} at ε = {words.listed(epsilons)}"
+        for claim, epsilons in sorted(shut.items())
     )
-    every = sum(map(len, shut.values())) == len(here)
+    every = sum(map(len, shut.values())) == len(sweep)
     return f"{model} is {'not offered' if every else 'offered at some ε only'}: its claim is {why}."

@@ -4,7 +4,7 @@ It runs in a process of its own, so that even a kill of dpaudit leaves no traini
 child of that process, as workers are killed together with their children. It imports nothing else
 of this package.
 
-Usage: python -I -S watcher.py. Standard input is a pipe from dpaudit. Its lines are `FOLDER`, a
+Usage: python -I -S cleanup.py. Standard input is a pipe from dpaudit. Its lines are `FOLDER`, a
 zero byte, and the number of the command's process group: empty before the command runs, `end` once
 the folder is removed. The last line of a folder counts.
 """

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpaudit.core.assumption import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.neighborhood.similarity import Batches, Floats, SimilarityData
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.neighborhood.similarity import Batches, Floats, RowTrainer, SimilarityData
+from dpaudit.defenses.training_checks import lane_blocks
 
 # The share by which single precision may round down a sum that equals C.
 _ROUNDING = 1e-5
@@ -29,7 +29,7 @@ _ROUNDING = 1e-5
 _ROWS, _TRAININGS = 200, 4
 
 
-class Descent(Protocol):
+class Descent(RowTrainer, Protocol):
     """The parts of Algorithm 1 that determine its denominators."""
 
     @property
@@ -40,21 +40,6 @@ class Descent(Protocol):
     @property
     def weight(self) -> float:
         """C."""
-        ...
-
-    @property
-    def neighbors(self) -> int:
-        """N_k."""
-        ...
-
-    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """Return the mini-batches of these trials."""
-        ...
-
-    def iterates(
-        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
-    ) -> Iterator[Floats]:
-        """Yield the row of one item before the first step and after each."""
         ...
 
 

@@ -223,10 +223,10 @@ def test_filmtrust(real_data: Path) -> None:
 def test_ciao(real_data: Path) -> None:
     ratings = load(published("ciao", real_data, sensitive={"categories": [19, 27]}))
     assert sizes(ratings)[1:] == (7_375, 105_114, 111_781)
-    found = counts(ratings)
-    assert list(found) == [OUTSIDE, SAME, LAST]
-    assert found[OUTSIDE] == 34
-    assert len(ratings) + sum(found.values()) == 284_086
+    numbers = counts(ratings)
+    assert list(numbers) == [OUTSIDE, SAME, LAST]
+    assert numbers[OUTSIDE] == 34
+    assert len(ratings) + sum(numbers.values()) == 284_086
     # Before repeats are merged the two categories have 4,258 and 390 rows.
     assert 4_500 < ratings.kept_private.sum() <= 4_258 + 390
     with pytest.raises(DataError, match=r"row 18076.*the rating 0 lies outside"):
@@ -242,11 +242,11 @@ def test_ciaodvd(real_data: Path) -> None:
 def test_epinions(real_data: Path) -> None:
     ratings = load(published("epinions", real_data))
     assert sizes(ratings)[1:] == (18_563, 262_614, 249_971)
-    found = counts(ratings)
-    assert len(ratings) + found[SAME] + found[LAST] == 769_983
-    assert found["rows of user 2809, a repeat of user 2808"] == 17
-    assert found["links of a user to themselves"] == 224
-    assert found["repeated links"] == 355_754 - 355_727
+    numbers = counts(ratings)
+    assert len(ratings) + numbers[SAME] + numbers[LAST] == 769_983
+    assert numbers["rows of user 2809, a repeat of user 2808"] == 17
+    assert numbers["links of a user to themselves"] == 224
+    assert numbers["repeated links"] == 355_754 - 355_727
     # Friends rate the same items more often than users who are not: the ids are the same ones.
     assert ratings.friends is not None
     rng = np.random.default_rng(0)

@@ -26,7 +26,7 @@ _OPEN = {"audit", "seed", "keep_seed"}
 
 
 @dataclass(frozen=True)
-class Place:
+class RunFolder:
     """Where a run keeps the results of finished tasks.
 
     Attributes:
@@ -61,10 +61,10 @@ class Place:
                 f"{path} is no record that this dpaudit can read: --force replaces it, and -o "
                 "names another folder"
             ) from error
-        found, judged = _differing(recorded, config)
-        if found:
+        deciding, judged = _differing(recorded, config)
+        if deciding:
             raise ConfigError(
-                f"{self.folder} holds the record of another run ({_others(found)}): --force "
+                f"{self.folder} holds the record of another run ({_others(deciding)}): --force "
                 "replaces it and uses the finished tasks that fit, and -o names another folder"
             )
         if not judged:
@@ -84,7 +84,7 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
     new = json.loads(config.recorded().model_dump_json())
     common = recorded.keys() & new.keys()
     keys = judging(config)
-    found = [
+    deciding = [
         name
         for name in common - _OPEN - config.judging
         if _comparable(_read(recorded[name], keys.get(name)))
@@ -92,15 +92,15 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
     ]
     # A table that only one of them has is of another kind of audit; empty, it asks for nothing.
     single = (recorded.keys() ^ new.keys()) - _OPEN - config.judging
-    found += [name for name in single if recorded.get(name) or new.get(name)]
+    deciding += [name for name in single if recorded.get(name) or new.get(name)]
     judged = [name for name in common & config.judging if recorded[name] != new[name]]
     for name in common & keys.keys():
-        old, own = (_judging(values[name], keys[name]) for values in (recorded, new))
-        judged += [f"{name}.{key}" for key in sorted(keys[name]) if old[key] != own[key]]
+        old, now = (_judging(values[name], keys[name]) for values in (recorded, new))
+        judged += [f"{name}.{key}" for key in sorted(keys[name]) if old[key] != now[key]]
     named = "seed" in config.model_fields_set or config.keep_seed is False
     if named and recorded.get("seed") != new["seed"]:
-        found.append("seed")
-    return sorted(found), sorted(judged)
+        deciding.append("seed")
+    return sorted(deciding), sorted(judged)
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def _read(value: Any, keys: frozenset[str] | None) -> Any:
     if not keys:
         return value
     return [
-        {key: each for key, each in table.items() if key not in keys} for table in _tables(value)
+        {key: entry for key, entry in table.items() if key not in keys} for table in _tables(value)
     ]
 
 
@@ -125,7 +125,7 @@ def _judging(value: Any, keys: frozenset[str]) -> dict[str, list[Any]]:
 def _comparable(value: Any) -> Any:
     """Return a value of a config without numbers of trials."""
     if isinstance(value, list):
-        return [_comparable(each) for each in value]
+        return [_comparable(item) for item in value]
     return without_counts(value) if isinstance(value, dict) else value
 
 
@@ -133,7 +133,7 @@ def _others(names: Iterable[str]) -> str:
     return ", ".join(f"other {name}" for name in names)
 
 
-def resumed(config: Config, place: Place) -> Config:
+def resumed(config: Config, place: RunFolder) -> Config:
     """Return the config with the seed that the run in this folder drew.
 
     A seed that the config names stays; a drawn one is used again while the code is the same.
@@ -148,7 +148,7 @@ def resumed(config: Config, place: Place) -> Config:
 
 @contextmanager
 def opened_store(
-    config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
+    config: Config, ratings: Ratings | None, place: RunFolder, progress: Progress, name: str = NAME
 ) -> Iterator[Store]:
     """Open the store of a run, and tell what was found in it.
 
@@ -157,11 +157,11 @@ def opened_store(
             or as `opened`.
         RunError: as `opened`.
     """
-    own = identity(config, ratings)
-    others = others_results(place.folder / name, own)
+    whose = identity(config, ratings)
+    others = others_results(place.folder / name, whose)
     if others and not (place.fresh or place.force):
         raise ConfigError(f"{others}: --force drops them, and -o names another folder")
-    with opened(place.folder, own, name=name, fresh=place.fresh, note=progress.note) as store:
+    with opened(place.folder, whose, name=name, fresh=place.fresh, note=progress.note) as store:
         store.set("secret", "yes" if config.keep_seed is False else "no")
         yield store
 
@@ -178,5 +178,5 @@ def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    found = (hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.is_file())
-    return digest_of(*found)
+    digests = (hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.is_file())
+    return digest_of(*digests)

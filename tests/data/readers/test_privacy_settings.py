@@ -88,8 +88,8 @@ def test_categories(tmp_path: Path) -> None:
 
     assert private(of("health")) == {("1", "5"), ("2", "5")}
     assert private(of("family", "books")) == {("1", "6"), ("3", "6")}
-    found = of("health").repairs
-    assert [(repair.what, repair.count) for repair in found] == [
+    repairs = of("health").repairs
+    assert [(repair.what, repair.count) for repair in repairs] == [
         ("rows without a category, taken as not sensitive", 1)
     ]
     random = of("health", "family", matched_random=True, seed=4)
@@ -102,16 +102,16 @@ def test_categories(tmp_path: Path) -> None:
 def test_categories_are_as_the_file_writes_them(tmp_path: Path) -> None:
     content = "1,5,3,07\n1,6,3,7\n"
     for name, expected in (("07", {("1", "5")}), ("7", {("1", "6")}), (7, {("1", "6")})):
-        found = read(tmp_path, content, {"category": 3}, sensitive={"categories": [name]})
-        assert private(found) == expected
+        ratings = read(tmp_path, content, {"category": 3}, sensitive={"categories": [name]})
+        assert private(ratings) == expected
 
 
 def test_purchases_keep_their_categories(tmp_path: Path) -> None:
-    found = read(
+    ratings = read(
         tmp_path, columns={"category": 3}, binarize=4, sensitive={"categories": ["health"]}
     )
-    assert private(found) == {("2", "5")}
-    assert len(found) == 2
+    assert private(ratings) == {("2", "5")}
+    assert len(ratings) == 2
 
 
 def test_unknown_categories_are_refused(tmp_path: Path) -> None:
@@ -203,5 +203,5 @@ def test_a_repeated_rating_has_one_setting(
     tmp_path: Path, on_duplicate: str, expected: set[tuple[str, str]]
 ) -> None:
     content = "1,5,3,1\n2,6,3,0\n1,5,4,0\n2,6,3,1\n1,6,3,0\n"
-    found = read(tmp_path, content, {"sensitive": 3}, on_duplicate=on_duplicate)
-    assert private(found) == expected
+    ratings = read(tmp_path, content, {"sensitive": 3}, on_duplicate=on_duplicate)
+    assert private(ratings) == expected

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dpaudit.audits.on_demand import charts
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.sections.charts import looks
+
+Make = Callable[..., AuditResult]
+
+
+def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
+    result = make()
+    same = [
+        each.model_copy(
+            update={"estimate": each.estimate.model_copy(update={"value": 1.0, "lower": 0.97})}
+        )
+        if each.metric == "utility.overlap" and each.epsilon == 10
+        else each
+        for each in result.measurements
+    ]
+    record = result.model_copy(update={"measurements": same})
+    chart = charts.difference(record, looks(record))
+    assert chart is not None
+    points = chart.spec["datasets"]["points"]
+    zero = next(point for point in points if point["x"] == 10)
+    assert zero["drawn"] == "upper bound (measured: 0)"
+    assert zero["y"] == pytest.approx(0.03)
+    assert all(point["y"] > 0 and point["lower"] > 0 for point in points)

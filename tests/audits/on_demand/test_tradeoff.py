@@ -1,0 +1,83 @@
+"""Which ε to choose: what the chart of risk against utility draws, offers and recommends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from dpaudit.audits.on_demand import tradeoff
+from dpaudit.record.result import AuditResult
+from dpaudit.reports import digest
+from dpaudit.reports.chart_parts import Chart
+from dpaudit.reports.sections.charts import looks
+
+Make = Callable[..., AuditResult]
+
+
+def chart(result: AuditResult) -> Chart:
+    found = tradeoff.chart(result, looks(result))
+    assert found is not None
+    return found
+
+
+def advice(found: Chart) -> tuple[list[list[str]], Sequence[str]]:
+    """The recommended points, as ε and claim, and what is said at every weight."""
+    assert found.advice is not None
+    cells = [[row[2], row[5]] for row in found.advice.table.cells]
+    return cells, found.advice.notes
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
+def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight: float) -> None:
+    result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
+    broken = {each.epsilon for each in result.verdicts if each.verdict == "broken"}
+    assert broken == {0.1, 0.3, 1.0}
+    found = chart(result)
+    rings = found.spec["datasets"]["best"]
+    (ring,) = [each for each in rings if each["low"] <= weight <= each["high"]]
+    offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in broken]
+    best = max(
+        offered,
+        key=lambda row: (
+            (1 - weight) * kept.value - weight * row.accuracy["one prediction"].value
+            if (kept := row.one("utility.overlap"))
+            else 0.0
+        ),
+    )
+    label = f"ε = {best.point.epsilon:g}"
+    assert ring["label"] == label
+    assert ring["words"].startswith(f"published: {label} is best (utility ")
+    assert list(advice(found)[1]) == [
+        "published is offered at some ε only: its claim is broken at ε = 0.1, 0.3, 1."
+    ]
+    import altair
+    import vl_convert
+
+    found.spec["params"][-1]["value"] = weight
+    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    drawn = vl_convert.vegalite_to_svg({**found.spec, "width": 600}, vl_version=version)
+    assert f">{label}<" in drawn
+
+
+def test_a_model_with_broken_claims_alone_is_not_offered(make: Make) -> None:
+    recommended, notes = advice(chart(make(epsilons=(0.1, 1.0))))
+    assert not recommended
+    assert list(notes) == ["published is not offered: its claim is broken at ε = 0.1, 1."]
+
+
+def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: Make) -> None:
+    base = make(epsilons=(10.0, 20.0, 30.0))
+    reasons = {10.0: "doubt", 20.0: "no power", 30.0: None}
+    doubted = [
+        each.model_copy(
+            update={
+                "verdict": "not tested" if reasons[each.epsilon] else "not broken",
+                "reason": reasons[each.epsilon],
+            }
+        )
+        for each in base.verdicts
+    ]
+    recommended, notes = advice(chart(base.model_copy(update={"verdicts": doubted})))
+    assert sorted(recommended) == [["20", "claim not tested"], ["30", "claim not broken"]]
+    assert list(notes) == ["published is offered at some ε only: its claim is in doubt at ε = 10."]
