@@ -209,7 +209,7 @@ def test_sorted_files_do_not_deceive_the_sequential_bound() -> None:
     """
     from dpaudit.cli.epsilon import _of_scores
 
-    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05, "confidence": 0.95}
+    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     runs = 40
     deceived = naive = 0
     for seed in range(runs):
@@ -229,7 +229,7 @@ def test_equal_scores_of_one_run_are_ordered_anew_in_every_audit() -> None:
     """
     from dpaudit.cli.epsilon import _of_scores
 
-    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05, "confidence": 0.95}
+    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     rng, deceived, naive, runs = np.random.default_rng(4), 0, 0, 200
     for _ in range(runs):
         value, many = rng.normal(), int(rng.binomial(58, 0.5))
@@ -276,7 +276,7 @@ def test_coins_that_pass_for_fair_do_not_deceive_one_run() -> None:
     """
     from dpaudit.cli.epsilon import _of_scores
 
-    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05, "confidence": 0.95}
+    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     rng, deceived, naive, runs = np.random.default_rng(5), 0, 0, 200
     for _ in range(runs):
         scores, included = rng.normal(size=1000), np.arange(1000) < 560
