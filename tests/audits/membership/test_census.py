@@ -42,7 +42,9 @@ def cluster(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
 
 def parity(rng: Rng, isin: NDArray[np.bool_]) -> Numbers:
     """All data together decide the scores of all."""
-    return rng.normal(size=EVERY) * (1 + isin.sum() % 2) + isin * (isin.sum() % 2)
+    odd = int(isin.sum()) % 2
+    scores: Numbers = rng.normal(size=EVERY) * (1 + odd) + isin * odd
+    return scores
 
 
 @pytest.mark.long

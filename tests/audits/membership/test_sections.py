@@ -276,7 +276,7 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     for report in (page, text):
         for words in (
             "Membership inference by the strongest attack",
-            "Every attack; where it is the strongest",
+            "Every attack: means and ranges",
             "Who is hit hardest",
             "in every training a coin decides for each target",
         ):
@@ -284,7 +284,7 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     assert "≥ 1.50 > claim" in screen
     assert "interaction, own-list" in screen
     assert "Utility on held-out interactions" in screen
-    assert "Every attack; where it is the strongest" not in screen
+    assert "Every attack: means and ranges" not in screen
 
 
 def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_first(
