@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -102,6 +102,14 @@ class AuditKind(ABC):
         Raises:
             ConfigError: the mechanism is planned without its config; names the command.
             InputError: `factor` or `minutes` is out of range.
+        """
+        return ()
+
+    def decisions(self, config: Any) -> Iterable[str]:
+        """Say what the trials or trainings of a config can decide of its gates; empty if unknown.
+
+        Args:
+            config: a checked config of the kind.
         """
         return ()
 

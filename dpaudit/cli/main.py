@@ -21,6 +21,7 @@ from dpaudit.cli.gate import gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
+from dpaudit.cli.split import split
 from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.cli.tasks import merge, runs
 from dpaudit.cli.writing import UnwrittenError
@@ -185,6 +186,7 @@ for command in (
     list_,
     show,
     init,
+    split,
     schema,
     data,
 ):

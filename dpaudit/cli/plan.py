@@ -60,6 +60,14 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.option(
     "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
 )
+@click.option(
+    "-s",
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With CONFIG: replace a value of it, e.g. -s membership.trainings=24.",
+)
 @workers_option
 @allow_code_option
 @click.pass_context
@@ -73,6 +81,7 @@ def plan(
     game: str,
     factor: float | None,
     minutes: float | None,
+    overrides: tuple[str, ...],
     workers: Workers,
     allow_code: bool,
 ) -> None:
@@ -87,8 +96,10 @@ def plan(
         for name in _CLAIM:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
-        _plan_config(config, factor, minutes, workers, allow_code)
+        _plan_config(config, overrides, factor, minutes, workers, allow_code)
         return
+    if overrides:
+        raise ConfigError("--set belongs to a plan with CONFIG: remove it")
     if allow_code:
         raise ConfigError("--allow-code belongs to a plan with CONFIG: remove it")
     if minutes is not None:
@@ -99,7 +110,12 @@ def plan(
 
 
 def _plan_config(
-    path: Path, factor: float | None, minutes: float | None, workers: Workers, allow_code: bool
+    path: Path,
+    overrides: tuple[str, ...],
+    factor: float | None,
+    minutes: float | None,
+    workers: Workers,
+    allow_code: bool,
 ) -> None:
     from dpaudit.auditor.kind import kind_of
     from dpaudit.auditor.plan import check_gates
@@ -107,7 +123,7 @@ def _plan_config(
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
 
-    checked = config_file.load(path, checks=[methodcaller("check_named"), check_gates])
+    checked = config_file.load(path, overrides, checks=[methodcaller("check_named"), check_gates])
     rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
     if not rows and (factor is not None or minutes is not None):
         raise ConfigError(
@@ -117,6 +133,8 @@ def _plan_config(
         import_from(path.parent)
     with Reporter(quiet=True) as reporter:
         _show_cost(cost_of(checked, progress=reporter, allow_code=allow_code), workers)
+    for sentence in kind_of(checked).decisions(checked):
+        click.echo(sentence)
     if rows:
         _show_forecast(rows)
 

@@ -170,7 +170,10 @@ class OwnRecommender(Table):
 
     @property
     def files(self) -> list[Path]:
-        """The files that the command names, such as its script; results depend on them."""
+        """The files that results depend on: the command's script, or what came back."""
+        if self.returned is not None:
+            folder = self._folder / self.returned
+            return sorted(path for path in folder.glob("training-*/*") if path.is_file())
         try:
             words = shlex.split(self.command or "")
         except ValueError:
@@ -517,7 +520,7 @@ class MembershipConfig(DataConfig):
 
     @property
     def files(self) -> list[Path]:
-        """The files that commands name, such as their scripts."""
+        """The files that the recommenders' results depend on."""
         return [file for each in self.recommender for file in each.files]
 
     @property

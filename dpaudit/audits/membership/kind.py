@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
@@ -34,6 +34,12 @@ class MembershipAudits(AuditKind):
         from dpaudit.audits.membership.measures import MembershipInferences
 
         return (MembershipInferences,)
+
+    def decisions(self, config: Any) -> Iterable[str]:
+        """Say what numbers of trainings decide of the gates about the next one."""
+        from dpaudit.audits.membership.decisions import decisions
+
+        return decisions(config)
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

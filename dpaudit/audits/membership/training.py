@@ -113,7 +113,7 @@ class Training:
         return outcomes(self._trained, part, np.full((1, 1), np.nan))
 
     def _trained(self, part: tuple[int, ...]) -> Packed:
-        design, query = self.design, self._query
+        design, query = self.design, self.query
         kept = np.stack([design.kept(index) for index in part])
         seeds = [design.training_seed(index) for index in part]
         shape = design.ratings.n_users, design.ratings.n_items
@@ -151,11 +151,11 @@ class Training:
             NoModelError: it diverges.
             RunError: the training fails, or what it shows cannot be used.
         """
-        query = self._query
+        query = self.query
         return checked_answer(self.trainable.answer(data, seed, query), query, data.shape)
 
     @property
-    def _query(self) -> Query:
+    def query(self) -> Query:
         """Ask for what observers see, and for what measures utility if it is shown."""
         every, none = self.design.query, np.empty(0, np.int32)
         seen = {observer for _, observer in self.blocks}
