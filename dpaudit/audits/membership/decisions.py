@@ -38,7 +38,7 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
         f"a single training, by its own interval."
     )
     can = "pass and fail" if judged >= needed else "fail, and cannot pass"
-    yield f"With the {table.trainings} of this config, {judged} of which are judged, they can {can}."
+    yield f"With {table.trainings} trainings, {judged} of which are judged, they can {can}."
 
 
 def _decides(config: MembershipConfig, key: MetricKey) -> bool:
