@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpaudit.claims.record import Game, Verification
+from dpaudit.claims.record import GameRecord, Verification
 from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.axis import Axis
@@ -94,7 +94,7 @@ def render(verification: Verification) -> list[Chart]:
     return [Chart("claims", title, caption, summary, spec, columns=_COLUMNS, series=verdicts)]
 
 
-def _datum(entry: str, game: Game) -> Datum:
+def _datum(entry: str, game: GameRecord) -> Datum:
     claimed = game.claimed or 1.0
     bound = game.certified.lower if game.certified else 0.0
     law = None if game.truth is None else max(game.truth.value / claimed, _LEAST)

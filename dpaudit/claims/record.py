@@ -31,7 +31,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class Game(_Record):
+class GameRecord(_Record):
     """The result of one experiment: a game or a check.
 
     Attributes:
@@ -107,7 +107,7 @@ class Entry(_Record):
     verdict: Found
     status: Status
     held_by: str = ""
-    games: list[Game]
+    games: list[GameRecord]
 
 
 def verdict_text(verdict: str, basis: Basis) -> str:

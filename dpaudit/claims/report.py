@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpaudit.claims import chart
 from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.record import Entry, Game, Verification, verdict_text
+from dpaudit.claims.record import Entry, GameRecord, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
@@ -194,7 +194,7 @@ def _games(entries: Sequence[Entry]) -> Table:
     return Table("Guarantees", [*header, "trials", "seconds"], cells, marked)
 
 
-def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
+def _game_row(name: str, entry: Entry, game: GameRecord) -> list[str]:
     return [
         name,
         f"{game.role}: {game.label}",
@@ -208,7 +208,7 @@ def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
     ]
 
 
-def _power(game: Game) -> str:
+def _power(game: GameRecord) -> str:
     control = game.control
     if game.claimed is None or game.verdict == "falsified":
         return NONE
@@ -232,7 +232,7 @@ def _algebra(entries: Sequence[Entry]) -> Table:
     return Table("Statements of algebra", ["claim", "tried", "verdict", "witness"], cells, marked)
 
 
-def _verdict(entry: Entry, game: Game) -> str:
+def _verdict(entry: Entry, game: GameRecord) -> str:
     """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
     verdict = game.verdict if game.role == "corrected" else verdict_text(game.verdict, entry.basis)
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

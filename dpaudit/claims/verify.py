@@ -230,7 +230,7 @@ def _since(clock: float) -> float:
     return round(time.perf_counter() - clock, 3)
 
 
-def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> record.Game:
+def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> record.GameRecord:
     """Return the record of an experiment: its outcome, verdict and status."""
     experiment = slot.experiment
     about: dict[str, Any] = {}
@@ -244,7 +244,7 @@ def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> reco
             "weak": slot.weak,
         }
     verdict, status = verdict_of(slot, outcome, falsified=adjusted <= alpha)
-    return record.Game(
+    return record.GameRecord(
         role=slot.role,
         label=experiment.label,
         adjusted=adjusted,
@@ -255,7 +255,7 @@ def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> reco
     )
 
 
-def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
+def _entry(entry: PublishedClaim, games: list[record.GameRecord]) -> record.Entry:
     published = [game.verdict for game in games if game.role == "published"]
     # If no game has power, the verdict rests on the derivation.
     verdicts = [verdict for verdict in published if verdict != "no power"] or [

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dpaudit.claims import chart, report
 from dpaudit.claims.console import show
-from dpaudit.claims.record import Entry, Game, Verification
+from dpaudit.claims.record import Entry, GameRecord, Verification
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Timing
 
@@ -21,7 +21,7 @@ HARD = "<img src=x onerror=alert(1)> a|b *c* [d](e) `f`"
 VERDICTS = ["falsified", "not falsified", "holds", "unprovable as stated", "inconclusive"]
 
 
-def game(**changes: Any) -> Game:
+def game(**changes: Any) -> GameRecord:
     fields: dict[str, Any] = {
         "role": "published",
         "label": "as printed",
@@ -41,16 +41,16 @@ def game(**changes: Any) -> Game:
         "verdict": "falsified",
         "status": "as recorded",
     }  # fmt: skip
-    return Game(**{**fields, **changes})
+    return GameRecord(**{**fields, **changes})
 
 
-def check(**changes: Any) -> Game:
+def check(**changes: Any) -> GameRecord:
     bare = {"mechanism": "", "pair": "", "claimed": None, "certified": None, "truth": None}
     tried = {"trials": 0, "label": "300 rows", "event": "a row of 5, 1, 1"}
     return game(**{**bare, **tried, "p_value": 0.0, "adjusted": 0.0, **changes})
 
 
-def entry(*games: Game, **changes: Any) -> Entry:
+def entry(*games: GameRecord, **changes: Any) -> Entry:
     fields: dict[str, Any] = {
         "id": "aa11-thm1",
         "sentence": "What is shown is private.",
