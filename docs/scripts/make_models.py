@@ -29,14 +29,14 @@ from dpaudit.reports.words import at_least, epsilon, interval, measured
 
 COMMAND = "docs/scripts/make_models.py FOLDER"
 DATA = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
-MEMBERSHIP = {"trainings": 64, "calibrating": 32, "observers": ["scores", "own-list"]}
+MEMBERSHIP = {"trainings": 64, "observers": ["scores", "own-list"]}
 # Gates decide nothing here: they ask for the interval of the average.
 GATES = [{"metric": name, "max": 0.9, "of": "average"} for name in ("attack.auc", "attack.tpr")]
 HEAD = """\
 Every number comes from a record. Each model is trained 64 times on MovieLens-100K. In each training
 a coin decides for each of 2500 interactions whether it is in the data; 1000 further ones are held
-out, and utility is measured on them. Half of the trainings calibrate the attacks and choose the
-strongest for each number, the other half judges it.
+out, and utility is measured on them. Some of the trainings calibrate the attacks and choose the
+strongest for each number, the others judge it.
 
 The attacker sees the **scores** of the target's own pairs, or the **list** of ten items that the
 target's user is shown. All of them know the other interactions and can train the same library on
