@@ -27,7 +27,7 @@ _AGAINST = {
 def curves(result: AuditResult) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
-    Where the table has a rate, the chart has the number and the interval of the table.
+    Where the table has a rate, the chart has the number and the range of the table.
     """
     rates = [*digest.of(result, "membership.roc"), *tables.joint(result, "attack.tpr")]
     at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
@@ -97,9 +97,9 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         "utility",
         "What a model leaks for its utility",
         f"The true-positive rate at {words.percent(rate)} false positives of the strongest attack "
-        "of the best placed observer, against nDCG on held-out interactions; bars are intervals. "
-        "Models further right serve better; those further up leak more. The dashed line is a "
-        "guess.",
+        "of the best placed observer, against nDCG on held-out interactions; bars are ranges over "
+        "the judged trainings. Models further right serve better; those further up leak more. The "
+        "dashed line is a guess.",
         parts.extremes("true-positive rate", data),
         parts.spec([*layers, *named], series, choice, points=data, guess=guess, labels=rows),
         columns=_AGAINST,
