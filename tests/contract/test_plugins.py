@@ -85,7 +85,8 @@ def test_the_registered_parts() -> None:
     assert {"dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm", "neighborhood"} <= set(TRAINED)
     assert {"linear-ideal", "likelihood-ratio", "item-place", "canary"} <= set(ATTACKS)
     assert {"zero-mean", "two-sample", "energy", "gradient-ratio", "popularity"} <= set(ATTACKS)
-    assert registry.names("defenses") == sorted(DEFENSES)
+    # Packages that are installed beside dpaudit may have more.
+    assert set(DEFENSES) <= set(registry.names("defenses"))
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)

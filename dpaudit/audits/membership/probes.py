@@ -124,7 +124,7 @@ def left_open(
         decided = share <= _MOST_MISSING
         yield Noticed(
             "missing",
-            f"{percent(share, 2)} of what observer {observer!r} asks has no answer (NaN, -inf or "
+            f"{percent(share, 3)} of what observer {observer!r} asks has no answer (NaN, -inf or "
             "an empty list) although the user and the item are in the training.",
             "Answer for all of them, for what the user has seen too: what is missing counts as if "
             "it told the coin"
