@@ -9,7 +9,7 @@ from dataclasses import asdict
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.trainings import NextTraining, judge_at_hand
+from dpaudit.auditor.trainings import NextTraining
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
@@ -33,7 +33,6 @@ def judge(
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
     coming: NextTraining | None = None,
-    level: float = 0.05,
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
@@ -61,15 +60,14 @@ def judge(
         points: the points of the sweep.
         measurements: all that was measured.
         findings: what was noticed.
-        coming: what the judged trainings say about the next one; None for this gate alone.
-        level: the error probability of each joint interval, and of that gate alone.
+        coming: what the judged trainings say; None for this gate alone at 95 % confidence.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
     """
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
-    coming = coming or NextTraining.of([(gate, picked)], level)
+    coming = coming or NextTraining.of([(gate, picked)], 0.05)
     members = any(found.unit for found in measurements)
     lacking = dict(_lacking(gate, points, measurements, findings, members=members))
     if not picked and not lacking:
@@ -84,7 +82,7 @@ def judge(
         decided[model, epsilon, None] = [("inconclusive", said)]
     for found in picked:
         point = at[found.model, found.epsilon]
-        outcome, reason = _of_trainings(gate, found, coming, level) or _compare(
+        outcome, reason = _of_trainings(gate, found, coming) or _compare(
             gate, found, point, members=members
         )
         open_ = next((each for each in findings if each.opens(found)), None)
@@ -126,7 +124,7 @@ def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measureme
 
 
 def _of_trainings(
-    gate: Gate, measurement: Measurement, coming: NextTraining | None, level: float
+    gate: Gate, measurement: Measurement, coming: NextTraining
 ) -> tuple[Outcome, str] | None:
     """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
     if gate.of == "average":
@@ -134,9 +132,7 @@ def _of_trainings(
     if measurement.census is None:
         lacking = "no number of each training is recorded: remove the gate's of"
         return ("inconclusive", lacking) if gate.of else None
-    if gate.of == "this-model":
-        return judge_at_hand(gate, measurement.census, level)
-    return coming.judge(gate, measurement, measurement.census) if coming else None
+    return coming.judge(gate, measurement, measurement.census)
 
 
 def _beside(
@@ -215,7 +211,8 @@ def identifier(gate: Gate) -> str:
         f"{key}={in_id(value) if isinstance(value, float) else value}"
         for key, value in sorted(gate.where.items())
     ]
-    return "/".join(["gate", gate.metric, "max" if gate.min is None else "min", *where])
+    side = "max" if gate.min is None else "min"
+    return "/".join(["gate", gate.metric, side, *([f"of={gate.of}"] if gate.of else []), *where])
 
 
 def rule(gate: Gate) -> str:
@@ -229,7 +226,8 @@ def rule(gate: Gate) -> str:
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     leak = f"{gate.detectable:g} times that" if gate.detectable else ""
     power = f", by a game that finds a leak of {leak}" if leak else ""
-    return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
+    of = f" of {gate.of}" if gate.of else ""
+    return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
 def _limit(gate: Gate, found: Measurement, point: PointRecord) -> float | None:

@@ -13,6 +13,7 @@ from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
 from dpaudit.data.ratings import Scale
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
@@ -42,14 +43,7 @@ def judge_run(
             check_rated(gates, Scale(*result.data.scale))
         coming = _coming(result, gates)
         found = [
-            judge(
-                gate,
-                result.points,
-                result.measurements,
-                result.findings,
-                coming,
-                result.family.alpha,
-            )
+            judge(gate, result.points, result.measurements, result.findings, coming)
             for gate in gates
         ]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
@@ -63,7 +57,7 @@ def judge_run(
     )
 
 
-def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining | None:
+def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
     """Return what the trainings of a run say about the next one, at the level that is left.
 
     The joint intervals that decide a claim or another gate take theirs. What decides nothing takes
@@ -78,12 +72,15 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining | None:
             deciding[found.key] = found.estimate.alpha
     for gate, measurements in judged:
         for found in measurements:
-            if found.census is None or gate.of == "average":
-                deciding[found.key] = found.estimate.alpha
-            elif gate.of == "this-model":
+            if gate.of == "this-model" and found.census:
                 deciding[(*found.key, gate.of)] = found.census.alpha * len(found.census.values)
+            elif gate.of == "average" or not found.census:
+                joint = found.estimate.kind == "frequentist" and not entry(found.metric).derived
+                deciding[found.key] = found.estimate.alpha if joint else 0.0
     left = 1 - result.family.confidence - sum(deciding.values())
-    return NextTraining.of(judged, max(left, 0.0))
+    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
+    # Rounding of shares that add up to the whole.
+    return NextTraining.of(judged, max(left, 0.0), beforehand=stated, hold=left > -1e-9)
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") -> None:

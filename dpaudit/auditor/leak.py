@@ -39,7 +39,7 @@ def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
         estimate = _largest([each.estimate for each in here])
         censuses = [each.census for each in here if each.census]
         census = _largest_of_each(censuses) if censuses else None
-        if census and estimate.kind == "range":
+        if census and any(each.estimate.kind == "range" for each in here):
             estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
         yield most.model_copy(update=update)

@@ -127,8 +127,17 @@ def gated(config: Config, *metrics: str) -> bool:
 
 
 def picked(config: Config, key: MetricKey, *statements: Statement | None) -> bool:
-    """Return whether a gate about one of these statements picks a number; None is none given."""
-    return any(gate.of in statements and gate.picks(asdict(key)) for gate in config.gate)
+    """Return whether a gate about one of these statements judges a number; None is none given.
+
+    A gate on a model's leak judges its advantages.
+    """
+    keys = [key]
+    if key.metric == "attack.advantage":
+        keys.append(replace(key, metric="leak"))
+    return any(
+        gate.of in statements and any(gate.picks(asdict(judged)) for judged in keys)
+        for gate in config.gate
+    )
 
 
 def of_trainings(config: Config, key: MetricKey) -> MetricKey:

@@ -38,7 +38,7 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
     """
     has_ratings = ratings is None or ratings.scale.width > 0
     keys = [key for key in plan(config) if has_ratings or not rated(key.metric)]
-    trained = [key for key in keys if key.census]
+    trained = [key for key in keys if key.census and not entry(key.metric).derived]
     size = sum(key.counted for key in keys)
     size += sum(picked(config, key, "this-model") for key in trained)
     # All gates about the next training count as one.

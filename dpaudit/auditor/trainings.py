@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.schema import Gate, Statement
@@ -31,8 +32,15 @@ def default_calibrating(trainings: int) -> int:
     return min(_MOST, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
-def trainings_for(judged: int) -> int:
-    """Return the least number of trainings of which so many are judged by default."""
+def trainings_for(judged: int, calibrating: int | None = None) -> int:
+    """Return the least number of trainings of which so many are judged.
+
+    Args:
+        judged: how many are to be judged.
+        calibrating: how many calibrate; None for the default.
+    """
+    if calibrating is not None:
+        return judged + calibrating
     return next(
         trainings
         for trainings in range(judged, judged + _MOST + 1)
@@ -71,118 +79,167 @@ class NextTraining:
     Attributes:
         trainings: the number of judged trainings.
         exceeding: in how many of them some gate's threshold may be broken.
-        gates: the number of gates about the next training.
-        numbers: how many numbers these judge.
-        alpha: the error probability of all of them together.
+        of_gates: the same for each gate about the next training.
+        of_numbers: the same for each number that these gates judge.
+        alpha: the error probability of all gates about the next training together.
+        beforehand: whether the thresholds were set before the trainings were seen.
+        hold: whether the intervals of gates about the trainings at hand hold together with all
+            other intervals that decide something.
     """
 
     trainings: int
     exceeding: int
-    gates: int
-    numbers: int
+    of_gates: Sequence[tuple[Gate, int]]
+    of_numbers: Sequence[int]
     alpha: float
+    beforehand: bool = True
+    hold: bool = True
 
     @classmethod
     def of(
-        cls, picked: Sequence[tuple[Gate, Sequence[Measurement]]], alpha: float
-    ) -> NextTraining | None:
-        """Return it for the gates of a run; None without such gates.
+        cls,
+        picked: Sequence[tuple[Gate, Sequence[Measurement]]],
+        alpha: float,
+        *,
+        beforehand: bool = True,
+        hold: bool = True,
+    ) -> Self:
+        """Return it for the gates of a run.
 
         Args:
             picked: the gates, each with what it picks.
-            alpha: the error probability of all gates about the next training together.
+            alpha: as above.
+            beforehand: as above.
+            hold: as above.
         """
         flags = [
-            may_break(gate, measurement, measurement.census)
-            for gate, measurements in picked
-            for measurement in measurements
-            if measurement.census and gate.of in NEXT
+            (gate, [may_break(gate, found, found.census) for found in numbers if found.census])
+            for gate, numbers in picked
+            if gate.of in NEXT
         ]
-        if not flags:
-            return None
+        flags = [(gate, rows) for gate, rows in flags if rows]
+        every = [row for _, rows in flags for row in rows]
         # Trainings of models with fewer of them are the first ones of the others.
-        length = min(map(len, flags))
-        exceeding = sum(
-            any(training) for training in zip(*(f[:length] for f in flags), strict=True)
+        length = min(map(len, every), default=0)
+
+        def exceeding(rows: Sequence[Flags]) -> int:
+            return sum(map(any, zip(*(row[:length] for row in rows), strict=True)))
+
+        return cls(
+            length,
+            exceeding(every),
+            [(gate, exceeding(rows)) for gate, rows in flags],
+            [sum(row) for row in every],
+            alpha,
+            beforehand,
+            hold,
         )
-        gates = sum(
-            gate.of in NEXT and any(measurement.census for measurement in measurements)
-            for gate, measurements in picked
-        )
-        return cls(length, exceeding, gates, len(flags), alpha)
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
-        """Judge whether the next training keeps a gate's threshold.
+        """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
 
-        - It passes if so few of the judged trainings exceed that the next one does with a small
-          probability: counted together for all gates, or for this one at its share of the level.
-        - It fails if the share of trainings that exceed is certified to be above the level, or if
-          every judged training exceeds by its own interval.
+        - About the next training it passes if so few of the judged ones exceed that the next one
+          does with a small probability. It fails if the share of trainings that exceed is certified
+          to be above the level, or if every judged training exceeds. For that a training exceeds if
+          its own interval lies beyond the threshold, so that few targets alone let none fail.
+        - With one judged training a failure is about this training.
         """
-        limit = threshold(gate)
-        beyond = "above" if gate.min is None else "below"
-        broken = breaks(gate, census.values)
-        count = len(broken)
+        if gate.of == "this-model":
+            return self._at_hand(gate, measurement, census)
         shown = _shown(census)
-        ends = census.lower if gate.min is None else census.upper
         if self.alpha <= 0:
             return "inconclusive", (
                 f"{shown} other gates and claims take the whole error probability: remove some of "
                 "them, or lower audit.confidence"
             )
-        if share_wealth(broken, self.alpha) * self.alpha >= self.numbers:
+        limit, beyond = threshold(gate), "above" if gate.min is None else "below"
+        count = len(census.values)
+        surely = breaks(gate, census.lower if gate.min is None else census.upper)
+        numbers = len(self.of_numbers)
+        known = 2 * census.alpha * count * numbers <= self.alpha * (1 + 1e-9)
+        by = ", by its own interval," if census.alpha else ""
+        if known and share_wealth(surely, self.alpha) * self.alpha >= 2 * numbers:
             return "fail", (
-                f"{shown} {sum(broken)} of {count} judged trainings {_are(sum(broken))} {beyond} "
-                f"{limit:g}, so more than {percent(self.alpha)} of trainings are"
+                f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
+                f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
+                f"{percent(self.alpha, 2)} of trainings are"
             )
-        known = census.alpha * count * self.numbers <= self.alpha * (1 + 1e-9)
-        if known and all(breaks(gate, ends)):
-            which = (
-                "the judged training is" if count == 1 else f"each of {count} judged trainings is"
-            )
-            return "fail", f"{shown} by its own interval {which} {beyond} {limit:g}"
-        own = sum(may_break(gate, measurement, census))
-        together = next_exceeds(self.trainings, self.exceeding)
-        alone = next_exceeds(count, own)
-        risk = min(together, alone * self.gates)
-        said = f"{own or 'none'} of {count} judged trainings {_are(own)} {beyond} {limit:g}"
+        if known and all(surely):
+            which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
+            return "fail", f"{shown} {which}{by} {beyond} {limit:g}"
+        return self._next(gate, measurement, census)
+
+    def _next(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
+        """Judge whether the next training keeps a threshold that no certificate breaks."""
+        count, shown = len(census.values), _shown(census)
+        may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
+        perhaps = ", or may be by the reverse attack or missing answers" if may > seen else ""
+        beyond = f"{'above' if gate.min is None else 'below'} {threshold(gate):g}{perhaps}"
+        said = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
-            said = f"the judged training is {'' if own else 'not '}{beyond} {limit:g}"
+            said = f"the judged training is {'' if may else 'not '}{beyond}"
+        risk, divisor, most = self._risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
-        most = max(own, self.exceeding)
-        needed = draws_needed(most, self.alpha)
-        of_which = f", of which {most} or fewer exceed a gate's limit" if most else ""
+        if most > self.alpha * count and count > 1:
+            other = "" if may == most else f", and {most} exceed the limit of some gate"
+            return "inconclusive", (
+                f"{shown} {said}{other}, too many for the next one and too few to certify it: use "
+                "more targets, whose intervals are narrower, or a larger limit"
+            )
         return "inconclusive", (
-            f"{shown} {said}, too few to say it of the next one: it takes {needed} judged "
-            f"trainings{of_which}: set membership.trainings = {trainings_for(needed)}"
+            f"{shown} {said}, too few to say it of the next one: it takes "
+            f"{draws_needed(most, self.alpha / divisor)} judged trainings"
+            f"{f', {most} of which may exceed a limit' if most else ''}: raise "
+            "membership.trainings ('dpaudit plan' says to what)"
         )
 
+    def _risk(self, gate: Gate) -> tuple[float, float, int]:
+        """Bound the probability that gates pass and the next training exceeds.
 
-def judge_at_hand(gate: Gate, census: Census, level: float) -> tuple[Outcome, str]:
-    """Judge whether every judged training keeps a gate's threshold on all its data.
+        All gates together are one vector. From so many trainings on that each gate could pass at
+        its share of half the level, half is for that. Thresholds that were chosen with the
+        trainings in view are no event that was fixed beforehand; then every number has a share.
 
-    Args:
-        gate: the gate.
-        census: what the trainings showed.
-        level: the error probability that the run leaves to all intervals of the census together.
-    """
-    limit = threshold(gate)
-    low, high = min(census.lower), max(census.upper)
-    shown = f"{_shown(census)} on all data of each training within {low:.4g} to {high:.4g}"
-    if census.alpha * len(census.values) > level * (1 + 1e-9):
-        return "inconclusive", (
-            f"{shown}: its intervals hold by themselves: run a config that has this gate, so that "
-            "they hold together"
-        )
-    ends = (census.lower, census.upper) if gate.min is None else (census.upper, census.lower)
-    if any(breaks(gate, ends[0])):
-        return "fail", f"{shown}: not within {limit:g} in {sum(breaks(gate, ends[0]))}"
-    if not any(breaks(gate, ends[1])):
-        return "pass", f"{shown}: within {limit:g}"
-    return "inconclusive", f"{shown}: straddles {limit:g}: use more targets, or fewer trainings"
+        Returns:
+            The bound; what divides the level for one count of trainings that exceed; the count.
+        """
+        if not self.beforehand and len(self.of_numbers) > 1:
+            most, numbers = max(self.of_numbers), len(self.of_numbers)
+            return numbers * next_exceeds(self.trainings, most), numbers, most
+        together, gates = next_exceeds(self.trainings, self.exceeding), len(self.of_gates)
+        if gates == 1 or 2 * gates * next_exceeds(self.trainings, 0) > self.alpha:
+            return together, 1, self.exceeding
+        own = next(count for other, count in self.of_gates if other == gate)
+        alone = gates * next_exceeds(self.trainings, own)
+        return min((2 * together, 2, self.exceeding), (2 * alone, 2 * gates, own))
+
+    def _at_hand(self, gate: Gate, found: Measurement, census: Census) -> tuple[Outcome, str]:
+        """Judge whether every judged training keeps a threshold, with the sampling of targets."""
+        limit, mirror = threshold(gate), entry(found.metric).mirror
+        low, high = min(census.lower), max(census.upper)
+        shown = f"{_shown(census)} with the sampling of targets {low:.4g} to {high:.4g},"
+        if not self.hold:
+            return "inconclusive", (
+                f"{shown} but these intervals do not hold together with all that is judged: run a "
+                "config that has these gates"
+            )
+        falls = gate.min is not None
+        surely = breaks(gate, census.upper if falls else census.lower)
+        if any(surely):
+            word = "below" if falls else "above"
+            return "fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}"
+        if any(breaks(gate, census.lower if falls else census.upper)):
+            remedy = "use more targets, or fewer trainings"
+            return "inconclusive", f"{shown} which straddles {limit:g}: {remedy}"
+        if not falls and mirror is not None and any(breaks(gate, [mirror - low])):
+            return "inconclusive", (
+                f"{shown} but the reverse attack may have {mirror - low:.4g}, above {limit:g}: "
+                "correct the direction of the scores"
+            )
+        return "pass", f"{shown} not {'below' if falls else 'above'} {limit:g}"
 
 
 def _shown(census: Census) -> str:

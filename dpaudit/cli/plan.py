@@ -131,10 +131,10 @@ def _plan_config(
         )
     if allow_code:
         import_from(path.parent)
-    with Reporter(quiet=True) as reporter:
-        _show_cost(cost_of(checked, progress=reporter, allow_code=allow_code), workers)
     for sentence in kind_of(checked).decisions(checked):
         click.echo(sentence)
+    with Reporter(quiet=True) as reporter:
+        _show_cost(cost_of(checked, progress=reporter, allow_code=allow_code), workers)
     if rows:
         _show_forecast(rows)
 

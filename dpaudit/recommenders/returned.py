@@ -61,16 +61,20 @@ class Returned(Trainable):
     def hand_out(self, interactions: csr_array, seed: int, query: Query) -> Path:
         """Write the data of a training and what is asked of it; return its folder.
 
+        A folder of the same training is left as it is, so more trainings extend a split.
+
         Raises:
-            FileExistsError: the folder exists.
+            FileExistsError: the folder exists, and is not of this training.
             OSError: it cannot be written.
             ConfigError: the format is parquet, and pyarrow is not installed.
         """
         files = self._files(interactions, seed, query)
-        files.folder.mkdir(parents=True)
-        files.write(interactions, seed)
-        seal = {"seed": seed, "data": _digest(interactions, query)}
-        (files.folder / _SEAL).write_text(json.dumps(seal), encoding="utf-8")
+        path = files.folder / _SEAL
+        seal = json.dumps({"seed": seed, "data": _digest(interactions, query)})
+        if not path.exists() or path.read_text(encoding="utf-8") != seal:
+            files.folder.mkdir(parents=True)
+            files.write(interactions, seed)
+            path.write_text(seal, encoding="utf-8")
         return files.folder
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:

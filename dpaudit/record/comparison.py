@@ -27,6 +27,8 @@ from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictReco
 
 # How many missing parts a sentence names.
 _NAMED = 3
+# The fewest orders of the trainings of two runs in which ranges that lie apart say something.
+_ORDERS = 10_000
 Judgement = Literal["worse", "better", "cannot tell"]
 Move = Literal["newly broken", "no longer tested", "changed", "same"]
 
@@ -201,7 +203,15 @@ def _number(before: Measurement, after: Measurement) -> NumberChange:
 
 
 def _assumed(before: Measurement, after: Measurement) -> str:
-    """Return which estimate is not frequentist, so that no comparison may rest on it."""
+    """Return why no comparison may rest on the estimates; empty if one may.
+
+    Ranges of exchangeable trainings lie apart with a probability of 2 J₁! J₂!/(J₁ + J₂)!, which has
+    to be so small that the comparisons of all numbers add nothing to the error probability.
+    """
+    if before.census and after.census and before.estimate.kind == after.estimate.kind == "range":
+        sizes = len(before.census.values), len(after.census.values)
+        few = math.comb(sum(sizes), sizes[0]) < _ORDERS
+        return "the runs have too few judged trainings to tell their ranges apart" if few else ""
     for found, run in ((before, "baseline"), (after, "run")):
         if found.estimate.kind != "frequentist":
             return f"the estimate of the {run} is of kind {found.estimate.kind}"
@@ -279,8 +289,9 @@ def _by_key(result: AuditResult) -> dict[tuple[Any, ...], Measurement]:
 
 
 def _may_gate(found: Measurement) -> bool:
-    """Whether the number may gate, so that its interval holds together with the others."""
-    return entry(found.metric).gateable and found.estimate.kind == "frequentist"
+    """Whether the number may gate: it is of trainings, or its interval holds with the others."""
+    able = found.census is not None or found.estimate.kind == "frequentist"
+    return entry(found.metric).gateable and able
 
 
 def _lacking(one: AuditResult, other: AuditResult) -> Iterator[str]:

@@ -195,7 +195,10 @@ class Census(_Record):
         value, low, high = sum(self.values) / count, min(self.values), max(self.values)
         if count == 1:
             low, high = self.lower[0], self.upper[0]
-        alpha = self.alpha if count == 1 else 2 / (count + 1)
+        alpha, method = 2 / (count + 1), "range over trainings"
+        if count == 1:
+            alpha, method = self.alpha, "one training"
+            method += ", of whose data targets are a uniform subset" if alpha else ""
         return Estimate(
             value=min(max(value, low), high),
             lower=low,
@@ -203,7 +206,7 @@ class Census(_Record):
             confidence=1 - alpha,
             alpha=alpha,
             n=count,
-            method="uniform subset of one training" if count == 1 else "range over trainings",
+            method=method,
             kind="range",
         )
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.auditor.trainings import NextTraining, judge_at_hand
+from dpaudit.auditor.trainings import NextTraining, default_calibrating, trainings_for
 from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Census, Measurement
@@ -52,7 +52,6 @@ def outcome(*censuses: Census, one: Gate | None = None) -> str:
     chosen = one or gate()
     picked = [measured(each) for each in censuses]
     together = NextTraining.of([(chosen, picked)], ALPHA)
-    assert together is not None
     outcomes = [
         together.judge(chosen, each, each.census)[0] for each in picked if each.census is not None
     ]
@@ -97,7 +96,7 @@ def test_no_outcome_is_false_more_often_than_its_level(law: Law, trainings: int)
     for _ in range(AUDITS):
         values = law(rng, trainings + 1)
         # Own intervals of no width: they are exact, and never the reason.
-        word = outcome(census(values[:-1], width=0.0))
+        word = outcome(census(values[:-1], width=0.0, alpha=0.0))
         passes += word == "pass" and values[-1] > LIMIT
         fails += word == "fail" and share <= ALPHA and trainings > 1
     assert max(passes, fails) <= binom.isf(1e-6, AUDITS, ALPHA)
@@ -125,24 +124,33 @@ def test_several_numbers_share_one_vector_of_trainings() -> None:
     assert outcome(census(low), census(once)) == "inconclusive"
 
 
-def test_a_leak_in_every_training_fails_after_two_and_an_own_interval_after_one() -> None:
-    assert outcome(census(np.full(2, 0.9))) == "fail"
-    assert outcome(census(np.full(1, 0.9))) == "fail"
-    assert outcome(census(np.full(1, 0.56), width=0.02)) == "inconclusive"
+def test_a_leak_in_every_training_fails_by_own_intervals_from_one_training_on() -> None:
+    for count in (1, 2, 3):
+        sure = census(np.full(count, 0.9), alpha=ALPHA / 2 / count)
+        assert outcome(sure) == "fail"
+        # Intervals at a level that is not paid decide nothing.
+        assert outcome(sure.model_copy(update={"alpha": ALPHA})) == "inconclusive"
+    assert outcome(census(np.full(1, 0.56), alpha=ALPHA / 2)) == "inconclusive"
+
+
+def test_chance_with_few_targets_fails_no_gate() -> None:
+    """Half of the numbers exceed, and no interval does."""
+    values = np.tile([0.45, 0.6], 20)
+    assert outcome(census(values, width=0.1, alpha=ALPHA / 2 / 40)) == "inconclusive"
 
 
 def test_missing_answers_count_against_a_pass_alone() -> None:
     values = np.full(24, 0.5)
     some = census(values).model_copy(update={"most": (0.9, *values[1:].tolist())})
     assert outcome(some) == "inconclusive"
-    all_ = census(values).model_copy(update={"most": tuple([0.9] * 24)})
+    all_ = census(values).model_copy(update={"most": (0.9,) * 24})
     assert outcome(all_) == "inconclusive"
 
 
 def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
     least = Gate.model_validate({"metric": "utility.ndcg", "min": 0.2})
     for value, word in ((0.3, "pass"), (0.1, "fail")):
-        numbers = census(np.full(24, value))
+        numbers = census(np.full(24, value), width=0.0, alpha=0.0)
         one = Measurement(
             metric="utility.ndcg",
             model="m",
@@ -151,8 +159,42 @@ def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
             census=numbers,
         )
         together = NextTraining.of([(least, [one])], ALPHA)
-        assert together is not None
         assert together.judge(least, one, numbers)[0] == word
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("gates", "trainings"), [(1, 39), (3, 39), (3, 119), (6, 399)])
+def test_gates_on_many_numbers_pass_wrongly_at_most_at_their_level(
+    gates: int, trainings: int
+) -> None:
+    """Independent numbers, each of which exceeds as seldom as a gate by itself allows."""
+    rng, numbers = np.random.default_rng(gates), 4
+    share = ALPHA / (2 * gates * numbers)
+    wrong = 0
+    for _ in range(AUDITS):
+        broken = rng.random((gates, numbers, trainings + 1)) < share
+        picked = [
+            (
+                gate(where={"observer": f"o{index}"}),
+                [measured(census(np.where(row[:-1], 0.6, 0.5), 0.0, 0.0)) for row in rows],
+            )
+            for index, rows in enumerate(broken)
+        ]
+        coming = NextTraining.of(picked, ALPHA)
+        passed = [
+            all(coming.judge(one, each, each.census)[0] == "pass" for each in found if each.census)
+            for one, found in picked
+        ]
+        wrong += any(ok and rows[:, -1].any() for ok, rows in zip(passed, broken, strict=True))
+    assert wrong <= binom.isf(1e-6, AUDITS, ALPHA)
+
+
+def test_thresholds_that_are_set_afterwards_share_the_level() -> None:
+    chosen, low = gate(), [measured(census(np.full(24, 0.5))) for _ in range(2)]
+    assert low[0].census is not None
+    for beforehand, word in ((True, "pass"), (False, "inconclusive")):
+        coming = NextTraining.of([(chosen, low)], ALPHA, beforehand=beforehand)
+        assert coming.judge(chosen, low[0], low[0].census)[0] == word
 
 
 @pytest.mark.parametrize(
@@ -162,21 +204,35 @@ def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
 def test_trainings_at_hand_are_judged_by_their_own_intervals(
     values: tuple[float, float], word: str
 ) -> None:
-    own = census(np.array(values), alpha=ALPHA / 2)
-    said, reason = judge_at_hand(gate(of="this-model"), own, ALPHA)
+    own, chosen = census(np.array(values), alpha=ALPHA / 2), gate(of="this-model")
+    one = measured(own)
+    said, reason = NextTraining.of([], ALPHA).judge(chosen, one, own)
     assert said == word
-    assert "on all data of each training" in reason
-    wide = own.model_copy(update={"alpha": ALPHA})
-    said, reason = judge_at_hand(gate(of="this-model"), wide, ALPHA)
-    assert (said, "run a config that has this gate" in reason) == ("inconclusive", True)
+    assert "with the sampling of targets" in reason
+    said, reason = NextTraining.of([], ALPHA, hold=False).judge(chosen, one, own)
+    assert (said, "do not hold together" in reason) == ("inconclusive", True)
+
+
+def test_the_reverse_of_an_attack_keeps_trainings_at_hand_from_passing() -> None:
+    own, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
+    said, reason = NextTraining.of([], ALPHA).judge(chosen, measured(own), own)
+    assert (said, "the reverse attack may have 0.97" in reason) == ("inconclusive", True)
 
 
 def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     chosen, one = gate(), measured(census(np.linspace(0.48, 0.52, 12)))
-    together = NextTraining.of([(chosen, [one])], ALPHA)
-    assert together is not None
+    coming = NextTraining.of([(chosen, [one])], ALPHA)
     assert one.census is not None
-    assert together.judge(chosen, one, one.census)[1] == (
-        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, too "
-        "few to say it of the next one: it takes 19 judged trainings: set membership.trainings = 23"
+    assert coming.judge(chosen, one, one.census)[1] == (
+        "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, too few to "
+        "say it of the next one: it takes 19 judged trainings: raise membership.trainings "
+        "('dpaudit plan' says to what)"
     )
+
+
+@pytest.mark.parametrize("judged", [1, 2, 19, 39, 200])
+def test_so_many_trainings_are_the_fewest_of_which_so_many_are_judged(judged: int) -> None:
+    least = trainings_for(judged)
+    assert least - default_calibrating(least) >= judged
+    assert least == 1 or (least - 1) - default_calibrating(least - 1) < judged
+    assert trainings_for(judged, 10) == judged + 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -14,7 +15,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.comparison import NumberChange, change, compare
-from dpaudit.record.result import AuditResult, Family, GateRecord, Measurement
+from dpaudit.record.result import AuditResult, Census, Family, GateRecord, Measurement
 from dpaudit.record.waivers import Waiver, judged
 from tests.support.records import control, estimate, make_result
 from tests.support.records import judged as with_verdicts
@@ -260,3 +261,35 @@ def test_a_run_is_no_worse_than_itself(hard: AuditResult) -> None:
     assert not found.differences
     assert {each.judgement for each in found.numbers} <= {"cannot tell"}
     assert {each.move for each in found.claims} <= {"same"}
+
+
+@pytest.mark.parametrize(
+    ("count", "shift", "judgement"),
+    [(19, 0.2, "worse"), (19, -0.2, "better"), (19, 0.01, "cannot tell"), (3, 0.2, "cannot tell")],
+)
+def test_ranges_of_trainings_that_lie_apart_show_a_change(
+    count: int, shift: float, judgement: str
+) -> None:
+    def one(values: Sequence[float]) -> Measurement:
+        own = tuple(values)
+        census = Census(values=own, lower=own, upper=own, alpha=0.0)
+        return Measurement(
+            metric="attack.auc",
+            model="m",
+            epsilon=math.inf,
+            estimate=census.estimate,
+            attack="strongest",
+            observer="scores",
+            unit="interaction",
+            census=census,
+        )
+
+    values = [0.6 + 0.02 * training / count for training in range(count)]
+    before = record().model_copy(update={"points": [], "verdicts": []})
+    runs = [
+        before.model_copy(update={"measurements": [one(numbers)]})
+        for numbers in (values, [value + shift for value in values])
+    ]
+    (change_,) = compare(*runs).numbers
+    assert change_.judgement == judgement
+    assert ("too few judged trainings" in change_.reason) == (count == 3)

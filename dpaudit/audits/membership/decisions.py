@@ -10,6 +10,32 @@ from dpaudit.auditor.trainings import NEXT, trainings_for
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.bounds.frequentist.next_draw import draws_needed, share_wealth
 from dpaudit.core.rounding import percent
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import Family
+
+
+def left_for_next(config: MembershipConfig, family: Family) -> float:
+    """Return the error probability that is left to all gates about the next training.
+
+    The joint intervals that decide a claim or another gate take theirs.
+    """
+    claimed = {model.label for model in config.model}
+    claimed |= {model.label for model in config.recommender if model.claim}
+    taken = 0
+    for key in plan(config):
+        if entry(key.metric).derived:
+            continue
+        if key.census:
+            taken += picked(config, key, "average") + picked(config, key, "this-model")
+        elif key.counted:
+            bound = key.metric == "epsilon" and key.model in claimed
+            taken += bound or picked(config, key, None)
+    return 1 - family.confidence - taken * family.alpha
+
+
+def next_keys(config: MembershipConfig) -> list[MetricKey]:
+    """Return the numbers that gates about the next training judge."""
+    return [key for key in plan(config) if key.census and picked(config, key, *NEXT)]
 
 
 def decisions(config: MembershipConfig) -> Iterator[str]:
@@ -17,35 +43,23 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
 
     Nothing is said of a config without such gates.
     """
-    keys = [key for key in plan(config) if key.census and picked(config, key, *NEXT)]
-    if not keys:
+    numbers = len(next_keys(config))
+    if not numbers:
         return
-    family = family_of(config, None)
-    # What decides claims and other gates takes its share of the error probability.
-    taken = sum(_decides(config, key) for key in plan(config)) * family.alpha
-    alpha = 1 - family.confidence - taken
-    table = config.membership
-    judged = table.trainings - table.calibrating_trainings
+    alpha, table = left_for_next(config, family_of(config, None)), config.membership
+    judged, calibrating = table.trainings - table.calibrating_trainings, table.calibrating
     needed = draws_needed(0, alpha)
     yield (
         f"The gates about the next training can pass with membership.trainings = "
-        f"{trainings_for(needed)}: {needed} are judged, and if none of them breaks a gate's limit, "
-        f"the next one does with a probability of at most {percent(alpha, 2)}."
+        f"{trainings_for(needed, calibrating)}: {needed} are judged, and if none of them breaks a "
+        f"gate's limit, the next one does with a probability of at most {percent(alpha, 2)}."
     )
-    worst = next(n for n in range(1, 100) if share_wealth([True] * n, alpha) * alpha >= len(keys))
+    worst = next(n for n in range(1, 100) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers)
     yield (
-        f"A leak in every training fails them with {trainings_for(worst)}, and a blatant one with "
-        f"a single training, by its own interval."
+        f"A leak in every training fails them with {trainings_for(worst, calibrating)}, and a "
+        f"blatant one with a single training, by its own interval."
     )
     can = "pass and fail" if judged >= needed else "fail, and cannot pass"
-    yield f"With {table.trainings} trainings, {judged} of which are judged, they can {can}."
-
-
-def _decides(config: MembershipConfig, key: MetricKey) -> bool:
-    """Whether the joint interval of a number decides a claim, or a gate but on the next one."""
-    if key.census:
-        return picked(config, key, "average") or picked(config, key, "this-model")
-    claimed = {model.label for model in config.model}
-    claimed |= {model.label for model in config.recommender if model.claim}
-    bound = key.metric == "epsilon" and key.model in claimed
-    return key.counted and (bound or picked(config, key, None))
+    which = f"{judged} of which are judged" if table.trainings > 1 else "which is judged"
+    count = f"{table.trainings} training{'s' if table.trainings > 1 else ''}"
+    yield f"With {count}, {which}, they can {can}."

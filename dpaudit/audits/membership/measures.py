@@ -28,7 +28,6 @@ from dpaudit.auditor.measure import (
     points,
 )
 from dpaudit.auditor.no_model import diverged
-from dpaudit.auditor.trainings import NEXT
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.calibration import (
     Calibration,
@@ -40,6 +39,7 @@ from dpaudit.audits.membership.calibration import (
 )
 from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.decisions import left_for_next, next_keys
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
 from dpaudit.audits.membership.numbers import average, numbers, range_of
@@ -226,13 +226,12 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Return what the census of a number is about, and the level of its intervals.
 
         Those of numbers that gates judge on trainings at hand share the level of a joint interval;
-        those of others hold together by themselves.
+        those of others share half of what is left to gates about the next training.
         """
-        config, family = self.context.config, self.context.family
-        level = family.alpha
+        config, level = self.context.config, self.context.family.alpha
         if not picked(config, key, "this-model"):
-            planned = [each for each in self.plan(config) if picked(config, each, *NEXT)]
-            level = (1 - family.confidence) / max(1, len(planned))
+            left = left_for_next(config, self.context.family)
+            level = max(left, 1e-12) / 2 / max(1, len(next_keys(config)))
         return Subsets(self.design.others(unit), level / len(one.present), self.context.seed)
 
     def _exposed(

@@ -105,7 +105,8 @@ class MembershipSections(Sections):
         which = f"At ε = {words.epsilon(rate.epsilon)}, an" if swept else "An"
         guess = words.percent(rate.at or 0)
         what = "range" if rate.estimate.kind == "range" else "interval"
-        within = f", which the {what} includes" if rate.estimate.lower <= (rate.at or 0) else ""
+        inside = rate.estimate.lower <= (rate.at or 0) <= rate.estimate.upper
+        within = f", which the {what} includes" if inside else ""
         return (
             f"{which} attacker who sees {sight} identifies {words.shares(rate.estimate)} of the "
             f"audited {rate.unit}s that are in the training data, at a false-positive rate of "

@@ -112,8 +112,18 @@ def test_trainings_of_other_targets_or_in_the_wrong_folder_are_refused(config: P
     other = CONFIG.replace("interactions = 120", "interactions = 110")
     code, said = ran("run", write(config.parent, other), "-o", config.parent / "out")
     assert (code, "handed out with other data, targets or questions" in said) == (3, True), said
-    code, said = ran("split", write(config.parent))
+    code, said = ran("split", write(config.parent, other))
     assert (code, "exists: remove the trainings" in said) == (2, True), said
+
+
+def test_more_trainings_extend_a_split(config: Path) -> None:
+    folders = trained(config)
+    code, said = ran(
+        "split", write(config.parent, CONFIG.replace("trainings = 4", "trainings = 6"))
+    )
+    assert (code, "6 trainings are in" in said) == (0, True), said
+    assert len(list((config.parent / "trainings").iterdir())) == 6
+    assert all((folder / "scores.csv").is_file() for folder in folders)
 
 
 def test_doubled_trainings_are_refused(config: Path) -> None:
