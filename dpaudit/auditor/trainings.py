@@ -1,11 +1,22 @@
 """Gates on what trainings showed: about the next training, or about the trainings at hand.
 
-All such gates of a run are about one vector: a training exceeds if any of its numbers breaks a
-threshold. So the probability that the next training exceeds bounds all gates together.
+All gates of a run about the next training are about one vector: a training exceeds if any of its
+numbers breaks a threshold. With J judged trainings let k be the largest number with (k + 1)/(J + 1)
+at most the level. Gates that more than k + 1 trainings break by themselves are set aside, as they
+cannot pass; the others pass if at most k trainings break any of them. Then the probability that
+some gate passes and the next training breaks it is at most the level, whatever the law:
+
+Given all J + 1 trainings without their order, each is the next one with the same probability. Of a
+gate that at most k + 1 of them break, at most k + 1 of the judged ones do, so it is not set aside,
+whichever is next. Of any other gate more than k + 1 break, so at least k + 1 of the judged ones do,
+and where it is not set aside nothing passes. So where anything passes the gates that count are the
+same, whichever is next; at most k of the judged trainings break any of these, so at most k + 1 of
+all do if the next one does, and it is one of these with a probability of (k + 1)/(J + 1) at most.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -78,8 +89,8 @@ class NextTraining:
 
     Attributes:
         trainings: the number of judged trainings.
-        exceeding: in how many of them some gate's threshold may be broken.
-        of_gates: the same for each gate about the next training.
+        exceeding: in how many of them the threshold of a gate that is not set aside may be broken.
+        of_gates: in how many of them each gate's threshold may be.
         of_numbers: the same for each number that these gates judge.
         alpha: the error probability of all gates about the next training together.
         beforehand: whether the thresholds were set before the trainings were seen.
@@ -125,15 +136,15 @@ class NextTraining:
         def exceeding(rows: Sequence[Flags]) -> int:
             return sum(map(any, zip(*(row[:length] for row in rows), strict=True)))
 
-        return cls(
-            length,
-            exceeding(every),
-            [(gate, exceeding(rows)) for gate, rows in flags],
-            [sum(row) for row in every],
-            alpha,
-            beforehand,
-            hold,
-        )
+        of_gates = [(gate, exceeding(rows)) for gate, rows in flags]
+        counting = [
+            row
+            for (_, rows), (_, count) in zip(flags, of_gates, strict=True)
+            for row in rows
+            if count <= _allowed(length, alpha) + 1
+        ]
+        numbers = [sum(row) for row in every]
+        return cls(length, exceeding(counting), of_gates, numbers, alpha, beforehand, hold)
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -196,12 +207,11 @@ class NextTraining:
             "membership.trainings ('dpaudit plan' says to what)"
         )
 
-    def _risk(self, gate: Gate) -> tuple[float, float, int]:
+    def _risk(self, gate: Gate) -> tuple[float, int, int]:
         """Bound the probability that gates pass and the next training exceeds.
 
-        All gates together are one vector. From so many trainings on that each gate could pass at
-        its share of half the level, half is for that. Thresholds that were chosen with the
-        trainings in view are no event that was fixed beforehand; then every number has a share.
+        Thresholds that were chosen with the trainings in view are no event that was fixed
+        beforehand; then every number has a share of the level.
 
         Returns:
             The bound; what divides the level for one count of trainings that exceed; the count.
@@ -209,12 +219,10 @@ class NextTraining:
         if not self.beforehand and len(self.of_numbers) > 1:
             most, numbers = max(self.of_numbers), len(self.of_numbers)
             return numbers * next_exceeds(self.trainings, most), numbers, most
-        together, gates = next_exceeds(self.trainings, self.exceeding), len(self.of_gates)
-        if gates == 1 or 2 * gates * next_exceeds(self.trainings, 0) > self.alpha:
-            return together, 1, self.exceeding
         own = next(count for other, count in self.of_gates if other == gate)
-        alone = gates * next_exceeds(self.trainings, own)
-        return min((2 * together, 2, self.exceeding), (2 * alone, 2 * gates, own))
+        aside = own > _allowed(self.trainings, self.alpha) + 1
+        most = own if aside else self.exceeding
+        return next_exceeds(self.trainings, most), 1, most
 
     def _at_hand(self, gate: Gate, found: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether every judged training keeps a threshold, with the sampling of targets."""
@@ -240,6 +248,11 @@ class NextTraining:
                 "correct the direction of the scores"
             )
         return "pass", f"{shown} not {'below' if falls else 'above'} {limit:g}"
+
+
+def _allowed(draws: int, alpha: float) -> int:
+    """Return k: how many of the judged trainings may exceed where gates pass; −1 for none."""
+    return math.floor(alpha * (draws + 1) * (1 + 1e-9)) - 1
 
 
 def _shown(census: Census) -> str:

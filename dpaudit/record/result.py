@@ -189,16 +189,18 @@ class Census(_Record):
     def estimate(self) -> Estimate:
         """Their mean with their range; the range leaves out the next one 2 times in J + 1.
 
-        The number of one training has its own interval.
+        The number of one training has its own interval. Missing answers raise the upper end.
         """
         count = len(self.values)
-        value, low, high = sum(self.values) / count, min(self.values), max(self.values)
+        value, low, high = sum(self.values) / count, min(self.values), max(self.worst)
         if count == 1:
             low, high = self.lower[0], self.upper[0]
         alpha, method = 2 / (count + 1), "range over trainings"
         if count == 1:
             alpha, method = self.alpha, "one training"
             method += ", of whose data targets are a uniform subset" if alpha else ""
+        if self.most:
+            method += ", missing answers as leaks"
         return Estimate(
             value=min(max(value, low), high),
             lower=low,

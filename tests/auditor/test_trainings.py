@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -160,6 +161,37 @@ def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
         )
         together = NextTraining.of([(least, [one])], ALPHA)
         assert together.judge(least, one, numbers)[0] == word
+
+
+def test_a_gate_that_fails_keeps_no_other_from_passing() -> None:
+    low, high = census(np.full(19, 0.5)), census(np.full(19, 0.9), alpha=ALPHA / 4 / 19)
+    gates = gate(where={"observer": "a"}), gate(where={"observer": "b"})
+    coming = NextTraining.of([(gates[0], [measured(low)]), (gates[1], [measured(high)])], ALPHA)
+    assert coming.judge(gates[0], measured(low), low)[0] == "pass"
+    assert coming.judge(gates[1], measured(high), high)[0] == "fail"
+
+
+@pytest.mark.parametrize("draws", [4, 5])
+def test_sets_of_gates_pass_wrongly_at_most_at_their_level_in_every_order(draws: int) -> None:
+    """Every pattern of two gates in so many draws, of which each is the next with the same odds."""
+    alpha, chosen = 2.0 / draws, (gate(where={"observer": "a"}), gate(where={"observer": "b"}))
+    for pattern in itertools.product(itertools.product((0.5, 0.6), repeat=draws), repeat=2):
+        wrong = 0
+        for last in range(draws):
+            rest = [[value for at, value in enumerate(row) if at != last] for row in pattern]
+            own = [census(np.array(row), 0.0, 1.0) for row in rest]
+            coming = NextTraining.of(
+                [(one, [measured(each)]) for one, each in zip(chosen, own, strict=True)], alpha
+            )
+            outcomes = [
+                coming.judge(one, measured(each), each)[0]
+                for one, each in zip(chosen, own, strict=True)
+            ]
+            wrong += any(
+                word == "pass" and row[last] > LIMIT
+                for word, row in zip(outcomes, pattern, strict=True)
+            )
+        assert wrong <= alpha * draws + 1e-9, pattern
 
 
 @pytest.mark.long

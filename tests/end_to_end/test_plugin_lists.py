@@ -87,7 +87,7 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     assert isinstance(config, MembershipConfig)
     labels = [attack.label for attack in config.inferring]
     assert labels[-2:] == ["mine", "mine shy"]
-    assert labels[:2] == ["lira", "lira own variance"]
+    assert labels[:3] == ["conjugate-lira", "lira", "lira own variance"]
     # Results of attacks depend on its code.
     assert "scratch" in config.plugins
     with pytest.raises(ValidationError, match="'global-threshold' or 'mine', or remove"):
@@ -96,7 +96,8 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     done = CliRunner().invoke(main, ["init", str(path), "--recommender", "most-popular"])
     assert done.exit_code == 0, done.output
     assert (
-        "# by default lira, rmia, global-threshold, mine; 'dpaudit show lira'" in path.read_text()
+        "# by default conjugate-lira, lira, rmia, global-threshold, mine; 'dpaudit show"
+        in path.read_text()
     )
 
 

@@ -281,7 +281,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             own = tuple(values[judging].tolist())
             # Of these trainings and these held-out interactions it is known.
             census = records.Census(values=own, lower=own, upper=own, alpha=0.0)
-            estimate = joint_mean(values, family, most=most) if key.joint else range_of(values)
+            estimate = joint_mean(values, family, most=most) if key.joint else census.estimate
             yield key.measured(estimate, census=census)
 
 
