@@ -194,7 +194,7 @@ class NextTraining:
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
-        if most > self.alpha * count and count > 1:
+        if most > max(1.0, 2 * self.alpha * count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
             return "inconclusive", (
                 f"{shown} {said}{other}, too many for the next one and too few to certify it: use "
