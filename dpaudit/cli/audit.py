@@ -15,6 +15,7 @@ from dpaudit.cli.options import (
     allow_code_option,
     force_option,
     import_from,
+    overrides_option,
     run_workers_option,
     waivers_option,
 )
@@ -51,14 +52,7 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     help="Replace the config's seed; entropy draws one that the record does not store.  "
     "[default: the config's, or drawn]",
 )
-@click.option(
-    "-s",
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Replace a value of the config, e.g. -s audit.trials=1000.",
-)
+@overrides_option("the config")
 @report_option
 @waivers_option("of the config")
 @run_workers_option

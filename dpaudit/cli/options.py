@@ -105,6 +105,18 @@ def style_option(*styles: str) -> Callable[[F], F]:
     return click.option("--format", "style", type=choice, default="text", show_default=True)
 
 
+def overrides_option(replaced: str) -> Callable[[F], F]:
+    """Return the option that replaces values of a config."""
+    return click.option(
+        "-s",
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help=f"Replace a value of {replaced}, e.g. -s audit.trials=1000.",
+    )
+
+
 def waivers_option(replaced: str) -> Callable[[F], F]:
     """Return the option that names a file of waivers."""
     return click.option(

@@ -17,6 +17,7 @@ from dpaudit.cli.options import (
     WholeRange,
     allow_code_option,
     import_from,
+    overrides_option,
     workers_option,
 )
 from dpaudit.core.errors import ConfigError
@@ -60,14 +61,7 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.option(
     "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
 )
-@click.option(
-    "-s",
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="With CONFIG: replace a value of it, e.g. -s membership.trainings=24.",
-)
+@overrides_option("CONFIG")
 @workers_option
 @allow_code_option
 @click.pass_context
