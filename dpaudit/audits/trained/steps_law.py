@@ -99,8 +99,8 @@ def steps_law(
         largest = max(float(distances[:, _SUM].max()) for distances in apart)
         value, noise = math.inf if steps > 1 and largest else largest, "Laplace"
     else:
-        means = [np.sqrt(distances[:, _SQUARES]) for distances in apart]
-        value, noise = max(_mixture(mu, delta) for mu in means), "normal"
+        shifts = [np.sqrt(distances[:, _SQUARES]) for distances in apart]
+        value, noise = max(_mixture(mu, delta) for mu in shifts), "normal"
     present = apart[1]
     epsilon = Estimate(
         value=value,

@@ -165,13 +165,13 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
-        base = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
+        known = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         for (label, epsilon), errors in by_fold.items():
-            if not base or label == against or not (epsilon in base or len(base) == 1):
+            if not known or label == against or not (epsilon in known or len(known) == 1):
                 continue
-            others = base.get(epsilon, next(iter(base.values())))
+            base = known.get(epsilon, next(iter(known.values())))
             for place, kind in enumerate(self.kinds):
-                difference = self._over_folds((errors - others)[:, place])
+                difference = self._over_folds((errors - base)[:, place])
                 key = _difference_key(label, epsilon)
                 yield key.measured(difference, against=against, kind=kind)
 
