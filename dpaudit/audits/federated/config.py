@@ -85,7 +85,7 @@ class FederatedConfig(TrainedConfig):
     @property
     def plugins(self) -> set[str]:
         """The modules of its defenses and attacks, those of the default battery too."""
-        tests = {registry.load("attacks", each.plugin).__module__ for each in self.submission_tests}
+        tests = {registry.load("attacks", test.plugin).__module__ for test in self.submission_tests}
         return super().plugins | tests
 
     @property

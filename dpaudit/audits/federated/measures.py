@@ -118,7 +118,7 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
                 yield _measured(*where, finding)
 
     def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
-        measured = [[each for each in trial if each.metric != _ERROR] for trial in trials]
+        measured = [[finding for finding in trial if finding.metric != _ERROR] for trial in trials]
         alpha, confidence = self.context.family.alpha, self.context.family.confidence
         if self.gated["attack.auc"]:
             yield from gated_areas(measured, last, alpha, confidence)
@@ -128,9 +128,9 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         yield from averaged(measured)
         errors: dict[int, list[float]] = {}
         for trial in trials:
-            for each in trial:
-                if each.metric == _ERROR:
-                    errors.setdefault(each.step, []).append(each.estimate.value)
+            for finding in trial:
+                if finding.metric == _ERROR:
+                    errors.setdefault(finding.step, []).append(finding.estimate.value)
         for step, values in errors.items():
             mean = student_mean(values, 1 - self.context.family.confidence, "trainings")
             yield Finding(_ERROR, step, mean)
@@ -174,7 +174,7 @@ class _Training:
         truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
-        found = [Finding("assumption.floor", 0, floor)] if asks else []
+        findings = [Finding("assumption.floor", 0, floor)] if asks else []
         for checkpoint in run_transcript(
             transcript,
             attacks,
@@ -183,10 +183,10 @@ class _Training:
             self.seed,
         ):
             step = checkpoint.step
-            found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
+            findings.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:
-                found += truth.findings(checkpoint, last=step == last)
-        return found, transcript.most
+                findings += truth.findings(checkpoint, last=step == last)
+        return findings, transcript.most
 
     @cached_property
     def _prepared(self) -> Any:
@@ -206,13 +206,13 @@ class _Training:
         return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
 
 
-def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement:
+def _measured(label: str, epsilon: float, finding: Finding) -> records.Measurement:
     """Record a finding with only the fields that its metric has."""
-    given = {"attack": found.attack, "step": found.step, "at": found.at}
-    known = entry(found.metric).known
+    given = {"attack": finding.attack, "step": finding.step, "at": finding.at}
+    known = entry(finding.metric).known
     fields = {name: value for name, value in given.items() if name in known}
-    key = MetricKey(found.metric, label, epsilon)
-    return key.measured(found.estimate, detail=found.detail, **fields)
+    key = MetricKey(finding.metric, label, epsilon)
+    return key.measured(finding.estimate, detail=finding.detail, **fields)
 
 
 def _check_pairs(transcript: Any) -> None:

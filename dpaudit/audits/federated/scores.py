@@ -49,9 +49,9 @@ def holm(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """
     order = np.argsort(p_values)
     kept = p_values[order] <= MULTIPLE / np.arange(len(p_values), 0, -1)
-    found = np.zeros(len(p_values), np.bool_)
-    found[order] = np.logical_and.accumulate(kept)
-    return found
+    rejections = np.zeros(len(p_values), np.bool_)
+    rejections[order] = np.logical_and.accumulate(kept)
+    return rejections
 
 
 # The two corrections, by name.
@@ -159,11 +159,11 @@ class Truth:
             share = self._share(p_values[these] <= LEVEL, rows[these])
             yield Finding("transcript.power", step, share, label, name, LEVEL)
         for name, correct in CORRECTIONS.items():
-            found = correct(p_values)
-            exposed = self._share(found[real], rows[real])
+            rejections = correct(p_values)
+            exposed = self._share(rejections[real], rows[real])
             yield Finding("transcript.exposed", step, exposed, label, name, MULTIPLE)
-            if len(set(self.pairs.users[rows[found]])) > 1:
-                false = self._share(~real[found], rows[found])
+            if len(set(self.pairs.users[rows[rejections]])) > 1:
+                false = self._share(~real[rejections], rows[rejections])
                 yield Finding("transcript.false", step, false, label, name, MULTIPLE)
 
     def _roc(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
@@ -178,8 +178,8 @@ class Truth:
             least = fakes[len(fakes) - above - 1] if above < len(fakes) else -np.inf
             over, tied = (fakes > least).sum(), (fakes == least).sum()
             share = (above - over) / max(tied, 1)
-            found = (reals > least).mean() + share * (reals == least).mean()
-            exact = Estimate.exact(float(found), "share of real pairs")
+            power = (reals > least).mean() + share * (reals == least).mean()
+            exact = Estimate.exact(float(power), "share of real pairs")
             yield Finding("transcript.roc", step, exact, label, at=rate)
 
     def _by_popularity(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
@@ -201,11 +201,11 @@ def averaged(trials: Sequence[Sequence[Finding]]) -> list[Finding]:
     All trainings have the same users, so the sampling error of users is not averaged out; the mean
     of the limits is conservative.
     """
-    found: dict[tuple[object, ...], list[Finding]] = {}
+    groups: dict[tuple[object, ...], list[Finding]] = {}
     for trial in trials:
-        for each in trial:
-            found.setdefault(each.key, []).append(each)
-    return [_mean(alike) for alike in found.values()]
+        for finding in trial:
+            groups.setdefault(finding.key, []).append(finding)
+    return [_mean(alike) for alike in groups.values()]
 
 
 def _mean(alike: Sequence[Finding]) -> Finding:
@@ -213,10 +213,10 @@ def _mean(alike: Sequence[Finding]) -> Finding:
     if count == 1:
         return one
     if one.estimate.kind == "exact":  # exact in one training, but not for all trainings
-        values, alpha = [each.estimate.value for each in alike], _ALPHA
+        values, alpha = [finding.estimate.value for finding in alike], _ALPHA
         return replace(one, estimate=student_mean(values, alpha, "trainings"))
     value, lower, upper = (
-        float(np.mean([getattr(each.estimate, name) for each in alike]))
+        float(np.mean([getattr(finding.estimate, name) for finding in alike]))
         for name in ("value", "lower", "upper")
     )
     method = f"{one.estimate.method}, mean of {count} trainings"
@@ -234,9 +234,13 @@ def gated_areas(
     """
     areas: dict[str | None, list[float]] = {}
     for trial in trials:
-        for each in trial:
-            if each.metric == "transcript.auc" and each.step == last and each.detail is None:
-                areas.setdefault(each.attack, []).append(each.estimate.value)
+        for finding in trial:
+            if (
+                finding.metric == "transcript.auc"
+                and finding.step == last
+                and finding.detail is None
+            ):
+                areas.setdefault(finding.attack, []).append(finding.estimate.value)
     for label, values in areas.items():
         yield Finding("attack.auc", last, betting_mean(values, alpha, confidence), label)
 
@@ -261,7 +265,9 @@ def gated_divergence(
         alpha: the level.
         confidence: the confidence to state.
     """
-    values = [each.estimate.value for trial in trials for each in trial if is_whole(each, last)]
+    values = [
+        finding.estimate.value for trial in trials for finding in trial if is_whole(finding, last)
+    ]
     if values:
         mean = nonnegative_mean(values, alpha, confidence, most=most)
         method = f"{mean.method} over trainings" + (", clipped" if mean.upper < np.inf else "")

@@ -38,5 +38,5 @@ class FederatedModels(TrainedModels[FederatedConfig]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the attacks on submissions by label, then the others."""
         tests = self.context.config.submission_tests
-        own = {test.label: attack_record(test.create("attack")) for test in tests}
-        return {**own, **super().attacks()}
+        records = {test.label: attack_record(test.create("attack")) for test in tests}
+        return {**records, **super().attacks()}

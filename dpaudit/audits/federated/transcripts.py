@@ -72,13 +72,13 @@ def run_transcript(
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
         _add(divergence, pairs, round_)
         total = _sum(total, distances)
-        for each in eyes.values():
-            each.see(round_)
+        for eye in eyes.values():
+            eye.see(round_)
         if step in wanted:
-            told = eyes if step in asked else {}
+            views = eyes if step in asked else {}
             yield Checkpoint(
                 step=step,
-                seen={label: Seen(one.rows, one.reader.verdicts()) for label, one in told.items()},
+                seen={label: Seen(one.rows, one.reader.verdicts()) for label, one in views.items()},
                 divergence=divergence.copy(),
                 parts=_nats(total, pairs.sigma),
             )
@@ -100,23 +100,23 @@ class _Shown:
         rows = _some(transcript.real, attack.most_pairs, seed)
         local = np.full(len(pairs), -1, np.int32)
         local[rows] = np.arange(len(rows))
-        own = replace(pairs, users=pairs.users[rows], items=pairs.items[rows])
-        return cls(rows, attack.reader(own), local)
+        subset = replace(pairs, users=pairs.users[rows], items=pairs.items[rows])
+        return cls(rows, attack.reader(subset), local)
 
     def see(self, round_: Round) -> None:
         if self.local is None:
             self.reader.see(round_)
             return
         place = self.local[round_.place]
-        own = place >= 0
+        mask = place >= 0
         made_up = round_.made_up
         self.reader.see(
             replace(
                 round_,
-                place=place[own],
-                shown=round_.shown[own],
-                gradients=round_.gradients[own],
-                made_up=None if made_up is None else made_up[own],
+                place=place[mask],
+                shown=round_.shown[mask],
+                gradients=round_.gradients[mask],
+                made_up=None if made_up is None else made_up[mask],
             )
         )
 
@@ -156,4 +156,4 @@ def _nats(total: Distances | None, sigma: float) -> Distances | None:
     """Convert squared distances to divergences of normal submissions; None without noise."""
     if total is None or not sigma:
         return None
-    return Distances(*(each / (2 * sigma**2) for each in astuple(total)))
+    return Distances(*(distance / (2 * sigma**2) for distance in astuple(total)))

@@ -29,11 +29,11 @@ def ambient_restored() -> Iterator[None]:
     """Give the process's generators back the states that they had, whatever happens between."""
     states = np.random.get_state(), random.getstate()  # noqa: NPY002
     torch = sys.modules.get("torch")
-    own = torch.get_rng_state() if torch is not None else None
+    torch_state = torch.get_rng_state() if torch is not None else None
     try:
         yield
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
         if torch is not None:
-            torch.set_rng_state(own)
+            torch.set_rng_state(torch_state)

@@ -219,10 +219,10 @@ def audit_calls(
         score = with_exceptions(score)
     game = OutputBound(calls, score, delta)
 
-    def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
-        progress.expect(2 * each)
-        found = calls.run(pairs[index], f"search/{turn}/{index}", 2 * each, _SEARCH_CALLS)
-        return found.of(False), found.of(True)
+    def drawn(index: int, turn: int, count: int) -> tuple[Any, Any]:
+        progress.expect(2 * count)
+        outputs = calls.run(pairs[index], f"search/{turn}/{index}", 2 * count, _SEARCH_CALLS)
+        return outputs.of(False), outputs.of(True)
 
     given = None if score == "learned" else score
     if len(pairs) > 1:
@@ -301,8 +301,8 @@ class _PlantedGame:
     planted: Callable[[float, float], Control | None]
 
     def run(self) -> certifying.Certificate[Trials]:
-        own = self.certificate
-        return certifying.Certificate(own.trials, own.epsilon, own.event)
+        certificate = self.certificate
+        return certifying.Certificate(certificate.trials, certificate.epsilon, certificate.event)
 
     def rungs(self, bar: Bar, certificate: certifying.Certificate[Trials]) -> Iterator[float]:
         yield bar.least

@@ -104,22 +104,24 @@ class Caller:
         """
         before = self._before
         with ambient_restored() if self.ambient else nullcontext():
-            made = [called(self.mechanism, job, ambient=self.ambient) for job in self.jobs(block)]
+            outputs = [
+                called(self.mechanism, job, ambient=self.ambient) for job in self.jobs(block)
+            ]
         if before is not None and not same_data(before, self.pair):
             raise InputError(
                 "the mechanism changes its data set in place, so that one call sees what another "
                 "left: make it work on a copy"
             )
-        return made
+        return outputs
 
     @cached_property
     def _before(self) -> Any:
         """A copy of the data; None if they cannot be copied, or compared with their copy."""
         try:
-            found = copy.deepcopy(self.pair)
+            twin = copy.deepcopy(self.pair)
         except Exception:
             return None
-        return found if same_data(found, self.pair) else None
+        return twin if same_data(twin, self.pair) else None
 
 
 def failed(words: str, culprit: str = "the mechanism") -> RunError:
@@ -159,7 +161,7 @@ def parallel(executor: Executor, caller: Caller, *, batched: bool, calls: int) -
     if (
         workers != ONE_THREAD
         and seconds * calls >= _WORTH
-        and all(isinstance(made, tuple) and made[1] for made in first)
+        and all(isinstance(output, tuple) and output[1] for output in first)
         and _equal(first, again)
         and (workers.backend == "threads" or _can_be_sent(caller))
     ):
@@ -173,10 +175,10 @@ def _traced(mechanism: Any) -> Any:
     def traced(data: Any, rng: np.random.Generator, *count: int) -> tuple[Any, bool]:
         before = rng.bit_generator.state
         try:
-            made = mechanism(data, rng, *count)
+            output = mechanism(data, rng, *count)
         except Exception as error:
-            made = repr(error)
-        return made, rng.bit_generator.state != before
+            output = repr(error)
+        return output, rng.bit_generator.state != before
 
     return traced
 

@@ -156,7 +156,7 @@ class Calls:
             return self._trials(plan, self._alone(caller, plan.block, own_hash=False))
         tasks = (Task(caller, block, block.trials) for block in plan.block.parts())
         answers = (self.executor or INLINE).run(tasks)
-        return self._trials(plan, [output for made in answers for output in made])
+        return self._trials(plan, [output for answer in answers for output in answer])
 
     def fresh(self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool) -> Trials:
         """Draw outputs as `run` does, each in a fresh process, and one a call.
@@ -195,11 +195,11 @@ class Calls:
         last = len(block.present) - 1
         numbers = np.linspace(last // 2, last, count).astype(int).tolist()
         parts = [[job] for number in numbers for job in caller.jobs(block.at(number))]
-        answers = [made for unit in self._processes(parts, own_hash=own_hash) for made in unit]
+        answers = [answer for unit in self._processes(parts, own_hash=own_hash) for answer in unit]
         places = [np.flatnonzero(trials.calls == number) for number in numbers]
         return all(
-            _same_outputs(trials.outputs, here, self._outputs(made, len(here)))
-            for here, made in zip(places, answers, strict=True)
+            _same_outputs(trials.outputs, here, self._outputs(answer, len(here)))
+            for here, answer in zip(places, answers, strict=True)
         )
 
     def may_be_noise(self, *, constant: bool) -> list[str]:
@@ -257,12 +257,13 @@ class Calls:
                 "it at the top of a module, without locks and open files"
             )
 
-    def _trials(self, plan: Plan, made: list[Any]) -> Trials:
+    def _trials(self, plan: Plan, answers: list[Any]) -> Trials:
         if not self.batched:
-            outputs = as_batch(made) if self.exact else alike(made)
+            outputs = as_batch(answers) if self.exact else alike(answers)
             return Trials(outputs, plan.present, plan.calls)
         sizes = plan.block.sizes.tolist()
-        outputs = joined_batches([self._outputs(*each) for each in zip(made, sizes, strict=True)])
+        sized = zip(answers, sizes, strict=True)
+        outputs = joined_batches([self._outputs(answer, size) for answer, size in sized])
         outputs = outputs if self.exact else alike(outputs)
         # The calls made their outputs one after the other: put these at their trials' places.
         order = np.argsort(np.argsort(plan.calls, kind="stable"))
@@ -270,9 +271,9 @@ class Calls:
             return Trials([outputs[i] for i in order], plan.present, plan.calls)
         return Trials(outputs[order], plan.present, plan.calls)
 
-    def _outputs(self, made: Any, count: int) -> Any:
+    def _outputs(self, answer: Any, count: int) -> Any:
         """Return the outputs of one call."""
-        return batch_of(_checked(made, count)) if self.batched else [made]
+        return batch_of(_checked(answer, count)) if self.batched else [answer]
 
 
 def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator) -> Plan:
@@ -290,15 +291,15 @@ def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator
     return Plan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
 
 
-def _same_outputs(outputs: Any, places: NDArray[np.int64], made: Any) -> bool:
+def _same_outputs(outputs: Any, places: NDArray[np.int64], others: Any) -> bool:
     """Whether a call made the outputs at these places."""
     if isinstance(outputs, np.ndarray):
         try:
-            return same_data(outputs[places], np.asarray(made, outputs.dtype))
+            return same_data(outputs[places], np.asarray(others, outputs.dtype))
         except Exception:  # other types than numbers, or other shapes
             return False
-    alike = len(made) == len(places)
-    return alike and all(_equal(outputs[i], each) for i, each in zip(places, made, strict=True))
+    alike = len(others) == len(places)
+    return alike and all(_equal(outputs[i], other) for i, other in zip(places, others, strict=True))
 
 
 def _equal(output: Any, other: Any) -> bool:
@@ -311,17 +312,17 @@ def _equal(output: Any, other: Any) -> bool:
         return False
 
 
-def _checked(made: Any, count: int) -> Any:
+def _checked(answer: Any, count: int) -> Any:
     """Return what a call returned, or refuse it if it is not `count` outputs."""
-    if isinstance(made, Raised):
-        return [made] * count
-    several = isinstance(made, list | tuple) or (isinstance(made, np.ndarray) and made.ndim)
-    if not several or len(made) != count:
+    if isinstance(answer, Raised):
+        return [answer] * count
+    several = isinstance(answer, list | tuple) or (isinstance(answer, np.ndarray) and answer.ndim)
+    if not several or len(answer) != count:
         raise InputError(
-            f"the mechanism returned {type(made).__name__} where an array of {count} outputs was "
+            f"the mechanism returned {type(answer).__name__} where an array of {count} outputs was "
             "asked for: its first axis must be n, or leave out batched"
         )
-    return made
+    return answer
 
 
 def alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:

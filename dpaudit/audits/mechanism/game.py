@@ -69,7 +69,7 @@ class Certificate:
         absent, present = self.trials.of(False), self.trials.of(True)
 
         def alike(outputs: Any) -> bool:
-            return all(same_data(outputs[0], each) for each in outputs)
+            return all(same_data(outputs[0], output) for output in outputs)
 
         both = len(absent) > 0 and len(present) > 0
         return both and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
@@ -178,9 +178,9 @@ def with_exceptions(score: Score) -> Score:
         if not raised.any():
             return score(outputs)
         answers = alike([output for output, no in zip(outputs, raised, strict=True) if not no])
-        found = _scored(score, answers) if len(answers) else np.zeros(0)
-        scores = np.full(len(raised), found.max(initial=0.0) + 1)
-        scores[~raised] = found
+        values = _scored(score, answers) if len(answers) else np.zeros(0)
+        scores = np.full(len(raised), values.max(initial=0.0) + 1)
+        scores[~raised] = values
         return scores
 
     return scored
@@ -188,7 +188,7 @@ def with_exceptions(score: Score) -> Score:
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:
     """Score the outputs; refuse more scores than outputs, which would count a trial twice."""
-    found = outcomes.scores(score(outputs), "scores")
-    if len(found) != len(outputs):
-        raise InputError(f"score returned {len(found)} numbers for {len(outputs)} outputs")
-    return found
+    scores = outcomes.scores(score(outputs), "scores")
+    if len(scores) != len(outputs):
+        raise InputError(f"score returned {len(scores)} numbers for {len(outputs)} outputs")
+    return scores

@@ -47,7 +47,7 @@ def each_in_a_process(
         InputError: the mechanism, a data set or an output cannot be sent.
     """
     running: set[_Worker] = set()
-    stopped, own = Event(), local()
+    stopped, thread = Event(), local()
 
     def new(seed: int) -> _Worker:
         worker = _Worker(mechanism, seed)
@@ -64,9 +64,9 @@ def each_in_a_process(
             finally:
                 worker.kill()
                 running.discard(worker)
-        if not hasattr(own, "worker") or own.worker.ended:
-            own.worker = new(int.from_bytes(os.urandom(4), "little"))
-        return own.worker.run(unit)
+        if not hasattr(thread, "worker") or thread.worker.ended:
+            thread.worker = new(int.from_bytes(os.urandom(4), "little"))
+        return thread.worker.run(unit)
 
     with ThreadPoolExecutor(at_once or os.cpu_count() or 1) as pool:
         try:
@@ -171,9 +171,9 @@ def _answer(mechanism: bytes, jobs: bytes) -> bytes:
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as answer:
-        made = answer.read()
+        results = answer.read()
     os.waitpid(child, 0)
-    return made
+    return results
 
 
 def _worked(mechanism: bytes, jobs: bytes) -> bytes:

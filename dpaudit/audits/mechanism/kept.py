@@ -121,8 +121,8 @@ class _Search:
                     yield name
                 if len(values) > 1 or values == {self._pickling.dumps(attributes[name])}:
                     del attributes[name]
-            parts += [Part(*each) for each in (arguments or {}).items()]
-        return parts + [Part(*each) for each in attributes.items()]
+            parts += [Part(*item) for item in (arguments or {}).items()]
+        return parts + [Part(*item) for item in attributes.items()]
 
     def _remade(self, kind: type, arguments: dict[str, Any]) -> list[dict[str, bytes]]:
         """Return the pickled attributes of new objects; nothing if they cannot be made."""
@@ -174,16 +174,16 @@ def _has_only_attributes(value: Any) -> bool:
     reduced = value.__reduce_ex__(2)
     if isinstance(reduced, str):
         return False
-    made, arguments, state, *items = [*reduced, None, None][:5]
-    plain = made is getattr(copyreg, "__newobj__") and arguments == (type(value),)  # noqa: B009
+    constructor, arguments, state, *items = [*reduced, None, None][:5]
+    plain = constructor is getattr(copyreg, "__newobj__") and arguments == (type(value),)  # noqa: B009
     return plain and not any(items) and (state is None or bool(_attributes(value)))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of an object, those in slots too."""
     slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]
-    own = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return {**getattr(value, "__dict__", {}), **own}
+    in_slots = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {**getattr(value, "__dict__", {}), **in_slots}
 
 
 def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -199,15 +199,15 @@ def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     needed: dict[str, Any] | None = {}
     others: dict[str, Any] = {}
     attributes = _attributes(value)
-    for each in parameters:
-        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        known = [name for name in (each.name, f"_{each.name}") if name in attributes]
-        if each.default is not each.empty:
+        known = [name for name in (parameter.name, f"_{parameter.name}") if name in attributes]
+        if parameter.default is not parameter.empty:
             if known:
-                others[each.name] = attributes[known[0]]
+                others[parameter.name] = attributes[known[0]]
         elif known and needed is not None:
-            needed[each.name] = attributes[known[0]]
+            needed[parameter.name] = attributes[known[0]]
         else:
             needed = None
     return needed, others
@@ -218,9 +218,11 @@ def _parts(part: Part) -> Iterable[Part]:  # noqa: PLR0911  one kind each
     name, value = part
     if isinstance(value, types.MethodType | classmethod | staticmethod):
         held = [value.__self__] if isinstance(value, types.MethodType) else [value.__func__]
-        return [Part(name, each) for each in held]
+        return [Part(name, element) for element in held]
     if isinstance(value, property):
-        return [Part(name, each) for each in (value.fget, value.fset) if each is not None]
+        return [
+            Part(name, function) for function in (value.fget, value.fset) if function is not None
+        ]
     if isinstance(value, CACHED):
         return [Part(name, value.__wrapped__)]
     if isinstance(value, type):
@@ -228,12 +230,12 @@ def _parts(part: Part) -> Iterable[Part]:  # noqa: PLR0911  one kind each
     if isinstance(value, types.FunctionType):
         return _of_code(value)
     if isinstance(value, functools.partial):
-        known = [Part(name, each) for each in (value.func, *value.args)]
-        return [*known, *(Part(*each) for each in value.keywords.items())]
+        known = [Part(name, argument) for argument in (value.func, *value.args)]
+        return [*known, *(Part(*item) for item in value.keywords.items())]
     if isinstance(value, np.ndarray):
-        return [Part(name, each) for each in value.ravel()]
+        return [Part(name, element) for element in value.ravel()]
     if isinstance(value, list | tuple | set | frozenset):
-        return [Part(name, each) for each in value]
+        return [Part(name, element) for element in value]
     if type(value) is dict:
         entries = [Part(key if isinstance(key, str) else name, value[key]) for key in value]
         return [*entries, *(Part(name, key) for key in value)]
@@ -241,17 +243,19 @@ def _parts(part: Part) -> Iterable[Part]:  # noqa: PLR0911  one kind each
     if isinstance(reduced, str):  # the name of something in a module
         return []
     _, arguments, state, items, pairs = [*reduced, None, None, None][:5]
-    return [Part(name, each) for each in (*arguments, state, [*(items or ())], [*(pairs or ())])]
+    return [
+        Part(name, element) for element in (*arguments, state, [*(items or ())], [*(pairs or ())])
+    ]
 
 
 def _of_type(kind: type) -> list[Part]:
     """Return what a copy of a class holds: its attributes, methods and bases."""
-    own = [
+    members = [
         Part(name, value)
         for name, value in vars(kind).items()
         if not name.startswith(("__", "_abc_")) or callable(value)
     ]
-    return [*own, *(Part(base.__name__, base) for base in kind.__bases__)]
+    return [*members, *(Part(base.__name__, base) for base in kind.__bases__)]
 
 
 def _of_code(function: types.FunctionType) -> list[Part]:
@@ -263,11 +267,17 @@ def _of_code(function: types.FunctionType) -> list[Part]:
     arguments = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     last = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
-    own = {**known, **closed, **dict(last), **(function.__kwdefaults__ or {}), **vars(function)}
-    return [Part(*each) for each in own.items()]
+    references = {
+        **known,
+        **closed,
+        **dict(last),
+        **(function.__kwdefaults__ or {}),
+        **vars(function),
+    }
+    return [Part(*item) for item in references.items()]
 
 
 def _names(code: types.CodeType) -> set[str]:
     """Return the names that a function, and functions in it, read."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*map(_names, inner))

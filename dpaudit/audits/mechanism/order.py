@@ -28,7 +28,7 @@ def check_calls(trials: Trials, scores: Scores) -> None:
         return
     from scipy.stats import rankdata
 
-    found = 0.0
+    statistic = 0.0
     for name in (None, 0.1, 0.5, 0.9):
         excess = variance = 0.0
         for dataset in (False, True):
@@ -45,8 +45,8 @@ def check_calls(trials: Trials, scores: Scores) -> None:
             excess += float((sums**2).sum() - len(values) + pairs / max(len(values) - 1, 1))
             variance += 2 * pairs
         if variance:
-            found = max(found, excess / variance**0.5)
-    if found > _ALIKE:
+            statistic = max(statistic, excess / variance**0.5)
+    if statistic > _ALIKE:
         raise InputError(
             "outputs of one call are alike, so one output reveals the data set of the others: make "
             f"the n outputs of a call independent, leave out batched, or use at most {MOST} "
@@ -74,7 +74,7 @@ def drift(trials: Trials, scores: Scores) -> str | None:
     ranked = [rankdata(np.where(np.isnan(values), -np.inf, values)) for values in series]
     ranked += [_distance_ranks(ranks) for ranks in ranked]
     limit = -float(ndtri(_DRIFT / (4 * len(ranked))))
-    place = np.linspace(-1, 1, count) * (3 * (count - 1) / (count + 1)) ** 0.5
+    position = np.linspace(-1, 1, count) * (3 * (count - 1) / (count + 1)) ** 0.5
     trend = memory = 0.0
     for ranks in ranked:
         spread = ranks.std()
@@ -85,7 +85,7 @@ def drift(trials: Trials, scores: Scores) -> str | None:
         # With a few extreme values the correlations are not approximately normal.
         if (squares * squares).sum() / count > count**0.5 / _TAIL:
             continue
-        trend = max(trend, abs(float((unit * place).sum())) / count**0.5)
+        trend = max(trend, abs(float((unit * position).sum())) / count**0.5)
         memory = max(memory, abs(float((unit[1:] * unit[:-1]).sum())) / count**0.5)
     said = [
         words
@@ -107,5 +107,5 @@ def _distance_ranks(ranks: Scores) -> Scores:
     """Rank the distances of ranks from their middle, by counting instead of sorting."""
     distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
     counts = np.bincount(distances)
-    found: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
-    return found
+    midranks: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
+    return midranks

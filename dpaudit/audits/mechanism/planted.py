@@ -115,8 +115,10 @@ def positive_control(
     for plant in plants:
         coins = rng.random(count) < 0.5
         bits = coins ^ (rng.random(count) >= right)
-        made = _mutated(plant, pool, bits, drawn)
-        bounds[plant.name] = 0.0 if made is None else certified(*_halves(made, coins, sizes[0]))
+        outputs = _mutated(plant, pool, bits, drawn)
+        bounds[plant.name] = (
+            0.0 if outputs is None else certified(*_halves(outputs, coins, sizes[0]))
+        )
     rare = None if score else _rare_share(claim, sizes[1], alpha, delta)
     tells = pool.informative()
     if rare is not None and tells is not None:
@@ -164,10 +166,10 @@ def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) 
     return (" and " if found else " or ").join(parts)
 
 
-def _halves(made: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
+def _halves(outputs: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
-        Trials(_taken(made, places), coins[places], np.arange(len(places)))
+        Trials(_taken(outputs, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
     ]
     return (parts[0] if train else parts[1]), parts[1]

@@ -116,7 +116,8 @@ def writings(pool: Pool, rng: np.random.Generator) -> Iterator[Written]:
     entries = [(j, pool.kind(j)) for j in range(pool.width)]
     for kind in (leaves.INTEGER, leaves.FLOAT):
         yield from _first(
-            _bit(pool, j, rng) for j in rng.permutation([j for j, each in entries if each == kind])
+            _bit(pool, j, rng)
+            for j in rng.permutation([j for j, entry_kind in entries if entry_kind == kind])
         )
     yield from _first(_last_digit(pool, int(k)) for k in rng.permutation(pool.numbers))
     floats = rng.permutation([j for j, kind in entries if kind == leaves.FLOAT])
@@ -152,8 +153,10 @@ def _entry_split(pool: Pool, j: int) -> Split | None:
 
 def _numbers(pool: Pool, k: int) -> list[Any] | None:
     """Return number k of every text."""
-    found = [numbers_in(text, k + 1) for text in pool.texts]
-    return [each[k][1] for each in found] if all(len(each) > k for each in found) else None
+    by_text = [numbers_in(text, k + 1) for text in pool.texts]
+    if not all(len(numbers) > k for numbers in by_text):
+        return None
+    return [numbers[k][1] for numbers in by_text]
 
 
 def _characters(pool: Pool, k: int) -> list[Any] | None:
@@ -165,7 +168,10 @@ def _lengths(pool: Pool) -> list[Any] | None:
     """Return the length of every text or list; None for arrays of one shape."""
     if pool.readings is None:
         return None
-    return [len(each.text) if len(each.leaves) == 1 else len(each.leaves) for each in pool.readings]
+    return [
+        len(reading.text) if len(reading.leaves) == 1 else len(reading.leaves)
+        for reading in pool.readings
+    ]
 
 
 def _median(values: Any) -> Any:
@@ -209,8 +215,8 @@ def _bit(pool: Pool, j: int, rng: np.random.Generator) -> Written | None:
     else:
         highest = _HIGHEST.get(np.asarray(values[0]).dtype.itemsize, 0)
     bit = int(rng.integers(highest + 1))
-    place = "the values" if pool.width == 1 else f"entry {j}"
-    return _written(pool, f"bit {bit} of {place}", partial(_put_bit, place=bit), j)
+    entry = "the values" if pool.width == 1 else f"entry {j}"
+    return _written(pool, f"bit {bit} of {entry}", partial(_put_bit, place=bit), j)
 
 
 def _written(

@@ -69,9 +69,9 @@ class Pool:
         if self.readings is None:
             column = self._flat[:, j]
             return column if np.isfinite(column).all() else None
-        found = [self.leaf(i, j) for i in range(len(self))]
-        there = all(kind in _NUMBERS and _finite(value) for kind, value in found)
-        return [value for _, value in found] if there else None
+        entries = [self.leaf(i, j) for i in range(len(self))]
+        there = all(kind in _NUMBERS and _finite(value) for kind, value in entries)
+        return [value for _, value in entries] if there else None
 
     def leaf(self, i: int, j: int) -> Leaf:
         """Return leaf j of output i; padding if there is none."""
@@ -101,8 +101,8 @@ class Pool:
     @cached_property
     def texts(self) -> list[str]:
         """The text of every output; empty if some output has none."""
-        found = [reading.text for reading in self.readings or ()]
-        return found if all(found) else []
+        texts = [reading.text for reading in self.readings or ()]
+        return texts if all(texts) else []
 
     @cached_property
     def numbers(self) -> int:
@@ -116,15 +116,15 @@ class Pool:
 
     def with_texts(self, changed: Sequence[str]) -> list[Reading]:
         """Return as many of the outputs with other texts, of the same number of words."""
-        found = []
+        readings = []
         for reading, text in zip(self.readings or (), changed, strict=False):
             words = iter(text.split(leaves.SEPARATOR))
             there = [
                 (kind, next(words)) if kind in (leaves.WORD, leaves.BYTES) else (kind, value)
                 for kind, value in reading.leaves
             ]
-            found.append(replace(reading, leaves=there, text=text))
-        return found
+            readings.append(replace(reading, leaves=there, text=text))
+        return readings
 
     @cached_property
     def keys(self) -> list[object]:

@@ -12,7 +12,7 @@ from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.audits.mechanism.calls import Score
 
-# `draw(pair, round, each)` draws `each` outputs on either data set of a pair.
+# `draw(pair, round, count)` draws `count` outputs on either data set of a pair.
 Draw = Callable[[int, int, int], tuple[Any, Any]]
 
 
@@ -67,7 +67,7 @@ def _promise(
         half = len(outputs[0]) // 2
         score = LearnedScore.fit(outputs[0][:half], outputs[1][:half], seed, quick=True).score
         judged = outputs[0][half:], outputs[1][half:]
-    absent, present = (np.asarray(score(each), np.float64) for each in judged)
+    absent, present = (np.asarray(score(batch), np.float64) for batch in judged)
     scores, labels = np.r_[absent, present], np.repeat([0, 1], [len(absent), len(present)])
     excess = rankdata(scores)[len(absent) :].mean() - (len(scores) + 1) / 2
     promise = prospect(scores, labels, trials, calibrated=True)

@@ -76,8 +76,8 @@ class Pickling:
 
     def place(self, value: Any) -> tuple[str, str] | None:
         """Return the module and the name from which a fresh process can import an object."""
-        found = self._places.get(id(value))
-        return found if found and can_be_imported(sys.modules.get(found[0])) else None
+        location = self._places.get(id(value))
+        return location if location and can_be_imported(sys.modules.get(location[0])) else None
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
@@ -130,9 +130,9 @@ def _random_state() -> np.random.RandomState:
 
 
 def _python_generator(kind: type[random.Random]) -> random.Random:
-    made = kind()
-    made.seed(random.getrandbits(64))
-    return made
+    generator = kind()
+    generator.seed(random.getrandbits(64))
+    return generator
 
 
 def _with_empty_cache(function: Any, parameters: dict[str, Any]) -> Any:

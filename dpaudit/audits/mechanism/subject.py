@@ -157,7 +157,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
 
         try:
             with foreign(partial(failed, culprit=culprit)):
-                found = audit_pairs(
+                audit = audit_pairs(
                     model.called,
                     pairs,
                     delta=table.delta,
@@ -176,32 +176,32 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
             raise
         except DpauditError as error:
             raise ConfigError(f"defense.target = {table.target!r}: {error}") from error
-        most = f"the most informative of {len(pairs)} given, number {found.pair}"
+        most = f"the most informative of {len(pairs)} given, number {audit.pair}"
         yield records.PairRecord(
             model=table.label,
             pair=_PAIR,
             summary=most if len(pairs) > 1 else "the pair given",
-            drift=found.drift,
+            drift=audit.drift,
         )
-        for finding in _findings(found):
+        for finding in _findings(audit):
             yield records.FindingRecord(model=table.label, **finding)
-        yield _measurement(table, found, planted)
+        yield _measurement(table, audit, planted)
 
 
-def _findings(found: BlackBoxAudit) -> Iterator[dict[str, str]]:
+def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
     """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
-    if found.noiseless:
+    if audit.noiseless:
         yield _NOISELESS
-    if found.repetition:
+    if audit.repetition:
         yield {
             "about": "repetition",
-            "text": f"{found.repetition}.",
+            "text": f"{audit.repetition}.",
             "remedy": "Draw all noise from rng, in each call.",
         }
-    if found.raised:
+    if audit.raised:
         yield {
             "about": "exceptions",
-            "text": f"{found.raised}.",
+            "text": f"{audit.raised}.",
             "remedy": "Let it answer whatever the data are.",
         }
 
@@ -228,14 +228,14 @@ def _key(table: PythonDefense) -> MetricKey:
 def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
-    found = import_object(defense.pairs, "defense.pairs")
+    pairs = import_object(defense.pairs, "defense.pairs")
     with foreign(
         lambda words: ConfigError(
             f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "
             "d_prime), or a function that returns such a list"
         )
     ):
-        return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
+        return [(d, d_prime) for d, d_prime in (pairs() if callable(pairs) else pairs)]
 
 
 def _model(defense: PythonDefense, mechanism: Any) -> records.ModelRecord:
@@ -270,11 +270,11 @@ def _point(defense: PythonDefense) -> records.PointRecord:
 
 
 def _measurement(
-    defense: PythonDefense, found: BlackBoxAudit, planted: float
+    defense: PythonDefense, audit: BlackBoxAudit, planted: float
 ) -> records.Measurement:
-    estimate, control = found.epsilon, found.control
+    estimate, control = audit.epsilon, audit.control
     if control is not None:  # its factor refers to the limit, the record's to the claim
         control = control.model_copy(update={"factor": planted / defense.epsilon})
     return _key(defense).measured(
-        estimate, attack=found.score, event=str(found.event), control=control
+        estimate, attack=audit.score, event=str(audit.event), control=control
     )

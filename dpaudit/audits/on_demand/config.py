@@ -138,17 +138,17 @@ def _check_lists(
     games: Sequence[Game],
 ) -> None:
     """Refuse parts that need predictions of a model that shows only lists."""
-    place = only_lists(model)
+    reason = only_lists(model)
     for attack in attacks:
         if not has_role(attack.name, roles.ListInference):
             raise ValueError(
-                f"{place}, which [[attack]] {attack.label!r} needs: audit it by "
+                f"{reason}, which [[attack]] {attack.label!r} needs: audit it by "
                 f"{named_attacks(roles.ListInference)}, or by [[game]], in a config of its own"
             )
     for game in games:
         if game.pair == "data":
             raise ValueError(
-                f"{place}, so the pair 'data' cannot be searched for: name a constructed pair of "
+                f"{reason}, so the pair 'data' cannot be searched for: name a constructed pair of "
                 f"'dpaudit show {model.defense}' instead"
             )
 

@@ -38,7 +38,7 @@ def prediction_game(
 def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
     """Compute the noiseless difference of each shown prediction between D and D' `(k,)`."""
     before, after = (
-        each.scores[pair.items].astype(np.float64) for each in (pair.before, pair.after)
+        exact.scores[pair.items].astype(np.float64) for exact in (pair.before, pair.after)
     )
     return abs(after - before)
 

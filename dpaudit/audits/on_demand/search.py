@@ -113,12 +113,12 @@ def _proposed(
     others = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
     target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, others)
     propose = _crossings if ratings.scale.width else _rare_purchases
-    found = propose(
+    places = propose(
         model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == others
     )
     return [
         (int(targets[row]), RatingAdded(int(others[column]), item, value))
-        for row, column, item, value in found
+        for row, column, item, value in places
     ]
 
 
@@ -159,14 +159,14 @@ def _rare_purchases(
     # A sparse product is fast, as few items are bought, and sums in one order on any machine.
     share = (csr_array(other_rated) @ rarity.T).T / target_rated.sum(1, keepdims=True)
     share[same] = 0
-    found = []
-    for place in np.argsort(-share, axis=None, kind="stable")[:_COMPARED].tolist():
-        row, column = divmod(place, share.shape[1])
+    places = []
+    for index in np.argsort(-share, axis=None, kind="stable")[:_COMPARED].tolist():
+        row, column = divmod(index, share.shape[1])
         free = np.flatnonzero((target_rated[row] == 0) & (other_rated[column] == 0))
         if len(free) and share[row, column] > 0:
             item = int(free[model.degree[free].argmin()])
-            found.append((row, column, item, model.ratings.scale.maximum))
-    return found
+            places.append((row, column, item, model.ratings.scale.maximum))
+    return places
 
 
 def _matrix(ratings: Ratings, users: Users) -> Rated:

@@ -12,10 +12,10 @@ def similar(defense: OnDemandDefense) -> Similarities:
     Raises:
         ConfigError: the defense has none.
     """
-    found = defense.similarities()
-    if found is None:
+    similarities = defense.similarities()
+    if similarities is None:
         raise ConfigError(
             "the attack 'sybil' works through item similarities, which this defense does not "
             "have: use an item-item recommender or top-k"
         )
-    return found
+    return similarities

@@ -175,9 +175,9 @@ class _Trial:
             levels = levels[[len(levels) // 2]]
         seen = np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):
-            own = Streams(releases.key, releases.trials[turn :: len(levels)])
+            part = Streams(releases.key, releases.trials[turn :: len(levels)])
             rows = [self._contested(one, float(level)) for one in exact]
-            seen[turn :: len(levels)] = self._listed(rows, truth, own, f"/{turn}")
+            seen[turn :: len(levels)] = self._listed(rows, truth, part, f"/{turn}")
         return seen
 
     def _listed(

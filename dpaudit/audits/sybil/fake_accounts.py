@@ -228,10 +228,10 @@ class AccountPlanner:
         shares = np.diff(np.rint(np.linspace(0, aim, sight.fake_accounts + 1)).astype(int))
         items = np.append(sight.items, self.item).astype(np.int32)
         order = np.argsort(items)
-        made = []
+        accounts = []
         for share in shares:
             on_item = scale[-1] if share >= 0 else scale[0]
             rest = scale[len(scale) - 1 - share] if share >= 0 else scale[-share]
             values = np.append(np.full(len(sight.items), rest), on_item).astype(np.float32)
-            made.append(Profile(items[order], values[order]))
-        return tuple(made)
+            accounts.append(Profile(items[order], values[order]))
+        return tuple(accounts)

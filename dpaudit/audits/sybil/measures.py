@@ -71,8 +71,8 @@ class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
                 context.tasks(stage, model.model, sybil, of=[defense]),
             )
         except (ConfigError, DataError) as error:
-            place = f"Sybil attack {sybil.label!r} against model {model.label!r}"
-            raise type(error)(f"{place}: {error}") from error
+            case = f"Sybil attack {sybil.label!r} against model {model.label!r}"
+            raise type(error)(f"{case}: {error}") from error
         for key, row in zip(_keys(model.label, defense.epsilon, sybil), correct, strict=True):
             share = proportion(int(row.sum()), len(row), family.alpha, family.confidence)
             yield key.measured(share)

@@ -154,17 +154,17 @@ def stage(
     rng = generator(source, "watching")
     start, item, _ = ratings.by_user
     counts = np.diff(start)
-    own = rng.permutation(np.arange(start[target], start[target + 1]))
+    target_rows = rng.permutation(np.arange(start[target], start[target + 1]))
     others = np.setdiff1d(np.flatnonzero(counts), [target])
     chosen = rng.choice(others, background, replace=False)
     rows = start[chosen] + rng.integers(counts[chosen])
     kept = np.ones(len(ratings), bool)
-    kept[rows], kept[own[0]] = False, False
-    observed = item[own[1 : lists + 1]]
+    kept[rows], kept[target_rows[0]] = False, False
+    observed = item[target_rows[1 : lists + 1]]
     # The two users must be able to swap: neither may have the other's item.
-    owners = ratings.user[item == item[own[0]]]
-    partners = rows[~np.isin(chosen, owners) & ~np.isin(item[rows], item[own])]
-    own_item = int(item[own[0]])
+    owners = ratings.user[item == item[target_rows[0]]]
+    partners = rows[~np.isin(chosen, owners) & ~np.isin(item[rows], item[target_rows])]
+    own_item = int(item[target_rows[0]])
     if not len(partners):
         return Scene(ratings.only(kept), ratings, own_item, None, observed)
     partner = int(rng.choice(partners))
@@ -172,7 +172,7 @@ def stage(
     if rng.random() < 0.5:
         return Scene(ratings.only(kept), ratings, own_item, other_item, observed)
     swapped = item.copy()
-    swapped[[own[0], partner]] = other_item, own_item
+    swapped[[target_rows[0], partner]] = other_item, own_item
     after = Ratings.build(
         ratings.user, swapped, ratings.value, ratings.n_users, ratings.n_items, ratings.scale
     )

@@ -37,7 +37,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model at each ε and count violated assumptions."""
-        published = [each for each in model.defenses if each.variant == "published"]
+        published = [defense for defense in model.defenses if defense.variant == "published"]
         if published and model.model.assumes:
             stage = f"{model.label}: assumptions"
             counted = partial(self._counted, stage, model, published)
@@ -49,8 +49,8 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
         ratings, seed = self.ratings, self.context.seed
 
         def count(place: int) -> str:
-            found = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
-            return _NONE if found is None else _ASSUMPTIONS.dump_json(found).decode()
+            counts = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
+            return _NONE if counts is None else _ASSUMPTIONS.dump_json(counts).decode()
 
         executor = self.context.tasks(stage, model.model, of=published)
         texts = executor.map("assumptions", count, range(len(published)), lambda _: 0)

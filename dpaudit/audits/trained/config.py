@@ -255,7 +255,7 @@ def check_reading(attacks: Sequence[Attack], models: Sequence[Model]) -> None:
         ConfigError: an attack does not fit; names the model and the remedy.
     """
     for attack in attacks:
-        made = attack.create("attack")
+        reader = attack.create("attack")
         for model in models:
             for defense in model.defenses("model"):
                 if not isinstance(defense, SubmittingDefense):
@@ -266,7 +266,7 @@ def check_reading(attacks: Sequence[Attack], models: Sequence[Model]) -> None:
                     )
                 try:
                     defense.check_submissions()
-                    made.check_rounds(defense.rounds)
+                    reader.check_rounds(defense.rounds)
                 except ConfigError as error:
                     raise ConfigError(
                         f"[[attack]] {attack.label!r} on model {model.label!r}: {error}"

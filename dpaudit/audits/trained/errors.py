@@ -83,9 +83,9 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
         shown = attack.reconstruct(release, shared, users, items)
         shown = np.clip(shown, ratings.scale.minimum, ratings.scale.maximum)
         values = ratings.value[wanted]
-        own = [part[wanted] for part in parts]
-        each = [_recovered(shown[:, rows], values[rows], ratings.scale) for rows in own]
-        return np.concatenate(each, axis=1)
+        masks = [part[wanted] for part in parts]
+        numbers = [_recovered(shown[:, rows], values[rows], ratings.scale) for rows in masks]
+        return np.concatenate(numbers, axis=1)
 
     return probe
 
@@ -117,12 +117,12 @@ def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
     """Compute the root mean squared and mean absolute errors `(W, 2)` of predictions `(W, n)`."""
     # Trial by trial, which saves memory, where that keeps the order of the sums.
     parts = np.split(shown, len(shown)) if shown.flags.c_contiguous and len(shown) else [shown]
-    found = []
+    means = []
     for part in parts:
         away = part.astype(np.float64) - values
         squares = np.sqrt(np.mean(away**2, axis=1))
-        found.append(np.stack([squares, np.mean(abs(away), axis=1)], axis=1))
-    return np.concatenate(found)
+        means.append(np.stack([squares, np.mean(abs(away), axis=1)], axis=1))
+    return np.concatenate(means)
 
 
 @dataclass(eq=False)
@@ -172,8 +172,8 @@ class Training:
 def run_all(trainings: Iterable[Training], trials: int, executor: Executor) -> list[Numbers]:
     """Run trainings, created lazily, and return each one's probes `(W, k)`."""
     parts = executor.run(task for training in trainings for task in training.tasks())
-    each = -(-trials // LANES)
-    return [joined(parts[k : k + each]) for k in range(0, len(parts), each)]
+    blocks = -(-trials // LANES)
+    return [joined(parts[k : k + blocks]) for k in range(0, len(parts), blocks)]
 
 
 def over_trials(rows: Numbers) -> Numbers:

@@ -63,7 +63,7 @@ class Grids:
             return folds
         chosen_on, n_items = self._validation, self.first.train.n_items
         spent = chosen_on.users.astype(np.int64) * n_items + chosen_on.items
-        found = []
+        rest = []
         for number, fold in enumerate(folds):
             kept = ~np.isin(fold.users.astype(np.int64) * n_items + fold.items, spent)
             if not kept.any():
@@ -71,8 +71,8 @@ class Grids:
                     f"every test rating of fold {number + 1} was used to choose from "
                     "model.grid: use fewer folds, or remove the grid"
                 )
-            found.append(Fold(fold.train, fold.users[kept], fold.items[kept], fold.values[kept]))
-        return found
+            rest.append(Fold(fold.train, fold.users[kept], fold.items[kept], fold.values[kept]))
+        return rest
 
     def chosen(self, model: Model, executor: Executor) -> list[Any]:
         """Return the defense at each ε, with the settings of smallest error.
@@ -98,11 +98,11 @@ class Grids:
                     yield Training("grid", defense, self._validation.train, probes, streams)
 
         rows = iter(run_all(searched(), train.trials, executor))
-        found = []
+        best = []
         for defenses in offered:
             tried = [(_worth(scores, next(rows)), defense) for defense in defenses]
-            found.append(min(tried, key=lambda pair: pair[0])[1])
-        return found
+            best.append(min(tried, key=lambda pair: pair[0])[1])
+        return best
 
 
 def _worth(scores: Scores, rows: Numbers) -> tuple[int, float]:

@@ -91,8 +91,8 @@ def run_coins_game(
         )
 
     parts = zip(coins, streams.blocks(1), strict=True)
-    found = executor.map("coins", scores, parts, lambda part: len(part[1]))
-    return CoinScores(np.concatenate(found), coins.reshape(-1), trainings)
+    results = executor.map("coins", scores, parts, lambda part: len(part[1]))
+    return CoinScores(np.concatenate(results), coins.reshape(-1), trainings)
 
 
 def _set(ratings: Ratings, rows: NDArray[np.int64], values: NDArray[Any]) -> Ratings:
@@ -109,16 +109,16 @@ def _apart(
 ) -> NDArray[np.float64]:
     """Score each canary in a single trial `(C,)`; a canary's numbers are `count` places apart."""
 
-    def each() -> Iterator[float]:
+    def scores() -> Iterator[float]:
         for c in range(count):
             own_columns = slice(c, None, count)
-            own = StepsPair(
+            canary = StepsPair(
                 absent=pair.absent[:, own_columns],
                 present=pair.present[:, own_columns],
                 scale=pair.scale[..., own_columns],
                 gaussian=pair.gaussian,
                 bound=pair.bound,
             )
-            yield float(attack.score(NoisedSteps(release.shown[:, own_columns]), own)[0])
+            yield float(attack.score(NoisedSteps(release.shown[:, own_columns]), canary)[0])
 
-    return np.clip(np.fromiter(each(), np.float64, count), -CERTAIN, CERTAIN)
+    return np.clip(np.fromiter(scores(), np.float64, count), -CERTAIN, CERTAIN)

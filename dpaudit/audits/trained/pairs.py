@@ -56,8 +56,8 @@ class Pairs:
                 continue
             for epsilon in model.epsilon:
                 # The grid search has not run yet, so one possible combination is enough.
-                each = model.combinations("model", epsilon)
-                tried = [self._refused(model.label, game, defense) for defense in each]
+                defenses = model.combinations("model", epsilon)
+                tried = [self._refused(model.label, game, defense) for defense in defenses]
                 if all(tried):
                     where = f"[[game]] {game.label!r} on model {model.label!r}"
                     raise ConfigError(f"{where}: {tried[0]}") from tried[0]

@@ -94,14 +94,14 @@ class Recovery:
         for number, fold in enumerate(self.folds if self.attackers else ()):
             train, kept = fold.train, fold.train.kept_private
             halves = self._halves(kept, number)
-            own = streams(number)
+            trials = streams(number)
             words = f"fold {number}, without"
-            yield Training(words, defense, train.shared, self.of_released(fold), own)
+            yield Training(words, defense, train.shared, self.of_released(fold), trials)
             for place, half in enumerate(halves):
                 words, probes = f"fold {number}, half {place}", self._probes(fold, halves)
-                yield Training(words, defense, train.only(~kept | half), probes, own)
+                yield Training(words, defense, train.only(~kept | half), probes, trials)
 
-    def found(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
+    def recoveries(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
         """Yield the scores of each attack, kind and basis.
 
         Args:
@@ -110,27 +110,27 @@ class Recovery:
         """
         if not self.attackers:
             return
-        count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.own)
+        count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.recovery_kinds)
         shape = (*released.shape[:2], count, len(kinds))
-        each = [[next(others) for _ in range(3)] for _ in self.folds]
-        without = np.stack([one[0] for one in each], axis=1).reshape(shape)
+        by_fold = [[next(others) for _ in range(3)] for _ in self.folds]
+        without = np.stack([one[0] for one in by_fold], axis=1).reshape(shape)
         # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
-        halves = np.stack([np.stack([one[place] for one in each], axis=1) for place in (1, 2)])
+        halves = np.stack([np.stack([one[place] for one in by_fold], axis=1) for place in (1, 2)])
         halves = halves.reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
             (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
         )
-        own = released.reshape(shape)
+        scores = released.reshape(shape)
         means = np.stack([self.scores.guessed(fold.train) for fold in self.folds])[:, None]
         most = self._most()
         sign = self.scores.sign
         numbers = {
-            bases.RELEASED: own,
+            bases.RELEASED: scores,
             bases.WITHOUT: without,
-            bases.BEYOND_WITHOUT: sign * (without - own),
+            bases.BEYOND_WITHOUT: sign * (without - scores),
             bases.LEAK: sign * (unseen - seen),
-            bases.MEANS: np.broadcast_to(means, own.shape),
-            bases.BEYOND_MEANS: sign * (means - own),
+            bases.MEANS: np.broadcast_to(means, scores.shape),
+            bases.BEYOND_MEANS: sign * (means - scores),
         }
         for place, attack in enumerate(self.attackers):
             for number, kind in enumerate(kinds):
@@ -148,8 +148,8 @@ class Recovery:
             for kept in [fold.train.kept_private]
             for part in (kept, *self._halves(kept, number))
         )
-        found: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
-        return found
+        largest: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
+        return largest
 
     def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
         return [

@@ -33,19 +33,19 @@ class Scores:
     Attributes:
         kinds: names of two scores, on test ratings and of recovered ratings or items.
         more: names of further scores on test ratings.
-        own: names of further scores of recovered ratings.
+        recovery_kinds: names of further scores of recovered ratings.
         sign: 1 if less is better (errors), −1 if more is better (hits).
         tested: makes the probe of a fold's test ratings, whose numbers are `kinds` and `more`.
         most: computes the largest possible value of each of these numbers.
         recovered: makes the probe of an attack on parts (masks `(R,)`) of the sensitive ratings,
-            whose numbers of each part are `kinds` and `own`.
+            whose numbers of each part are `kinds` and `recovery_kinds`.
         recoverable: computes the largest possible value of each of these numbers of a part.
         guessed: computes the scores of guessing sensitive ratings without a model.
     """
 
     kinds: tuple[str, str]
     more: tuple[str, ...]
-    own: tuple[str, ...]
+    recovery_kinds: tuple[str, ...]
     sign: float
     tested: Callable[[Fold], Probe]
     most: Callable[[Fold], Numbers]
@@ -57,8 +57,8 @@ class Scores:
 def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     """Return the scores of a defense: errors, or hits of lists of length k if it ranks."""
     if not defense.ranks:
-        own = ("accuracy",)
-        return Scores(KINDS, (), own, 1.0, errors, largest_errors, recovered, recoverable, guessed)
+        probes = errors, largest_errors, recovered, recoverable, guessed
+        return Scores(KINDS, (), ("accuracy",), 1.0, *probes)
 
     def tested(fold: Fold) -> Probe:
         users = np.unique(fold.users)
@@ -77,8 +77,8 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
         def probe(models: Any) -> Numbers:
             release = models.public(np.arange(ratings.n_items, dtype=np.int32))
             lists = attack.lists(release, shared, users, k, held=ratings)
-            each = [_hits(lists, users, part.user, part.item) for part in kept]
-            return np.concatenate(each, axis=1)
+            hits = [_hits(lists, users, part.user, part.item) for part in kept]
+            return np.concatenate(hits, axis=1)
 
         return probe
 

@@ -94,17 +94,18 @@ def steps_law(
         for name, trained in (("absent", game.pair.before), ("present", game.pair.after))
     ]
     apart = in_blocks(reads, game.observer.block, executor)
-    steps = max(float(each[:, _LAPLACE].max()) for each in apart)
+    steps = max(float(distances[:, _LAPLACE].max()) for distances in apart)
     if steps:
-        largest = max(float(each[:, _SUM].max()) for each in apart)
-        found, noise = math.inf if steps > 1 and largest else largest, "Laplace"
+        largest = max(float(distances[:, _SUM].max()) for distances in apart)
+        value, noise = math.inf if steps > 1 and largest else largest, "Laplace"
     else:
-        found, noise = max(_mixture(np.sqrt(each[:, _SQUARES]), delta) for each in apart), "normal"
+        shifts = [np.sqrt(distances[:, _SQUARES]) for distances in apart]
+        value, noise = max(_mixture(mu, delta) for mu in shifts), "normal"
     present = apart[1]
     epsilon = Estimate(
-        value=found,
+        value=value,
         lower=0.0,
-        upper=found,
+        upper=value,
         confidence=0.0,
         alpha=1.0,
         n=trainings,
@@ -156,13 +157,13 @@ def _apart(game: DistinguishingGame[Any], trained: Any, streams: Streams) -> NDA
     The columns are the sum of squares, the sum of absolute values, and the number of steps with
     Laplace noise.
     """
-    found = np.zeros((len(streams), 3))
+    sums = np.zeros((len(streams), 3))
     for _, law in game.observer.views(game.pair, trained, streams):
         away = abs(law.present - law.absent) / law.scale
-        found[:, _SQUARES] += (away**2).sum(1)
-        found[:, _SUM] += away.sum(1)
-        found[:, _LAPLACE] += not law.gaussian
-    return found
+        sums[:, _SQUARES] += (away**2).sum(1)
+        sums[:, _SUM] += away.sum(1)
+        sums[:, _LAPLACE] += not law.gaussian
+    return sums
 
 
 def _mixture(mu: NDArray[np.float64], delta: float) -> float:
@@ -195,21 +196,21 @@ def score_divergences(scores: GameScores, *, seed: int, alpha: float) -> dict[st
         The estimates by the name of the estimator; one that cannot be computed is left out, as all
         are if an output is possible in only one data set, or a training ended without a model.
     """
-    if max(abs(each).max() for each in (scores.absent, scores.present)) >= CERTAIN:
+    if max(abs(values).max() for values in (scores.absent, scores.present)) >= CERTAIN:
         return {}
     rng = generator(seed, "divergence")
     present, absent = (
-        each + rng.uniform(-_GRID / 2, _GRID / 2, len(each))
-        for each in (scores.present, scores.absent)
+        values + rng.uniform(-_GRID / 2, _GRID / 2, len(values))
+        for values in (scores.present, scores.absent)
     )
-    found = {}
+    estimates = {}
     for name, estimate in (
         ("mean log-ratio", partial(log_ratio_kl, scores.present)),
         ("normal plug-in", partial(plugin_kl, present, absent)),
         ("nearest neighbours", partial(neighbour_kl, present, absent)),
     ):
         try:
-            found[name] = estimate(alpha=alpha)
+            estimates[name] = estimate(alpha=alpha)
         except InputError:  # too few trials, or scores without spread
             continue
-    return found
+    return estimates

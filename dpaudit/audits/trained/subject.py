@@ -49,8 +49,8 @@ class TrainedModel:
 
     def record(self) -> ModelRecord:
         """Record the recommender, with the values offered by its grid."""
-        found = model_record(self.label, self.defenses[0])
-        return found.model_copy(update={"params": {**found.params, **self.model.grid}})
+        record = model_record(self.label, self.defenses[0])
+        return record.model_copy(update={"params": {**record.params, **self.model.grid}})
 
     def points(self) -> list[PointRecord]:
         """Record the recommender at each ε, with the values that a grid search chose."""
@@ -115,18 +115,18 @@ class TrainedModels(Subject[T]):
         points = sum(len(model.epsilon) for model in config.model)
         games = sum(game.trainings + fitting(game) for game in config.game)
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
-        each = runs * train.trials + games
-        return points * each + combinations(config) * train.trials
+        trainings = runs * train.trials + games
+        return points * trainings + combinations(config) * train.trials
 
     def models(self) -> Iterator[TrainedModel]:
         """Yield each model with the settings that its grid search chooses."""
         for model in self.context.config.model:
             stage = f"{model.label}: settings"
-            found = self.context.unit(stage, partial(self._model, model))
-            if not found and self.context.executor.sampler is not None:
+            models = self.context.unit(stage, partial(self._model, model))
+            if not models and self.context.executor.sampler is not None:
                 first = [model.combinations("model", epsilon)[0] for epsilon in model.epsilon]
-                found = [TrainedModel(model, first, self.ratings.scale)]
-            yield from found
+                models = [TrainedModel(model, first, self.ratings.scale)]
+            yield from models
 
     def _model(self, model: Model) -> Iterator[TrainedModel]:
         executor = self.context.tasks(f"{model.label}: grid", model)
@@ -141,7 +141,7 @@ class TrainedModels(Subject[T]):
         config = self.context.config
         labelled = (*config.recovering, *config.reading)
         return {
-            **{each.label: attack_record(each.create("attack")) for each in labelled},
+            **{attack.label: attack_record(attack.create("attack")) for attack in labelled},
             **game_attacks(config.game),
         }
 
@@ -155,11 +155,11 @@ def fitting(game: Game) -> int:
 def game_attacks(games: Sequence[Game]) -> dict[str, dict[str, Any]]:
     """Record each game's attack by name; add the game's label if parameters differ by game."""
     tried = [(game, attack_record(game.create("game"))) for game in games]
-    found = {}
+    attacks = {}
     for game, attack in tried:
-        alike = all(other == attack for each, other in tried if each.attack == game.attack)
-        found[game.attack if alike else f"{game.attack}, {game.label}"] = attack
-    return found
+        alike = all(other == attack for peer, other in tried if peer.attack == game.attack)
+        attacks[game.attack if alike else f"{game.attack}, {game.label}"] = attack
+    return attacks
 
 
 def _learned(train: Train, ratings: Ratings, seed: int) -> Ratings:
@@ -170,12 +170,12 @@ def _learned(train: Train, ratings: Ratings, seed: int) -> Ratings:
 def _folds(train: Train, ratings: Ratings, seed: int) -> list[Fold]:
     """Return the folds to run, with training sets reduced to the ratings that models learn from."""
     if train.files:
-        found = files_folds(ratings, _test_files(train.files))
+        folds = files_folds(ratings, _test_files(train.files))
     else:
-        found = random_folds(ratings, train.folds, seed, train.evaluate_folds)
+        folds = random_folds(ratings, train.folds, seed, train.evaluate_folds)
     return [
         Fold(_learned(train, fold.train, seed), fold.users, fold.items, fold.values)
-        for fold in found[: train.evaluate_folds]
+        for fold in folds[: train.evaluate_folds]
     ]
 
 

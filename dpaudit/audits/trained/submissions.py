@@ -72,10 +72,10 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         )
         finished = executor.run(tasks)
         # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
-        found = np.stack(finished).reshape(
+        errors = np.stack(finished).reshape(
             len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
         )
-        for defense, here in zip(model.defenses, found, strict=True):
+        for defense, here in zip(model.defenses, errors, strict=True):
             where = model.label, defense.epsilon
             lost = int((~np.isfinite(here)).any((2, 3, 4)).sum())
             yield from diverged(lost, here[..., 0, 0, 0].size, "submissions", *where, _METRICS)
@@ -144,7 +144,7 @@ class _Read:
         seen, models = self.defense.submissions(self.defense.prepare(train), trial, observed)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
         shared = train.shared
-        found = []
+        by_attack = []
         for attack in self.attacks.values():
             followed = order[: attack.users]
             hidden = np.isin(train.user, followed) & train.kept_private
@@ -152,8 +152,8 @@ class _Read:
             truth = train.value[hidden]
             shown = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
             errors = mean_errors(shown, truth)
-            found.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
-        return np.stack(found)
+            by_attack.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
+        return np.stack(by_attack)
 
     def _order(self) -> NDArray[np.int32]:
         """Return the users with sensitive ratings, in a random order."""

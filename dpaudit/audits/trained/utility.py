@@ -43,7 +43,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         config = subject.context.config
         self.context, self.folds = subject.context, subject.folds
         self.train = config.training
-        self.recovering = {each.label: each.create("attack") for each in config.recovering}
+        self.recovering = {attack.label: attack.create("attack") for attack in config.recovering}
         self.by_fold: dict[Point, Numbers] = {}
         self.kinds: Sequence[str] = ()
 
@@ -53,7 +53,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         ranks = any(model.ranks for model in config.model)
         kinds = ("precision", "recall") if ranks else KINDS
         against = config.training.against
-        own = next((m.epsilon for m in config.model if m.label == against), [])
+        reference = next((m.epsilon for m in config.model if m.label == against), [])
         for model, epsilon in points(config):
             for kind in (*kinds, "ndcg") if ranks else kinds:
                 yield _useful_key(config, kind, model, epsilon)
@@ -63,7 +63,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                     yield from recovery_keys(config, metric, model, epsilon, attack.label)
                 if not ranks and gated(config, "attack.accuracy"):
                     yield _accuracy_key(model, epsilon, attack.label)
-            if own and model != against and (epsilon in own or len(own) == 1):
+            if reference and model != against and (epsilon in reference or len(reference) == 1):
                 yield _difference_key(model, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
@@ -83,8 +83,8 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 progress.stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
                     probes = [scores.tested(fold), *recovery.of_released(fold)]
-                    words, own = f"fold {number}", self._streams(number)
-                    yield Training(words, defense, fold.train, probes, own)
+                    words, trials = f"fold {number}", self._streams(number)
+                    yield Training(words, defense, fold.train, probes, trials)
                 yield from recovery.trainings(defense, self._streams)
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
@@ -106,7 +106,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             self.by_fold[point] = seen[:, : len(kinds)]
             yield from self._useful(rows, seen, most, point)
             if self.recovering and not _without_model(others):
-                for score in recovery.found(rows[:, :, len(kinds) :], iter(others)):
+                for score in recovery.recoveries(rows[:, :, len(kinds) :], iter(others)):
                     yield from self._recovered(score, point)
 
     def _diverged(
@@ -165,11 +165,11 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
-        own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
+        known = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         for (label, epsilon), errors in by_fold.items():
-            if not own or label == against or not (epsilon in own or len(own) == 1):
+            if not known or label == against or not (epsilon in known or len(known) == 1):
                 continue
-            base = own.get(epsilon, next(iter(own.values())))
+            base = known.get(epsilon, next(iter(known.values())))
             for place, kind in enumerate(self.kinds):
                 difference = self._over_folds((errors - base)[:, place])
                 key = _difference_key(label, epsilon)

@@ -79,9 +79,9 @@ class ExactFactors:
         """
         sides = np.zeros((len(streams), self.rows.n_users + self.rows.n_items, self.dimensions + 1))
         for start, part in enumerate(streams.blocks(_BLOCK)):
-            found = sides[start * _BLOCK : (start + 1) * _BLOCK]
+            block = sides[start * _BLOCK : (start + 1) * _BLOCK]
             # Without biases the last coordinate stays 0.
-            found[:, :, : self._size] = self._draw_block(part)
+            block[:, :, : self._size] = self._draw_block(part)
         return sides[:, : self.rows.n_users], sides[:, self.rows.n_users :]
 
     def _draw_block(self, streams: Streams) -> Exact:
@@ -89,7 +89,7 @@ class ExactFactors:
         rows, users = self.rows, self.rows.n_users
         shape = users + rows.n_items, self._size
         width = shape[0] * shape[1]
-        found = np.empty((len(streams), *shape))
+        draws = np.empty((len(streams), *shape))
         left, tried = np.arange(len(streams)), 0
         for step in range(0, 2 * _MOST, 2):
             # A trial's draws depend only on its index and the step.
@@ -105,10 +105,10 @@ class ExactFactors:
             good = np.log(coin.astype(np.float64)) < -loss.reshape(coin.shape)
             hit = good.any(1)
             place = np.flatnonzero(hit) * attempts + good.argmax(1)[hit]
-            found[left[hit]] = both[place]
+            draws[left[hit]] = both[place]
             left, tried = left[~hit], tried + attempts
             if not len(left):
-                return found
+                return draws
             if tried >= _MOST:
                 self._refuse(len(left), len(streams), tried)
         raise AssertionError("the loop ends by itself")
@@ -155,19 +155,19 @@ class ExactFactors:
         Raises:
             ConfigError: g_u has no closed form.
         """
-        found = np.empty(len(draws))
+        densities = np.empty(len(draws))
         for start in range(0, len(draws), _BLOCK):
             part = draws[start : start + _BLOCK]
             total = -(part[:, :, : self._size] ** 2).sum((1, 2)) / (2 * self.deviation**2)
             for user in range(self.rows.n_users):
                 total += self._log_g(user, part)
-            found[start : start + _BLOCK] = total
-        return found
+            densities[start : start + _BLOCK] = total
+        return densities
 
     def _log_g(self, user: int, items: Exact) -> Exact:
         """Return `ln g_u(V)` of each V `(W, M, d + 1)`."""
-        own = slice(int(self.rows.start[user]), int(self.rows.start[user + 1]))
-        rated, ratings = self.rows.items[own], self.rows.values[own].astype(np.float64)
+        rows = slice(int(self.rows.start[user]), int(self.rows.start[user + 1]))
+        rated, ratings = self.rows.items[rows], self.rows.values[rows].astype(np.float64)
         tested = np.arange(self.rows.n_items) if self.form == "all" else rated
         # r̂ = o + x·t with o = b_0 + b_i
         offset, slope = self.rows.mean + items[:, :, -1], items[:, :, : self._size].copy()
@@ -268,5 +268,5 @@ def _log_normal(left: Exact, right: Exact) -> Exact:
     low, high = log_ndtr(a), log_ndtr(b)
     empty = (a >= b) | np.isneginf(high)
     with np.errstate(all="ignore"):
-        found = high + np.log1p(-np.exp(low - high))
-    return np.where(empty, -math.inf, found)
+        logs = high + np.log1p(-np.exp(low - high))
+    return np.where(empty, -math.inf, logs)

@@ -312,18 +312,18 @@ class SampledFactors(TrainedDefense[SampledRows]):
         draws = [self._draw(prepared, part) for part in parts]
         rows = prepared.rows
         spread = self._temperature / (2 * self._factor(rows.scale))
-        own = [
+        fits = [
             fitted(rows, draw.items, decay, spread / drawn, self.biases)
             for draw in draws
             for decay, drawn in [draw.precisions]
         ]
         return FactorModels(
-            users=[side for side, _ in own],
+            users=[side for side, _ in fits],
             items=[draw.items for draw in draws],
             trials=len(streams),
             mean=rows.mean,
             scale=rows.scale,
-            shares=[share for _, share in own],
+            shares=[share for _, share in fits],
         )
 
     def _draw(self, prepared: SampledRows, streams: Streams) -> FactorDraw:

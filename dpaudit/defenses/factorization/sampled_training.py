@@ -90,13 +90,13 @@ class FactorDraw:
 
     def squared_errors(self, rows: FactorRows, bounds: tuple[float, float]) -> Exact:
         """Return Σ_i (r_ui − r̂_ui)² of each user and trial `(N, W)`, with r̂ clipped to bounds."""
-        found = np.zeros((rows.n_users, self.count))
+        errors = np.zeros((rows.n_users, self.count))
         for w in range(self.count):
             for start in range(0, len(rows), _ROWS):
                 some = slice(start, start + _ROWS)
                 shown = np.clip(self._rated(rows, some, w).astype(np.float64), *bounds)
-                np.add.at(found[:, w], rows.users[some], (rows.values[some] - shown) ** 2)
-        return found
+                np.add.at(errors[:, w], rows.users[some], (rows.values[some] - shown) ** 2)
+        return errors
 
     def _rated(self, rows: FactorRows, some: slice, w: int) -> Floats:
         """Return the predictions of some rows by one trial `(n,)`."""
@@ -292,17 +292,17 @@ class FactorChain:
         # Two uniform numbers of 23 bits make one of 46 bits, still within (0, 1).
         coarse, fine = draws.astype(np.float64).reshape(LANES, 2, 2, full).transpose(1, 2, 3, 0)
         levels = coarse + (fine - 0.5) * 2.0**-23
-        found = np.empty((2, full, LANES))
+        precisions = np.empty((2, full, LANES))
         for place, side in enumerate((block.users, block.items)):
             rated = side[self.touches[place] > 0]
             squares = np.square(rated, dtype=np.float64).sum(0)
             # λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²)
             shape = gamma[0] + len(rated) / 2
             rate = gamma[1] + self.factor / self.temperature * squares
-            found[place] = gammaincinv(shape, levels[place]) / rate
+            precisions[place] = gammaincinv(shape, levels[place]) / rate
         if not self.biases:
-            found[:, -1] = 1
-        return found
+            precisions[:, -1] = 1
+        return precisions
 
 
 def accepted(
@@ -326,16 +326,16 @@ def accepted(
     Raises:
         NoModelError: no draw of a trial was accepted.
     """
-    found = draw(0)
-    done = found.in_range(rows, bounds, rated)
+    draws = draw(0)
+    done = draws.in_range(rows, bounds, rated)
     tried, passed = len(done), int(done.sum())
     for attempt in range(1, retries + 1):
         if done.all():
-            return found
+            return draws
         again = draw(attempt)
         good = again.in_range(rows, bounds, rated) & ~done
         tried, passed = tried + int((~done).sum()), passed + int(good.sum())
-        found.take(again, np.flatnonzero(good))
+        draws.take(again, np.flatnonzero(good))
         done |= good
     if not done.all():
         raise NoModelError(
@@ -343,7 +343,7 @@ def accepted(
             f"each trial with params.retries = {retries}: raise it or params.margin, lower "
             "params.dimensions, or set params.accept = 'any' or the variant 'corrected'"
         )
-    return found
+    return draws
 
 
 DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate"

@@ -102,8 +102,8 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             check_models(rows, self.dimensions, len(streams))
             blocks = [self._single(rows, trial).joined() for trial in streams.blocks(1)]
         else:
-            found = [self._together(rows, part) for part in lane_blocks(streams)]
-            blocks = [(block.users, block.items) for block in found]
+            parts = [self._together(rows, part) for part in lane_blocks(streams)]
+            blocks = [(block.users, block.items) for block in parts]
         return FactorModels(
             users=[users for users, _ in blocks],
             items=[items for _, items in blocks],

@@ -120,14 +120,18 @@ class _ClippedRounds(ObservedTraining["_Counterfactual"]):
             for rows in (before, after)
         ]
         self._which, self._done = int(trained is after), 0
-        self._items = np.union1d(*(each.rows.items for each in self.counterfactuals))
+        self._items = np.union1d(
+            *(counterfactual.rows.items for counterfactual in self.counterfactuals)
+        )
         self._deviation = defense.noise_deviation(before.n_items)
         self._others = np.zeros(self._block.items.size)
 
     def submit(self) -> ObservedRound:
         """Run a round, and return the noised sum less what all other users sent."""
         defense, block, streams = self._defense, self._block, self._streams
-        parts = [self._at_items(each.clipped()) for each in self.counterfactuals]
+        parts = [
+            self._at_items(counterfactual.clipped()) for counterfactual in self.counterfactuals
+        ]
         start = block.items.copy()
         run_round(defense, self._trained, block, streams, self._done, self._others)
         # v' = keep v + η_v (sum + noise)
@@ -140,7 +144,7 @@ class _ClippedRounds(ObservedTraining["_Counterfactual"]):
         took_part = took_part[self._user, : len(streams), None]
         self._done += 1
         shown = noised - self._at_items(self._others) + took_part * parts[self._which]
-        scale, steps = (np.full(shown.shape, each) for each in (self._deviation, step))
+        scale, steps = (np.full(shown.shape, value) for value in (self._deviation, step))
         return ObservedRound(shown, parts[0], parts[1], scale, steps)
 
     def learn(self) -> None:
@@ -160,8 +164,8 @@ class _Counterfactual:
         self, defense: SgdSettings, rows: FactorRows, block: FactorBlock, user: int
     ) -> None:
         self._defense, self.rows = defense, rows
-        own = block.users[user : user + 1].copy()
-        self._block = FactorBlock(own, block.items, block.trials, block.count)
+        factors = block.users[user : user + 1].copy()
+        self._block = FactorBlock(factors, block.items, block.trials, block.count)
 
     def clipped(self) -> NDArray[np.float64]:
         """Fit the user's factors to the published items, and return the clipped gradient."""
@@ -186,23 +190,23 @@ def _one_user(before: FactorRows, after: FactorRows) -> int:
         before.values[rows] != after.values[others]
     )
     differs[before.users[rows][moved]] = True
-    found = np.flatnonzero(differs)
-    if len(found) != 1:
+    users = np.flatnonzero(differs)
+    if len(users) != 1:
         raise ConfigError(
-            f"the two data sets differ in {len(found)} users: use two that differ in one"
+            f"the two data sets differ in {len(users)} users: use two that differ in one"
         )
-    return int(found[0])
+    return int(users[0])
 
 
 def _only(rows: FactorRows, user: int) -> FactorRows:
     """Return the rows of one user, who becomes user 0."""
-    own = slice(int(rows.start[user]), int(rows.start[user + 1]))
-    count = own.stop - own.start
+    part = slice(int(rows.start[user]), int(rows.start[user + 1]))
+    count = part.stop - part.start
     return FactorRows(
         start=np.array([0, count], np.int64),
         users=np.zeros(count, np.int32),
-        items=rows.items[own],
-        values=rows.values[own],
+        items=rows.items[part],
+        values=rows.values[part],
         n_items=rows.n_items,
         mean=rows.mean,
         scale=rows.scale,

@@ -82,9 +82,9 @@ def visits(rows: FactorRows, size: int) -> Visits:
         size: d.
     """
     counts = np.bincount(rows.items, minlength=rows.n_items)
-    place = np.empty(rows.n_items, np.int64)
-    place[np.argsort(-counts, kind="stable")] = np.arange(rows.n_items)
-    group = place[rows.items] // max(1, _NEAR // size)
+    ranks = np.empty(rows.n_items, np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(rows.n_items)
+    group = ranks[rows.items] // max(1, _NEAR // size)
     order = np.argsort(group, kind="stable")
     return rows.users[order], rows.items[order], rows.values[order]
 

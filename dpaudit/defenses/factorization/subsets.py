@@ -66,9 +66,9 @@ class SubsetModels:
     def recommend(self, users: Indices, k: int) -> Indices:
         """Return each user's `k` best items that they have not rated `(W, n, k)`; -1 pads."""
         rows, block, scale = self.rows, self.block, self.rows.scale
-        found = np.empty((len(users), LANES, k), np.int32)
+        lists = np.empty((len(users), LANES, k), np.int32)
         lane_lists(
-            found,
+            lists,
             users,
             block.users.reshape(-1),
             block.items.reshape(-1),
@@ -78,4 +78,4 @@ class SubsetModels:
             rows.items,
             self._subsets,
         )
-        return np.ascontiguousarray(np.moveaxis(found, 1, 0)[: block.count])
+        return np.ascontiguousarray(np.moveaxis(lists, 1, 0)[: block.count])

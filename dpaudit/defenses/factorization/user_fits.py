@@ -74,7 +74,7 @@ def fitted(
         ],
         axis=1,
     )
-    found = np.zeros((rows.n_users, full, lanes), np.float32)
+    factors = np.zeros((rows.n_users, full, lanes), np.float32)
     shares = np.empty((rows.n_users, lanes), np.float32)
     shares[:] = share
     for u in range(rows.n_users):
@@ -89,9 +89,9 @@ def fitted(
         z *= scale[:, None]
         y = (rows.values[rated] - rows.mean - share[:, None] * biased)[:, :, None]
         if count <= full:
-            own = np.einsum("wif,wi->wf", z, solved(ridged(np.swapaxes(z, 1, 2)), y)[:, :, 0])
+            solution = np.einsum("wif,wi->wf", z, solved(ridged(np.swapaxes(z, 1, 2)), y)[:, :, 0])
         else:
-            own = solved(ridged(z), np.einsum("wif,wik->wfk", z, y))[:, :, 0]
-        own *= scale
-        found[u], shares[u] = own[:, :-1].T, share + own[:, -1]
-    return found, shares
+            solution = solved(ridged(z), np.einsum("wif,wik->wfk", z, y))[:, :, 0]
+        solution *= scale
+        factors[u], shares[u] = solution[:, :-1].T, share + solution[:, -1]
+    return factors, shares

@@ -190,8 +190,8 @@ def from_file(folder: Path, more: str, variant: str = "") -> FederatedConfig:
 
 def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
     assert from_file(tmp_path, "").submission_tests == BATTERY
-    found = from_file(tmp_path, "[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'z' }\n")
-    assert [attack.label for attack in found.submission_tests] == ["zero-mean (z)"]
+    result = from_file(tmp_path, "[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'z' }\n")
+    assert [attack.label for attack in result.submission_tests] == ["zero-mean (z)"]
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,10 @@ def run(threads: int = 1, **changes: Any) -> AuditResult:
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
     return [
-        found
-        for found in result.measurements
-        if found.metric == metric and all(getattr(found, k) == v for k, v in where.items())
+        measurement
+        for measurement in result.measurements
+        if measurement.metric == metric
+        and all(getattr(measurement, k) == v for k, v in where.items())
     ]
 
 
@@ -211,9 +212,9 @@ def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) ->
         (*point, label) for point in PRIVATE for label in LABELS
     ]
     assert result.family.size == len(areas) == 9
-    for found in areas:
-        estimate = found.estimate
-        assert (found.step, found.detail, found.at, found.pair) == (5, None, None, None)
+    for area in areas:
+        estimate = area.estimate
+        assert (area.step, area.detail, area.at, area.pair) == (5, None, None, None)
         assert (estimate.kind, estimate.n) == ("frequentist", 3)
         assert estimate.alpha == result.family.alpha == pytest.approx(0.05 / 9)
         assert estimate.confidence == pytest.approx(0.95)
@@ -230,31 +231,35 @@ def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) ->
 def test_attackers_are_asked_after_the_rounds_of_the_config_alone(result: AuditResult) -> None:
     for metric in ("transcript.auc", "transcript.power", "transcript.exposed", "transcript.kl"):
         for point in PRIVATE:
-            found = of(result, metric, model=point[0], epsilon=point[1])
-            assert {each.step for each in found} == {2, 5}, metric
+            measurements = of(result, metric, model=point[0], epsilon=point[1])
+            assert {measurement.step for measurement in measurements} == {2, 5}, metric
     for point in [*PRIVATE, ("exact", math.inf)]:
         errors = of(result, "transcript.rmse", model=point[0], epsilon=point[1])
-        assert [each.step for each in errors] == [1, 2, 3, 4, 5]
-        assert all(0.3 < each.estimate.value < 4 for each in errors)
-    quarters = [each for each in of(result, "transcript.auc") if each.detail]
+        assert [measurement.step for measurement in errors] == [1, 2, 3, 4, 5]
+        assert all(0.3 < measurement.estimate.value < 4 for measurement in errors)
+    quarters = [measurement for measurement in of(result, "transcript.auc") if measurement.detail]
     assert quarters
-    assert {each.step for each in quarters} == {5}
+    assert {measurement.step for measurement in quarters} == {5}
 
 
 def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult) -> None:
-    for found in result.measurements:
-        if found.metric.startswith("transcript."):
-            assert found.estimate.kind in {"assumes-law", "exact"}
-            assert found.estimate.alpha == 0 or found.estimate.alpha == pytest.approx(0.05)
-    parts = {each.detail for each in of(result, "transcript.kl", model="published", step=5)}
+    for measurement in result.measurements:
+        if measurement.metric.startswith("transcript."):
+            assert measurement.estimate.kind in {"assumes-law", "exact"}
+            assert measurement.estimate.alpha == 0 or measurement.estimate.alpha == pytest.approx(
+                0.05
+            )
+    parts = {
+        measurement.detail for measurement in of(result, "transcript.kl", model="published", step=5)
+    }
     assert parts == {"whole", "scatter", "apart", "delay", "estimate"}
     # Clipped gradients have no parts; their divergence is far smaller.
     [cut] = of(result, "transcript.kl", model="corrected", step=5)
     [whole] = of(result, "transcript.kl", model="published", epsilon=5.0, detail="whole", step=5)
     assert 0 < cut.estimate.value < whole.estimate.value
     kl = {
-        each.detail: each.estimate.value
-        for each in of(result, "transcript.kl", model="published", epsilon=40.0, step=5)
+        measurement.detail: measurement.estimate.value
+        for measurement in of(result, "transcript.kl", model="published", epsilon=40.0, step=5)
     }
     # All users are observed and submit for all candidates.
     assert kl["scatter"] + kl["apart"] == pytest.approx(kl["whole"], rel=1e-3)
@@ -263,26 +268,34 @@ def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult)
 def test_users_without_privacy_submit_no_fakes_and_only_errors_are_measured(
     result: AuditResult,
 ) -> None:
-    found = {each.metric for each in result.measurements if each.model == "exact"}
-    assert found - {"assumption.floor"} == {*("utility.rmse", "utility.mae", "transcript.rmse")}
-    assert all(each.estimate.value == 0 for each in of(result, "assumption.floor", model="exact"))
+    metrics = {
+        measurement.metric for measurement in result.measurements if measurement.model == "exact"
+    }
+    assert metrics - {"assumption.floor"} == {*("utility.rmse", "utility.mae", "transcript.rmse")}
+    assert all(
+        measurement.estimate.value == 0
+        for measurement in of(result, "assumption.floor", model="exact")
+    )
 
 
 def test_floored_shares_are_counted_once_a_point(result: AuditResult) -> None:
     for model, epsilon in PRIVATE:
-        found = of(result, "assumption.floor", model=model, epsilon=epsilon)
+        measurements = of(result, "assumption.floor", model=model, epsilon=epsilon)
         # The corrected form asks no user.
-        assert len(found) == (model == "published")
-        assert all(each.step == 0 and 0 < each.estimate.value <= 20 for each in found)
+        assert len(measurements) == (model == "published")
+        assert all(
+            measurement.step == 0 and 0 < measurement.estimate.value <= 20
+            for measurement in measurements
+        )
 
 
 def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResult) -> None:
     [first, _] = random_folds(load(observed().data), 2, 3)
     for epsilon in (5.0, 40.0):
         defense = FakeGradients(epsilon, **SMALL)
-        own, areas, errors = defense.prepare(first.train), [], []
+        prepared, areas, errors = defense.prepare(first.train), [], []
         for trial in Streams.first(3, "transcript", 3).blocks(1):
-            seen = defense.transcript(own, trial)
+            seen = defense.transcript(prepared, trial)
             reader = GradientRatio().reader(seen.pairs)
             for round_, _ in seen.rounds():
                 reader.see(round_)
@@ -304,7 +317,9 @@ def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) 
     assert numbers(run(threads=3)) == numbers(result)
     other = run(seed=4)
     for metric in ("attack.auc", "transcript.rmse", "transcript.kl"):
-        values = [[each.estimate.value for each in of(r, metric)] for r in (result, other)]
+        values = [
+            [measurement.estimate.value for measurement in of(r, metric)] for r in (result, other)
+        ]
         assert values[0] != values[1]
 
 
@@ -317,11 +332,11 @@ def test_another_confidence_and_other_gates_train_nothing(
     changes: list[dict[str, Any]] = [
         {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
     ]  # fmt: skip
-    wanted = [numbers(run_audit(config(**given, **each))) for each in changes]
+    wanted = [numbers(run_audit(config(**given, **change))) for change in changes]
     monkeypatch.setattr(FakeGradients, "transcript", None)
     monkeypatch.setattr(FakeGradients, "train", None)
-    for each, expected in zip(changes, wanted, strict=True):
-        assert numbers(run_audit(config(**given, **each), place=RunFolder(tmp_path))) == expected
+    for change, expected in zip(changes, wanted, strict=True):
+        assert numbers(run_audit(config(**given, **change), place=RunFolder(tmp_path))) == expected
 
 
 @pytest.fixture(scope="module")
@@ -356,10 +371,12 @@ def test_gates_judge_the_divergence_of_submissions(divergent: AuditResult) -> No
         ("corrected", 5.0, 5, "whole"),
         ("two-valued", 5.0, 5, "whole"),
     ]
-    for found in joint:
-        assert (found.estimate.n, found.estimate.alpha) == (6, divergent.family.alpha)
-        assert 0 < found.estimate.lower < found.estimate.value < found.estimate.upper
-        assert np.isfinite(found.estimate.upper) == (found.model != "published")
+    for measurement in joint:
+        assert (measurement.estimate.n, measurement.estimate.alpha) == (6, divergent.family.alpha)
+        assert (
+            0 < measurement.estimate.lower < measurement.estimate.value < measurement.estimate.upper
+        )
+        assert np.isfinite(measurement.estimate.upper) == (measurement.model != "published")
     # The same number without a gate is that of users like these.
     here = [m for m in of(divergent, "transcript.kl", part="whole") if m.step == 5]
     assert len(here) == len(joint)
@@ -399,9 +416,9 @@ def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:
     for metric in ("attack.auc", "transcript.kl", "transcript.rmse"):
         here, there = (
             [
-                each.estimate.value
-                for each in of(record, metric, model="corrected")
-                if each.attack in {None, "gradient-ratio"}
+                measurement.estimate.value
+                for measurement in of(record, metric, model="corrected")
+                if measurement.attack in {None, "gradient-ratio"}
             ]
             for record in (alone, result)
         )
@@ -416,9 +433,9 @@ def test_some_users_are_observed_and_the_training_is_of_all() -> None:
     some, more = (run(transcript={"trials": 2, "users": n}, **given) for n in (8, 2000))
     for record, count in ((some, 8), (more, 30)):
         areas = of(record, "transcript.auc", detail=None)
-        for found in areas + of(record, "transcript.kl", detail="whole"):
+        for measurement in areas + of(record, "transcript.kl", detail="whole"):
             # Users with a rating in the fold's training set.
-            assert count - 2 <= found.estimate.n <= count
+            assert count - 2 <= measurement.estimate.n <= count
     # The errors are on the same data, with other draws of the same noise.
     a, b = (of(record, "transcript.rmse", step=5)[0].estimate.value for record in (some, more))
     assert a != b
@@ -451,7 +468,7 @@ def test_gates_judge_the_expected_area() -> None:
         transcript={"trials": 40},
         gate=[{"metric": "attack.auc", **gate} for gate in gates],
     )
-    by = {each.attack: each.estimate for each in of(record, "attack.auc")}
+    by = {measurement.attack: measurement.estimate for measurement in of(record, "attack.auc")}
     assert by["gradient-ratio"].value > 0.99
     # The popularity attack's expected AUC is certified to be below the ideal attack's.
     assert 0.5 < by["popularity"].upper < 0.85 < by["gradient-ratio"].lower
@@ -522,15 +539,17 @@ def test_gates_judge_what_the_recommender_sees() -> None:
 @pytest.mark.long
 def test_games_of_the_recommender_estimate_divergences(outcome: AuditResult) -> None:
     for model in ("published", "corrected"):
-        found = {each.detail: each for each in of(outcome, "game.kl", model=model)}
-        assert set(found) == {"mean log-ratio", "normal plug-in", "nearest neighbours"}
+        measurements = {
+            measurement.detail: measurement for measurement in of(outcome, "game.kl", model=model)
+        }
+        assert set(measurements) == {"mean log-ratio", "normal plug-in", "nearest neighbours"}
         [bound] = of(outcome, "epsilon", model=model)
-        for each in found.values():
-            assert (each.pair, each.attack) == (bound.pair, bound.attack)
-            assert each.estimate.kind == "assumes-law"
-            assert each.estimate.alpha == pytest.approx(0.05)
-        exact = found["mean log-ratio"].estimate
-        near = found["normal plug-in"].estimate
+        for measurement in measurements.values():
+            assert (measurement.pair, measurement.attack) == (bound.pair, bound.attack)
+            assert measurement.estimate.kind == "assumes-law"
+            assert measurement.estimate.alpha == pytest.approx(0.05)
+        exact = measurements["mean log-ratio"].estimate
+        near = measurements["normal plug-in"].estimate
         assert near.lower <= exact.upper
         assert exact.lower <= near.upper
 
@@ -587,5 +606,5 @@ def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
     # One number per measurement: nothing is stored per pair.
     measured = json.loads(text)["measurements"]
     assert len(measured) > 100
-    for found in measured:
-        assert not any(isinstance(found[key], list) for key in found if key != "tried")
+    for measurement in measured:
+        assert not any(isinstance(measurement[key], list) for key in measurement if key != "tried")

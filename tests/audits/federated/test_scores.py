@@ -40,16 +40,16 @@ Rows = NDArray[np.int64]
 Key = tuple[str, Any, Any, Any]
 
 
-def truth_of(seed: int, users: int = 60, items: int = 40, each: int = 10) -> Truth:
+def truth_of(seed: int, users: int = 60, items: int = 40, rated: int = 10) -> Truth:
     """Every user has some pairs, about half of them real; some items have many raters."""
     source = np.random.default_rng(seed)
     popular = 1 / (1.0 + np.arange(items))
     mine = [
-        np.sort(source.choice(items, each, replace=False, p=popular / popular.sum()))
+        np.sort(source.choice(items, rated, replace=False, p=popular / popular.sum()))
         for _ in range(users)
     ]
     pairs = UserItemPairs(
-        users=np.repeat(np.arange(users), each).astype(np.int32),
+        users=np.repeat(np.arange(users), rated).astype(np.int32),
         items=np.concatenate(mine).astype(np.int32),
         dimensions=2,
         sigma=1.0,
@@ -78,13 +78,14 @@ def checkpoint(
 
 
 def found_in(truth: Truth, given: Checkpoint, last: bool = False) -> dict[Key, Finding]:
-    found = list(truth.findings(given, last=last))
+    findings = list(truth.findings(given, last=last))
     named: dict[Key, Finding] = {
-        (each.metric, each.attack, each.detail, each.at): each for each in found
+        (finding.metric, finding.attack, finding.detail, finding.at): finding
+        for finding in findings
     }
-    assert len(named) == len(found)
-    assert len({each.key for each in found}) == len(found)
-    assert all(each.step == given.step for each in found)
+    assert len(named) == len(findings)
+    assert len({finding.key for finding in findings}) == len(findings)
+    assert all(finding.step == given.step for finding in findings)
     return named
 
 
@@ -97,8 +98,8 @@ def test_areas_are_those_of_scikit_learn_ties_or_not(digits: int) -> None:
     scores = np.array(source.normal(size=len(truth.pairs)) + 0.8 * truth.real)
     scores = scores.round(digits)
     for rows in (np.arange(len(truth.pairs)), np.flatnonzero(source.random(len(scores)) < 0.3)):
-        found = found_in(truth, checkpoint(truth, scores[rows], rows=rows))
-        area = found["transcript.auc", "one", None, None].estimate
+        findings = found_in(truth, checkpoint(truth, scores[rows], rows=rows))
+        area = findings["transcript.auc", "one", None, None].estimate
         assert area.value == pytest.approx(roc_auc_score(truth.real[rows], scores[rows]), rel=1e-12)
         assert area.lower < area.value < area.upper
         assert area.kind == "assumes-law"
@@ -112,16 +113,16 @@ def test_areas_are_those_of_scikit_learn_ties_or_not(digits: int) -> None:
 def test_rates_are_counted_on_users_who_did_not_choose_the_threshold() -> None:
     truth, source = truth_of(2, users=300), np.random.default_rng(3)
     scores = source.normal(size=len(truth.pairs)) + 2.0 * truth.real
-    found = found_in(truth, checkpoint(truth, scores))
+    findings = found_in(truth, checkpoint(truth, scores))
     order = generator(truth.seed, "transcript halves").permutation(300)
     even, real = order[truth.pairs.users] % 2 == 0, truth.real
     fakes = np.sort(scores[even & ~real])[::-1]
     # With some 750 fakes the threshold is the 7th largest; a rate of 0.001 needs at least 999.
     threshold = fakes[math.floor((len(fakes) + 1) * 0.01) - 1]
     expected = (scores[~even & real] > threshold).mean()
-    assert found["transcript.tpr", "one", None, 0.01].estimate.value == pytest.approx(expected)
+    assert findings["transcript.tpr", "one", None, 0.01].estimate.value == pytest.approx(expected)
     assert len(fakes) < 999
-    assert ("transcript.tpr", "one", None, 0.001) not in found
+    assert ("transcript.tpr", "one", None, 0.001) not in findings
     many = truth_of(2, users=700)
     again = found_in(many, checkpoint(many, source.normal(size=len(many.pairs))))
     assert {key[3] for key in again if key[0] == "transcript.tpr"} == set(RATES)
@@ -129,9 +130,9 @@ def test_rates_are_counted_on_users_who_did_not_choose_the_threshold() -> None:
 
 def test_where_too_few_are_observed_there_are_no_rates() -> None:
     truth, source = truth_of(4, users=12), np.random.default_rng(5)
-    found = found_in(truth, checkpoint(truth, source.normal(size=len(truth.pairs))))
-    assert not [key for key in found if key[0] == "transcript.tpr"]
-    assert ("transcript.auc", "one", None, None) in found
+    findings = found_in(truth, checkpoint(truth, source.normal(size=len(truth.pairs))))
+    assert not [key for key in findings if key[0] == "transcript.tpr"]
+    assert ("transcript.auc", "one", None, None) in findings
 
 
 CASES: dict[str, Callable[[np.random.Generator], Exact]] = {
@@ -179,23 +180,23 @@ def test_tests_are_counted_alone_and_together() -> None:
     p_values = np.where(real, source.random(n) ** 8, source.random(n))
     rows = np.flatnonzero(source.random(n) < 0.8)
     given = checkpoint(truth, -np.log(p_values[rows]), p_values[rows], rows)
-    found = found_in(truth, given)
+    findings = found_in(truth, given)
     mine, shown = real[rows], p_values[rows]
     for name, these in (("real", mine), ("fake", ~mine)):
-        share = found["transcript.power", "one", name, LEVEL].estimate
+        share = findings["transcript.power", "one", name, LEVEL].estimate
         assert share.value == pytest.approx((shown[these] <= LEVEL).mean())
         assert 0 <= share.lower < share.value < share.upper <= 1
     for name, method in (("Benjamini-Hochberg", "fdr_bh"), ("Holm", "holm")):
         called = multipletests(shown, MULTIPLE, method=method)[0]
-        exposed = found["transcript.exposed", "one", name, MULTIPLE].estimate
-        false = found["transcript.false", "one", name, MULTIPLE].estimate
+        exposed = findings["transcript.exposed", "one", name, MULTIPLE].estimate
+        false = findings["transcript.false", "one", name, MULTIPLE].estimate
         assert exposed.value == pytest.approx(called[mine].mean())
         assert false.value == pytest.approx((~mine[called]).mean())
         assert (exposed.n, false.n) == tuple(
             len(set(truth.pairs.users[rows][of].tolist())) for of in (mine, called)
         )
     assert set(CORRECTIONS) == {"Benjamini-Hochberg", "Holm"}
-    assert found["transcript.exposed", "one", "Holm", MULTIPLE].estimate.value > 0.05
+    assert findings["transcript.exposed", "one", "Holm", MULTIPLE].estimate.value > 0.05
 
 
 def test_attackers_without_p_values_are_scored_alone() -> None:
@@ -210,15 +211,17 @@ def test_of_what_one_user_or_nobody_is_found_by_there_is_no_false_share() -> Non
     scores, p_values = np.zeros(len(truth.pairs)), np.ones(len(truth.pairs))
     for found_of in ([], [0], [0, 1]):  # the first two pairs are one user's
         p_values[found_of] = 0.0
-        found = found_in(truth, checkpoint(truth, scores, p_values))
-        assert not [key for key in found if key[0] == "transcript.false"]
-        share = found["transcript.exposed", "one", "Holm", MULTIPLE].estimate
+        findings = found_in(truth, checkpoint(truth, scores, p_values))
+        assert not [key for key in findings if key[0] == "transcript.false"]
+        share = findings["transcript.exposed", "one", "Holm", MULTIPLE].estimate
         expected = truth.real[found_of].sum() / truth.real.sum()
         assert share.value == pytest.approx(expected)
     p_values[-1] = 0.0
-    found = found_in(truth, checkpoint(truth, scores, p_values))
+    findings = found_in(truth, checkpoint(truth, scores, p_values))
     wrong = (~truth.real[[0, 1, -1]]).mean()
-    assert found["transcript.false", "one", "Holm", MULTIPLE].estimate.value == pytest.approx(wrong)
+    assert findings["transcript.false", "one", "Holm", MULTIPLE].estimate.value == pytest.approx(
+        wrong
+    )
 
 
 # By popularity.
@@ -239,7 +242,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
         return clustered_auc(scores, *arguments, **named)
 
     monkeypatch.setattr("dpaudit.audits.federated.scores.clustered_auc", noted)
-    found = found_in(truth, checkpoint(truth, scores[rows], rows=rows), last=True)
+    findings = found_in(truth, checkpoint(truth, scores[rows], rows=rows), last=True)
     whole, *quarters = seen
     assert len(whole) == len(rows)
     np.testing.assert_array_equal(np.sort(np.concatenate(quarters)), np.sort(scores[rows]))
@@ -253,7 +256,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
         mine = np.array([pair_of[score] for score in these.tolist()])
         ends.append((truth.raters[mine].min(), truth.raters[mine].max()))
         counts.append(truth.real[mine].sum() / truth.real[rows].sum())
-        one = found["transcript.auc", "one", name, None].estimate
+        one = findings["transcript.auc", "one", name, None].estimate
         assert one.value == pytest.approx(roc_auc_score(truth.real[mine], these), rel=1e-12)
     # No item is in two groups; each has about a quarter of the real pairs, up to large items.
     assert all(before[1] < after[0] for before, after in pairwise(ends))
@@ -277,11 +280,11 @@ def test_quarters_that_too_few_users_have_are_left_out() -> None:
     )
     truth = Truth(pairs, (pairs.items == 2) & (pairs.users > 2), 0.95)
     scores = np.random.default_rng(0).random(len(pairs))
-    found = found_in(truth, checkpoint(truth, scores), last=True)
+    findings = found_in(truth, checkpoint(truth, scores), last=True)
     # The first group, up to the one rated item, holds all pairs.
-    quarters = {key[2]: each for key, each in found.items() if key[2] in QUARTERS}
+    quarters = {key[2]: finding for key, finding in findings.items() if key[2] in QUARTERS}
     assert list(quarters) == [QUARTERS[0]]
-    whole = found["transcript.auc", "one", None, None].estimate
+    whole = findings["transcript.auc", "one", None, None].estimate
     assert quarters[QUARTERS[0]].estimate == whole
 
 
@@ -305,30 +308,30 @@ def test_the_divergence_is_a_mean_over_real_pairs_with_users_as_the_sample() -> 
     divergence = source.gamma(2.0, size=users)
     parts = Distances(0.5, 0.25, 0.125, 0.0625)
     given = Checkpoint(3, {}, divergence, parts)
-    found = found_in(truth, given)
-    whole = found["transcript.kl", None, "whole", None].estimate
+    findings = found_in(truth, given)
+    whole = findings["transcript.kl", None, "whole", None].estimate
     mine = divergence[real].astype(np.float64)
     low, high = stats.t.interval(0.9, len(mine) - 1, mine.mean(), stats.sem(mine))
     assert (whole.value, whole.lower, whole.upper) == pytest.approx((mine.mean(), low, high))
     assert (whole.n, whole.kind) == (30, "assumes-law")
     for name, value in (("scatter", 0.5), ("apart", 0.25), ("delay", 0.125), ("estimate", 0.0625)):
-        part = found["transcript.kl", None, name, None].estimate
+        part = findings["transcript.kl", None, name, None].estimate
         assert (part.value, part.lower, part.upper, part.kind) == (value, value, value, "exact")
-    assert len(found) == 5
+    assert len(findings) == 5
     assert set(found_in(truth, Checkpoint(3, {}, divergence, None))) == {
         ("transcript.kl", None, "whole", None)
     }
 
 
 def test_pairs_of_one_user_are_no_sample_of_their_own() -> None:
-    truth = truth_of(14, users=20, each=20)
+    truth = truth_of(14, users=20, rated=20)
     # All of a user's pairs have the same divergence.
-    each = np.random.default_rng(15).random(20)
-    given = Checkpoint(3, {}, each[truth.pairs.users], None)
+    values = np.random.default_rng(15).random(20)
+    given = Checkpoint(3, {}, values[truth.pairs.users], None)
     whole = found_in(truth, given)["transcript.kl", None, "whole", None].estimate
     counts = np.bincount(truth.pairs.users[truth.real], minlength=20)
-    mean = (counts * each).sum() / counts.sum()
-    error = math.sqrt(20 / 19 * ((counts * (each - mean)) ** 2).sum()) / counts.sum()
+    mean = (counts * values).sum() / counts.sum()
+    error = math.sqrt(20 / 19 * ((counts * (values - mean)) ** 2).sum()) / counts.sum()
     assert whole.value == pytest.approx(mean, rel=1e-6)
     half = stats.t.isf(0.025, 19) * error
     assert whole.upper - whole.value == pytest.approx(half, rel=1e-4)
@@ -346,7 +349,7 @@ def test_areas_of_scores_that_say_nothing_hold_one_half() -> None:
     runs, source = 250, np.random.default_rng(16)
     misses = {0.0: 0, 0.6: 0}
     for run in range(runs):
-        truth = truth_of(run, users=60, each=6)
+        truth = truth_of(run, users=60, rated=6)
         users = source.normal(size=60)[truth.pairs.users]
         scores = users + source.normal(size=len(truth.pairs))
         for leak in misses:
@@ -359,16 +362,16 @@ def test_areas_of_scores_that_say_nothing_hold_one_half() -> None:
 def test_uniform_p_values_have_the_level_of_each_test() -> None:
     truth, source = truth_of(17, users=2000), np.random.default_rng(18)
     p_values = source.random(len(truth.pairs))
-    found = found_in(truth, checkpoint(truth, -p_values, p_values))
+    findings = found_in(truth, checkpoint(truth, -p_values, p_values))
     for name, of in (("real", truth.real), ("fake", ~truth.real)):
-        share, n = found["transcript.power", "one", name, LEVEL].estimate, int(of.sum())
+        share, n = findings["transcript.power", "one", name, LEVEL].estimate, int(of.sum())
         hits = round(share.value * n)
         # Rate 1e-6 for each.
         low, high = (law(5e-7, n, LEVEL) for law in (stats.binom.ppf, stats.binom.isf))
         assert low <= hits <= high < stats.binom.ppf(5e-7, n, 3 * LEVEL)
         assert share.upper - share.lower < 0.01
     # Of 20 000 each has a chance of about 0.05/20 000: four or more at 1e-6.
-    exposed = found["transcript.exposed", "one", "Holm", MULTIPLE].estimate
+    exposed = findings["transcript.exposed", "one", "Holm", MULTIPLE].estimate
     assert exposed.value * truth.real.sum() < 3.5
 
 
@@ -391,8 +394,8 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         [one(0.7), one(0.4, "transcript.tpr", at=0.001), one(0.1, detail=QUARTERS[1])],
         [one(0.9), one(0.3, step=8), one(0.6, "transcript.tpr", at=0.01)],
     ]
-    found = {each.key: each for each in averaged(trials)}
-    assert len(found) == 6
+    findings = {finding.key: finding for finding in averaged(trials)}
+    assert len(findings) == 6
     for key, value, times in (
         (("transcript.auc", 4, "one", None, None), 0.7, 3),
         (("transcript.auc", 4, "two", None, None), 0.9, 1),
@@ -401,7 +404,7 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         (("transcript.tpr", 4, "one", None, 0.01), 0.4, 2),
         (("transcript.tpr", 4, "one", None, 0.001), 0.4, 1),
     ):
-        estimate = found[key].estimate
+        estimate = findings[key].estimate
         limits = (estimate.value, estimate.lower, estimate.upper)
         assert limits == pytest.approx((value, value - 0.1, value + 0.2))
         assert (estimate.n, estimate.kind, estimate.alpha) == (31, "assumes-law", 0.05)
@@ -414,23 +417,28 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
     areas = [0.61, 0.58, 0.7, 0.66, 0.9, 0.55]
     others = [one(0.1, step=3), one(0.1, detail=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
     trials = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
-    found = {each.attack: each for each in gated_areas(trials, 4, 0.01, 0.9)}
-    assert set(found) == {"one", "two"}
+    findings = {finding.attack: finding for finding in gated_areas(trials, 4, 0.01, 0.9)}
+    assert set(findings) == {"one", "two"}
     for label, values in (("one", areas), ("two", [1 - area for area in areas])):
-        each = found[label]
-        assert (each.metric, each.step, each.detail, each.at) == ("attack.auc", 4, None, None)
-        assert each.estimate == betting_mean(values, 0.01, 0.9)
-        assert each.estimate.value == pytest.approx(np.mean(values))
-        assert (each.estimate.kind, each.estimate.n) == ("frequentist", 6)
-        assert (each.estimate.alpha, each.estimate.confidence) == (0.01, 0.9)
+        finding = findings[label]
+        assert (finding.metric, finding.step, finding.detail, finding.at) == (
+            "attack.auc",
+            4,
+            None,
+            None,
+        )
+        assert finding.estimate == betting_mean(values, 0.01, 0.9)
+        assert finding.estimate.value == pytest.approx(np.mean(values))
+        assert (finding.estimate.kind, finding.estimate.n) == ("frequentist", 6)
+        assert (finding.estimate.alpha, finding.estimate.confidence) == (0.01, 0.9)
     assert list(gated_areas(trials, 5, 0.01, 0.9)) == []
     assert list(gated_areas([[], []], 4, 0.01, 0.9)) == []
 
 
 def test_one_training_bounds_nothing_worth_gating() -> None:
-    [found] = gated_areas([[one(0.99)]], 4, 0.05, 0.95)
-    assert found.estimate.lower < 0.5
-    assert found.estimate.upper == 1
+    [finding] = gated_areas([[one(0.99)]], 4, 0.05, 0.95)
+    assert finding.estimate.lower < 0.5
+    assert finding.estimate.upper == 1
 
 
 @pytest.mark.long
@@ -440,9 +448,9 @@ def test_the_expected_area_is_covered_by_its_interval() -> None:
     missed = {0.0: 0, 0.1: 0}
     for _ in range(runs):
         areas = source.beta(0.5, 1.0, 60)
-        [found] = gated_areas([[one(area)] for area in areas.tolist()], 4, 0.1, 0.9)
+        [finding] = gated_areas([[one(area)] for area in areas.tolist()], 4, 0.1, 0.9)
         for off in missed:
-            missed[off] += not found.estimate.lower <= 1 / 3 + off <= found.estimate.upper
+            missed[off] += not finding.estimate.lower <= 1 / 3 + off <= finding.estimate.upper
     assert missed[0.0] <= stats.binom.isf(1e-6, runs, 0.1) < missed[0.1]
 
 
@@ -461,12 +469,16 @@ def test_the_curve_is_what_is_found_above_the_fakes() -> None:
     real = np.arange(count) % 3 == 0
     scores = np.round(source.normal(real * 1.0, 1), 1)  # with ties
     seen = Seen(np.arange(count), Verdicts(scores, None))
-    found = list(
+    findings = list(
         Truth(pairs, real, 0.95).findings(
             Checkpoint(3, {"a": seen}, np.ones(count), None), last=True
         )
     )
-    points = {each.at: each.estimate.value for each in found if each.metric == "transcript.roc"}
+    points = {
+        finding.at: finding.estimate.value
+        for finding in findings
+        if finding.metric == "transcript.roc"
+    }
     assert points[1.0] == 1
     for rate, share in points.items():
         assert rate is not None

@@ -55,7 +55,7 @@ def result() -> AuditResult:
 
 @pytest.mark.long
 def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: AuditResult) -> None:
-    [said] = [each for each in verdicts.of(result) if each.model == "corrected"]
+    [said] = [verdict for verdict in verdicts.of(result) if verdict.model == "corrected"]
     [sentence] = [text for text in said.sentences if "area under the curve" in text]
     open_areas = [
         m
@@ -72,12 +72,12 @@ def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: Au
 
 
 def area(result: AuditResult, **where: Any) -> Measurement:
-    [found] = [
+    [measurement] = [
         m
         for m in result.measurements
         if m.metric == "transcript.auc" and all(getattr(m, k) == v for k, v in where.items())
     ]
-    return found
+    return measurement
 
 
 def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
@@ -86,8 +86,8 @@ def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
     assert [row[0] for row in areas.cells] == ["popularity", "zero-mean (z)", "my own"]
     for row in areas.cells:
         for cell, model in zip(row[1:], (EVIL, "corrected"), strict=True):
-            found = area(result, model=model, attack=row[0], step=5, detail=None)
-            assert cell.startswith(f"{found.estimate.value:.3f} [")
+            measurement = area(result, model=model, attack=row[0], step=5, detail=None)
+            assert cell.startswith(f"{measurement.estimate.value:.3f} [")
     assert rounds.header == ["model", "2", "5"]
     # An attack that knows the gradient is no server, whatever its label.
     assert "my own" not in str(rounds.cells)

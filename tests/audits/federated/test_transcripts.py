@@ -101,11 +101,13 @@ def test_divergences_are_sums_over_the_rounds_so_far(name: str, users: Any) -> N
             total[pair] += divergence_of(given.pairs, round_, row)
         expected[step] = total.copy()
     outcome = run(transcript(MODELS[name], users))
-    assert [each.step for each in outcome] == [2, 5, 8]
-    for each in outcome:
+    assert [checkpoint.step for checkpoint in outcome] == [2, 5, 8]
+    for checkpoint in outcome:
         # The last checkpoint must not overwrite the divergences of an earlier one.
-        np.testing.assert_allclose(each.divergence, expected[each.step], rtol=1e-4, atol=1e-7)
-        assert each.seen == {}
+        np.testing.assert_allclose(
+            checkpoint.divergence, expected[checkpoint.step], rtol=1e-4, atol=1e-7
+        )
+        assert checkpoint.seen == {}
     assert (outcome[0].divergence <= outcome[2].divergence).all()
     assert outcome[0].divergence.sum() < outcome[2].divergence.sum()
 
@@ -114,34 +116,34 @@ def test_divergences_are_sums_over_the_rounds_so_far(name: str, users: Any) -> N
 def test_parts_of_the_divergence_add_up_to_its_mean_over_all_ratings(name: str) -> None:
     given = transcript(MODELS[name])
     one: list[Distances] = [distances for _, distances in transcript(MODELS[name]).rounds()]
-    for each in run(given):
-        parts = each.parts
+    for checkpoint in run(given):
+        parts = checkpoint.parts
         assert parts is not None
-        mean = each.divergence[given.real].mean(dtype=np.float64)
+        mean = checkpoint.divergence[given.real].mean(dtype=np.float64)
         assert parts.scatter + parts.apart == pytest.approx(mean, rel=1e-4)
         for part in ("scatter", "apart", "delay", "estimate"):
-            total = sum(getattr(distances, part) for distances in one[: each.step])
+            total = sum(getattr(distances, part) for distances in one[: checkpoint.step])
             assert getattr(parts, part) == pytest.approx(total / (2 * given.pairs.sigma**2))
         assert parts.scatter > 0.01 * mean
         # Fakes of other pairs, or of other rounds, have other means.
-        others = each.divergence[~given.real].mean(dtype=np.float64)
+        others = checkpoint.divergence[~given.real].mean(dtype=np.float64)
         assert others != pytest.approx(mean, rel=1e-3)
         # Fakes of mean zero estimate no previous mean, so these parts are 0.
         assert ((parts.delay, parts.estimate) == (0, 0)) is (name == "zero")
-        if name == "zero" and each.step == 8:
+        if name == "zero" and checkpoint.step == 8:
             assert parts.apart > 0.05 * mean
 
 
 @pytest.mark.parametrize("name", ["batch", "rating", "corrected", "two-valued"])
 def test_where_fakes_are_each_users_own_cut_or_of_some_there_are_no_parts(name: str) -> None:
-    assert all(each.parts is None for each in run(transcript(MODELS[name])))
+    assert all(checkpoint.parts is None for checkpoint in run(transcript(MODELS[name])))
 
 
 def test_a_training_without_noise_is_run_and_claims_no_divergence() -> None:
     given = transcript(NONPRIVATE)
     outcome = run(given)
-    assert [each.step for each in outcome] == [2, 5, 8]
-    assert all(each.parts is None for each in outcome)
+    assert [checkpoint.step for checkpoint in outcome] == [2, 5, 8]
+    assert all(checkpoint.parts is None for checkpoint in outcome)
     assert given.real.all()
 
 
@@ -170,29 +172,29 @@ class Passive(SubmissionTest):
     """An attack that makes one such reader."""
 
     pairs: int | None = None
-    made: list[Noted] = field(default_factory=list)
+    readers: list[Noted] = field(default_factory=list)
 
     @property
     def most_pairs(self) -> int | None:
         return self.pairs
 
     def reader(self, pairs: UserItemPairs) -> Noted:
-        self.made.append(Noted(pairs))
-        return self.made[-1]
+        self.readers.append(Noted(pairs))
+        return self.readers[-1]
 
 
 def test_attackers_of_all_are_shown_every_round_as_it_is() -> None:
     given, attack = transcript(MODELS["rating"]), Passive()
     rounds = [kept(round_) for round_, _ in transcript(MODELS["rating"]).rounds()]
     outcome = run(given, {"all": attack})
-    [noted] = attack.made
+    [noted] = attack.readers
     assert noted.pairs is given.pairs
     assert len(noted.rounds) == len(rounds)
     for seen, round_ in zip(noted.rounds, rounds, strict=True):
         for name, array in vars(round_).items():
             np.testing.assert_array_equal(getattr(seen, name), array)
-    for each in outcome:
-        np.testing.assert_array_equal(each.seen["all"].rows, np.arange(len(given.pairs)))
+    for checkpoint in outcome:
+        np.testing.assert_array_equal(checkpoint.seen["all"].rows, np.arange(len(given.pairs)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -201,7 +203,7 @@ def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int
     given, attack = transcript(MODELS[name]), Passive(count)
     rounds = [kept(round_) for round_, _ in transcript(MODELS[name]).rounds()]
     outcome = run(given, {"some": attack})
-    [noted] = attack.made
+    [noted] = attack.readers
     rows = outcome[0].seen["some"].rows
     # As many real as fake, in the order of the pairs.
     counts = [int((given.real[rows] == label).sum()) for label in (True, False)]
@@ -223,15 +225,15 @@ def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int
                 np.testing.assert_array_equal(getattr(seen, part), whole[mine])
         np.testing.assert_array_equal(seen.fakes, round_.fakes)
         np.testing.assert_array_equal(seen.factors, round_.factors)
-    for each in outcome:
-        assert len(each.seen["some"].verdicts.scores) == len(rows)
+    for checkpoint in outcome:
+        assert len(checkpoint.seen["some"].verdicts.scores) == len(rows)
 
 
 def test_which_pairs_are_observed_is_decided_by_the_seed_alone() -> None:
     def rows(seed: int, name: str = "batch", **others: SubmissionTest) -> list[int]:
         attacks: dict[str, SubmissionTest] = {**others, "some": Passive(30)}
-        found = run(transcript(MODELS[name]), attacks, seed=seed)
-        chosen: list[int] = found[-1].seen["some"].rows.tolist()
+        checkpoints = run(transcript(MODELS[name]), attacks, seed=seed)
+        chosen: list[int] = checkpoints[-1].seen["some"].rows.tolist()
         return chosen
 
     assert rows(1) == rows(1, energy=Energy()) == rows(1, "zero")
@@ -242,15 +244,21 @@ def test_which_pairs_are_observed_is_decided_by_the_seed_alone() -> None:
 def test_attackers_are_asked_where_it_is_said_and_nowhere_else() -> None:
     attacks = {"all": Passive(), "some": Passive(20)}
     outcome = run(transcript(MODELS["batch"]), dict(attacks), [1, 2, 3, 6, 8], asked=[2, 8])
-    assert [each.step for each in outcome] == [1, 2, 3, 6, 8]
-    assert [set(each.seen) for each in outcome] == [set(), {*attacks}, set(), set(), {*attacks}]
+    assert [checkpoint.step for checkpoint in outcome] == [1, 2, 3, 6, 8]
+    assert [set(checkpoint.seen) for checkpoint in outcome] == [
+        set(),
+        {*attacks},
+        set(),
+        set(),
+        {*attacks},
+    ]
     for attack in attacks.values():
-        assert attack.made[0].asked == [2, 8]
-        assert len(attack.made[0].rounds) == 8
+        assert attack.readers[0].asked == [2, 8]
+        assert len(attack.readers[0].rounds) == 8
     # Each verdict uses only the rounds up to its checkpoint.
     assert outcome[1].seen["all"].verdicts.scores[0] == 200
     assert outcome[4].seen["all"].verdicts.scores[0] == 800
-    assert all(len(each.divergence) for each in outcome)
+    assert all(len(checkpoint.divergence) for checkpoint in outcome)
 
 
 # Closed forms: fixed gradients and fakes.
@@ -309,15 +317,15 @@ def fixed(k: int, mu: float) -> tuple[Fixed, Checkpoint]:
     away = source.standard_normal((k, D))
     away *= mu * SIGMA / np.linalg.norm(away)
     given = Fixed(np.arange(2 * COUNT) % 2 == 0, fakes + away, fakes, SIGMA, k + 1)
-    [found] = run(given, BOTH, steps=[k])
-    return given, found
+    [checkpoint] = run(given, BOTH, steps=[k])
+    return given, checkpoint
 
 
-def findings(given: Fixed, found: Checkpoint) -> dict[tuple[str, Any, Any, Any], Finding]:
+def findings(given: Fixed, checkpoint: Checkpoint) -> dict[tuple[str, Any, Any, Any], Finding]:
     truth = Truth(given.pairs, given.real, 1 - ALPHA)
     return {
-        (each.metric, each.attack, each.detail, each.at): each
-        for each in truth.findings(found, last=False)
+        (finding.metric, finding.attack, finding.detail, finding.at): finding
+        for finding in truth.findings(checkpoint, last=False)
     }
 
 
@@ -350,9 +358,9 @@ def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None
     # μ is such that about half are found; longer sequences need a larger one.
     mu, level = math.sqrt(2.5 * math.sqrt(2 * k * D)), 0.01
     given, outcome = fixed(k, mu)
-    found = findings(given, outcome)
+    by_key = findings(given, outcome)
     caught, false = (
-        found["transcript.power", DETECTOR, name, level].estimate for name in ("real", "fake")
+        by_key["transcript.power", DETECTOR, name, level].estimate for name in ("real", "fake")
     )
     power = float(energy_power(mu, k * D, level))
     assert 0.2 < power < 0.8
@@ -368,7 +376,7 @@ def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None
     assert caught.lower <= power <= caught.upper
     assert false.lower <= level <= false.upper
     # An attack that knows the gradients misses none at this distance.
-    assert found["transcript.power", RATIO, "real", level].estimate.value > power + 0.2
+    assert by_key["transcript.power", RATIO, "real", level].estimate.value > power + 0.2
 
 
 @pytest.mark.parametrize("k", ROUNDS)
@@ -393,18 +401,18 @@ def test_real_submissions_of_the_fakes_law_are_not_told_from_fakes() -> None:
         "differences": Energy(rounds="difference"),
         "model": GradientRatio(knows="model"),
     }
-    for away, told in ((0.0, False), (0.4, True)):
+    for away, detection in ((0.0, False), (0.4, True)):
         real = np.arange(2000) % 2 == 0
         given = Fixed(real, fakes + away, fakes, SIGMA, 9)
         [outcome] = run(given, attacks, steps=[12])
-        found = findings(given, outcome)
-        areas = {label: found["transcript.auc", label, None, None].estimate for label in attacks}
+        by_key = findings(given, outcome)
+        areas = {label: by_key["transcript.auc", label, None, None].estimate for label in attacks}
         apart = {label: area.lower > 0.5 for label, area in areas.items()}
         # Intervals of 1 − 1e-6 each, for many users.
         for area in areas.values():
-            assert told or area.lower <= 0.5 <= area.upper
+            assert detection or area.lower <= 0.5 <= area.upper
             assert area.upper - area.lower < 0.25
         # A user's direction cannot be learned from one pair, and differences barely show a shift.
-        assert all(apart[label] for label in ("z", "t", "sign", "energy", "ks")) is told, areas
-        exposed = found["transcript.exposed", "z", "Holm", 0.05].estimate.value
-        assert (exposed > 0.05) is told
+        assert all(apart[label] for label in ("z", "t", "sign", "energy", "ks")) is detection, areas
+        exposed = by_key["transcript.exposed", "z", "Holm", 0.05].estimate.value
+        assert (exposed > 0.05) is detection

@@ -26,7 +26,7 @@ def test_a_wrong_number_is_refused_by_its_name(name: str, value: Any) -> None:
         audit(never, [0.0], [1.0], **{name: value})
 
 
-@pytest.mark.parametrize("value", [each for each in WRONG if each != 2**70], ids=repr)
+@pytest.mark.parametrize("value", [value for value in WRONG if value != 2**70], ids=repr)
 def test_a_claim_that_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match="claim = "):
         audit(never, [0.0], [1.0], claim=value)

@@ -60,10 +60,10 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_kind_of_output_is_read(kind: str) -> None:
-    found = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE, seed=1)
+    result = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE, seed=1)
     # Failing to distinguish them is as unlikely; ln 6 = 1.79.
-    assert 0.3 < found.epsilon.lower <= math.log(6)
-    assert found.score.startswith("learned (")
+    assert 0.3 < result.epsilon.lower <= math.log(6)
+    assert result.score.startswith("learned (")
     same = audit(
         law({0: CHANCES[0], 1: CHANCES[0]}, OUTPUTS[kind]), 0, 1, trials=400, confidence=SURE
     )
@@ -74,19 +74,19 @@ def test_every_kind_of_output_is_read(kind: str) -> None:
 @pytest.mark.long
 def test_laplace_in_single_and_in_batched_calls() -> None:
     """ε = 1: the bound at confidence 1 − 1e-6 is below it, and not far below."""
-    for trials, found in (
+    for trials, result in (
         (6000, audit(laplace, 0.0, 1.0, trials=6000, confidence=SURE, seed=1)),
         (
             20_000,
             audit(many_laplace, 0.0, 1.0, trials=20_000, confidence=SURE, batched=True, seed=1),
         ),
     ):
-        assert 0.4 < found.epsilon.lower <= 1
-        assert found.epsilon.kind == "frequentist"
-        assert found.epsilon.confidence == SURE
-        assert (found.pair, found.delta) == (0, 0.0)
+        assert 0.4 < result.epsilon.lower <= 1
+        assert result.epsilon.kind == "frequentist"
+        assert result.epsilon.confidence == SURE
+        assert (result.pair, result.delta) == (0, 0.0)
         # Half of the trials train the score; the others certify.
-        assert found.epsilon.n == trials // 2
+        assert result.epsilon.n == trials // 2
     assert dpaudit.audit is audit
     assert dpaudit.audit_pairs is audit_pairs
 
@@ -96,7 +96,7 @@ def test_laplace_in_single_and_in_batched_calls() -> None:
 def test_delta_is_what_the_bound_is_at() -> None:
     """Laplace noise, ε = 1: at δ it is (ε', δ)-DP with ε' = 1 + 2 ln(1 − δ)."""
 
-    def found(delta: float) -> BlackBoxAudit:
+    def result(delta: float) -> BlackBoxAudit:
         return audit(
             many_laplace,
             0.0,
@@ -108,23 +108,23 @@ def test_delta_is_what_the_bound_is_at() -> None:
             seed=1,
         )
 
-    assert found(0.02).delta == 0.02
-    assert 0 < found(0.02).epsilon.lower <= 1 + 2 * math.log(1 - 0.02)
-    assert found(0.02).epsilon.lower < found(0.0).epsilon.lower
+    assert result(0.02).delta == 0.02
+    assert 0 < result(0.02).epsilon.lower <= 1 + 2 * math.log(1 - 0.02)
+    assert result(0.02).epsilon.lower < result(0.0).epsilon.lower
 
 
 @pytest.mark.long
 def test_randomised_response_is_exact() -> None:
     """The label test's equation on guesses that are right with probability e/(1 + e)."""
     alpha = 0.01
-    found = audit(
+    result = audit(
         responses, 0, 1, trials=40_000, confidence=1 - alpha, score=itself, batched=True, seed=2
     )
-    event, right = found.event, math.e / (1 + math.e)
-    assert found.score == "itself"
+    event, right = result.event, math.e / (1 + math.e)
+    assert result.score == "itself"
     # As every call has its own coin, no share of α is spent on fixed sample sizes.
     share = beta.ppf(alpha, event.hits, event.size - event.hits + 1)
-    assert found.epsilon.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-9)
+    assert result.epsilon.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-9)
     # False-failure rate 1e-6; the wrong law of odds 2 to 1 would be seen.
     low, high = binom.ppf((5e-7, 1 - 5e-7), event.size, right)
     assert low <= event.hits <= high
@@ -161,8 +161,8 @@ def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     """
     runs, fresh, seen = 24, 0, 0
     for seed in range(runs):
-        found = audit(many_normal, 0, 1, trials=400, confidence=0.8, batched=True, seed=seed)
-        fresh += found.epsilon.lower > 0
+        result = audit(many_normal, 0, 1, trials=400, confidence=0.8, batched=True, seed=seed)
+        fresh += result.epsilon.lower > 0
         outputs = np.random.default_rng([seed, 7]).normal(size=(2, 100, 16))
         score = LearnedScore.fit(outputs[0], outputs[1], seed).score
         bound, _ = label_epsilon(score(outputs[0]), score(outputs[1]), alpha=0.2, seed=seed)
@@ -174,16 +174,16 @@ def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
 @pytest.mark.usefixtures("unrepeated")
 @pytest.mark.long
 def test_a_seed_decides_everything() -> None:
-    def found(seed: int, batched: bool) -> BlackBoxAudit:
+    def result(seed: int, batched: bool) -> BlackBoxAudit:
         mechanism = many_laplace if batched else laplace
         return audit(mechanism, 0.0, 1.0, trials=400, seed=seed, batched=batched)
 
     state = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
     for batched in (False, True):
-        assert found(3, batched) == found(3, batched)
-        assert found(3, batched) != found(4, batched)
+        assert result(3, batched) == result(3, batched)
+        assert result(3, batched) != result(4, batched)
         # The largest seed that a config allows, which is above scikit-learn's limit.
-        assert found(2**64 - 1, batched) != found(2**32 - 1, batched)
+        assert result(2**64 - 1, batched) != result(2**32 - 1, batched)
     assert (np.random.get_state()[1] == state).all()  # type: ignore[index]  # noqa: NPY002
 
 
@@ -226,8 +226,8 @@ def test_the_telling_pair_is_found_among_useless_ones() -> None:
     learned = audit_pairs(many_laplace, pairs[5:8], search=400, **options)
     assert (given.pair, learned.pair) == (6, 1)
     # More than the ε of the weaker pair.
-    for found in (given, learned):
-        assert 0.4 < found.epsilon.lower <= 1.5
+    for result in (given, learned):
+        assert 0.4 < result.epsilon.lower <= 1.5
     # The remaining pair is audited as if it were the only one.
     alone = audit(many_laplace, 0.0, 1.5, score=itself, **options)
     assert given.epsilon == alone.epsilon
@@ -256,15 +256,15 @@ def test_a_given_score_reads_any_output() -> None:
     def mechanism(data: int, rng: Rng) -> dict[str, Any]:
         return {"answer": data + rng.laplace(), "parts": [1, [2, 3]]}
 
-    found = audit(
+    result = audit(
         mechanism,
         0,
         4,
         trials=400,
         score=lambda outputs: [output["answer"] for output in outputs],
     )
-    assert found.epsilon.lower > 0.5
-    assert found.score == "<lambda>"
+    assert result.epsilon.lower > 0.5
+    assert result.score == "<lambda>"
 
 
 def returning(*values: Any) -> Callable[..., Any]:
@@ -279,7 +279,7 @@ def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("answer", "words"),
     [
         (lambda n: 3.0, "returned float where an array of 1 outputs"),
         (lambda n: None, "returned NoneType"),
@@ -288,9 +288,9 @@ def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
         (lambda n: np.zeros((2, n)), "first axis must be n"),
     ],
 )
-def test_batches_that_are_none_are_refused(made: Callable[[int], Any], words: str) -> None:
+def test_batches_that_are_none_are_refused(answer: Callable[[int], Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        audit(lambda data, rng, n: made(n), 0, 1, trials=200, batched=True)
+        audit(lambda data, rng, n: answer(n), 0, 1, trials=200, batched=True)
 
 
 @pytest.mark.long
@@ -298,8 +298,8 @@ def test_batches_of_words_are_read() -> None:
     def words(data: int, rng: Rng, n: int) -> Any:
         return rng.choice(["a", "bbb"], n, p=[0.5 + 0.4 * data, 0.5 - 0.4 * data])
 
-    found = audit(words, 0, 1, trials=4000, confidence=SURE, batched=True, seed=0)
-    assert 0.5 < found.epsilon.lower <= math.log(5)
+    result = audit(words, 0, 1, trials=4000, confidence=SURE, batched=True, seed=0)
+    assert 0.5 < result.epsilon.lower <= math.log(5)
 
 
 @pytest.mark.parametrize(
@@ -370,8 +370,8 @@ def test_odd_outputs_are_outputs(odd: Any, score: Any) -> None:
     def returns(data: float, rng: Rng) -> Any:
         return odd if rng.random() < 0.5 else 1.0
 
-    found = audit(returns, 0, 1, trials=1000, confidence=SURE, score=score)
-    assert found.epsilon.lower == 0
+    result = audit(returns, 0, 1, trials=1000, confidence=SURE, score=score)
+    assert result.epsilon.lower == 0
 
 
 class Mute:
@@ -412,11 +412,11 @@ def test_an_exception_on_one_data_set_is_an_output(error: type[BaseException], s
             raise error("no answer")
         return round(rng.laplace(), 6)
 
-    found = audit(raising, 0, 1, trials=1000, confidence=SURE, score=score, seed=1)
-    assert found.epsilon.lower > 1.5
-    assert found.raised is not None
-    assert "0.000% of those on D, " in found.raised
-    assert f"the first of them {error.__name__}: no answer" in found.raised
+    result = audit(raising, 0, 1, trials=1000, confidence=SURE, score=score, seed=1)
+    assert result.epsilon.lower > 1.5
+    assert result.raised is not None
+    assert "0.000% of those on D, " in result.raised
+    assert f"the first of them {error.__name__}: no answer" in result.raised
 
 
 @pytest.mark.long
@@ -427,10 +427,12 @@ def test_exceptions_on_both_data_sets_accuse_nobody(score: Any) -> None:
             raise ValueError(f"no answer to {rng.integers(3)}")
         return round(data + rng.laplace(), 9)
 
-    found = audit(raising, 0, 1, trials=2000, confidence=SURE, score=score, claim=3.0, detectable=3)
-    assert found.epsilon.lower <= 1
-    assert found.control is not None
-    assert found.raised is not None
+    result = audit(
+        raising, 0, 1, trials=2000, confidence=SURE, score=score, claim=3.0, detectable=3
+    )
+    assert result.epsilon.lower <= 1
+    assert result.control is not None
+    assert result.raised is not None
 
 
 @pytest.mark.long
@@ -440,12 +442,12 @@ def test_the_message_of_an_exception_is_read_without_addresses() -> None:
 
     def naming(data: int, rng: Rng) -> float:
         if rng.random() < 0.5:
-            raise ValueError(f"cannot read {places[data]!r}" + (f" {data}" if told else ""))
+            raise ValueError(f"cannot read {places[data]!r}" + (f" {data}" if leak else ""))
         return 0.0
 
-    told = False
+    leak = False
     assert audit(naming, 0, 1, trials=400, confidence=SURE, seed=1).epsilon.lower == 0
-    told = True
+    leak = True
     assert audit(naming, 0, 1, trials=400, confidence=SURE, seed=1).epsilon.lower > 1
 
 
@@ -460,10 +462,10 @@ def test_a_known_law_gives_the_likelihood_form_beside_the_certified_bound() -> N
     def wrong(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         return 2 * ratio(outputs)
 
-    def found(log_ratio: Callable[..., Any]) -> BlackBoxAudit:
+    def result(log_ratio: Callable[..., Any]) -> BlackBoxAudit:
         return audit(noisy, 0.0, 1.0, trials=4000, log_ratio=log_ratio, batched=True, seed=0)
 
-    right, twice = found(ratio), found(wrong)
+    right, twice = result(ratio), result(wrong)
     assert right.likelihood is not None
     assert twice.likelihood is not None
     # Half the outputs of D' have the largest ratio: that none has is a chance of 2^-2000.

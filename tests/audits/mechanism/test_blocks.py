@@ -40,9 +40,9 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def chosen(executor: Executor, mechanism: Any, *, batched: bool = False) -> bool:
     """Whether the calls of a mechanism run on the executor's workers."""
     caller = Caller(mechanism, (0, 1), 5, "twice")
-    found = parallel(executor, caller, batched=batched, calls=1000)
-    assert found is executor or found.pool.workers == ONE_THREAD
-    return found is executor
+    choice = parallel(executor, caller, batched=batched, calls=1000)
+    assert choice is executor or choice.pool.workers == ONE_THREAD
+    return choice is executor
 
 
 @pytest.mark.long
@@ -57,9 +57,9 @@ def test_the_audit_is_the_same_on_any_workers(
     options |= {"search": 200, "confidence": 0.5, "detectable": 3}
     pairs = [(0, 1), (0, 1)] if mechanism is words else [(0.0, 1.0), (0.0, 1e-9)]
     assert chosen(executor, mechanism, batched=batched)
-    found = audit_pairs(mechanism, pairs, **options, executor=executor)
-    assert found == audit_pairs(mechanism, pairs, **options)
-    assert found.control is not None
+    result = audit_pairs(mechanism, pairs, **options, executor=executor)
+    assert result == audit_pairs(mechanism, pairs, **options)
+    assert result.control is not None
 
 
 def test_calls_run_in_other_processes(executor: Executor) -> None:
@@ -78,7 +78,7 @@ def test_blocks_give_each_call_the_stream_of_its_number() -> None:
     jobs = [job for block in every.parts() for job in caller.jobs(block)]
     assert [job[0] for job in jobs] == [0.0, 1.0] * 50
     assert [job[1].generate_state(1)[0] for job in jobs] == [
-        each.generate_state(1)[0] for each in streams
+        stream.generate_state(1)[0] for stream in streams
     ]
     assert sum(block.trials for block in every.parts()) == 100
     sized = Block(0, every.present, np.arange(100))
@@ -88,20 +88,20 @@ def test_blocks_give_each_call_the_stream_of_its_number() -> None:
 
 def fixed() -> Callable[..., float]:
     """Noise of its own, from a fixed seed: in each process the same."""
-    own = np.random.default_rng(0)
-    return lambda data, rng: data + own.laplace()
+    generator = np.random.default_rng(0)
+    return lambda data, rng: data + generator.laplace()
 
 
 def rare() -> Callable[..., bool]:
     """Randomised response of ε = 9, with bits of its own, that nearly always tells the truth."""
-    own = np.random.default_rng(0)
-    return lambda data, rng: bool(data) ^ (own.random() < np.exp(-9))
+    generator = np.random.default_rng(0)
+    return lambda data, rng: bool(data) ^ (generator.random() < np.exp(-9))
 
 
 def both() -> Callable[..., float]:
     """Noise of its own beside that of the stream."""
-    own = np.random.default_rng(0)
-    return lambda data, rng: data + rng.laplace() + 1e-3 * own.normal()
+    generator = np.random.default_rng(0)
+    return lambda data, rng: data + rng.laplace() + 1e-3 * generator.normal()
 
 
 def counting() -> Callable[..., float]:
@@ -213,7 +213,7 @@ def test_progress_counts_outputs(
         def advance(self, trials: int) -> None:
             self.finished += trials
 
-    told = Told()
+    progress = Told()
     audit_pairs(
         many_laplace,
         [(0.0, 1.0)] if fresh_process else [(0.0, 1.0), (0.0, 2.0)],
@@ -223,7 +223,7 @@ def test_progress_counts_outputs(
         claim=None if fresh_process else 3.0,
         confidence=0.5,
         fresh_process=fresh_process,
-        executor=replace(executor, progress=told),
+        executor=replace(executor, progress=progress),
     )
-    assert told.finished == told.planned + 200
-    assert fresh_process == (told.planned == 0)
+    assert progress.finished == progress.planned + 200
+    assert fresh_process == (progress.planned == 0)

@@ -46,7 +46,7 @@ def test_a_state_between_calls_accuses_nobody(name: str) -> None:
     )
     assert false <= MANY
     learned = [audit(STATEFUL[name](), 0, 1, trials=400, confidence=1 - 1e-6) for _ in range(3)]
-    assert [found.epsilon.lower for found in learned] == [0, 0, 0]
+    assert [result.epsilon.lower for result in learned] == [0, 0, 0]
     assert assert_satisfies_dp(STATEFUL[name](), (0, 1), 0.1, trials=400).epsilon.lower == 0
 
 
@@ -65,8 +65,8 @@ def test_what_the_outputs_of_a_call_share_accuses_nobody(name: str) -> None:
 @pytest.mark.parametrize("name", SHAPED)
 def test_the_form_of_a_call_accuses_nobody(name: str) -> None:
     for _ in range(3):
-        found = audit(SHAPED[name](), 0, 1, trials=400, confidence=1 - 1e-6, batched=True)
-        assert found.epsilon.lower == 0
+        result = audit(SHAPED[name](), 0, 1, trials=400, confidence=1 - 1e-6, batched=True)
+        assert result.epsilon.lower == 0
 
 
 @pytest.mark.parametrize("name", BATCHED)
@@ -107,9 +107,9 @@ def test_every_call_gets_its_own_coin_and_its_own_stream() -> None:
         asked.append((data, rng.random()))
         return 0.0
 
-    made = Calls(mechanism, False, 5).run((0, 1), "test", 2000)
+    draws = Calls(mechanism, False, 5).run((0, 1), "test", 2000)
     trials = [data for data, _ in asked]
-    assert trials == made.present.astype(int).tolist()
+    assert trials == draws.present.astype(int).tolist()
     assert binom.ppf(5e-7, 2000, 0.5) <= sum(trials) <= binom.ppf(1 - 5e-7, 2000, 0.5)
     changes = sum(a != b for a, b in pairwise(trials))
     assert binom.ppf(5e-7, 1999, 0.5) <= changes <= binom.ppf(1 - 5e-7, 1999, 0.5)
@@ -128,12 +128,12 @@ def test_blocks_give_each_output_the_data_set_of_its_coin() -> None:
         sizes.append(n)
         return np.full(n, data)
 
-    made = Calls(mechanism, True, 5).run((0, 1), "test", 5000, most=100)
+    trials = Calls(mechanism, True, 5).run((0, 1), "test", 5000, most=100)
     assert len(sizes) == 100
     assert sum(sizes) == 5000
-    assert (made.outputs == made.present).all()
-    assert np.array_equal(np.bincount(made.calls), sizes)
-    firsts = [made.present[made.calls == call][0] for call in range(0, 100, 2)]
+    assert (trials.outputs == trials.present).all()
+    assert np.array_equal(np.bincount(trials.calls), sizes)
+    firsts = [trials.present[trials.calls == call][0] for call in range(0, 100, 2)]
     assert 5 < sum(firsts) < 45
 
 
@@ -147,42 +147,42 @@ def test_blocks_give_each_output_the_data_set_of_its_coin() -> None:
     ],
 )
 def test_drift_is_said(name: str, said: str) -> None:
-    found = audit(STATEFUL[name](), 0, 1, trials=2000, score=itself)
-    assert found.drift is not None
-    assert said in found.drift
+    result = audit(STATEFUL[name](), 0, 1, trials=2000, score=itself)
+    assert result.drift is not None
+    assert said in result.drift
 
 
 def test_drift_is_said_where_the_score_does_not_see_it() -> None:
-    found = audit(STATEFUL["ids by first use"](), 0, 1, trials=400, score=np.zeros_like)
-    assert found.drift is not None
+    result = audit(STATEFUL["ids by first use"](), 0, 1, trials=400, score=np.zeros_like)
+    assert result.drift is not None
 
 
 @pytest.mark.parametrize("data", [0.0, 5.0])
 def test_no_drift_is_said_where_there_is_none(data: float) -> None:
     """Twenty audits, also of a leaky mechanism, whose coins do not count as drift."""
     for values in (1.0, 0.01, 20.0):
-        found = audit(
+        result = audit(
             lambda shift, rng, v=values: np.round(shift + rng.laplace(scale=v)),
             -1.0,
             data,
             trials=1000,
             score=itself,
         )
-        assert found.drift is None
+        assert result.drift is None
 
 
 def test_fresh_processes_keep_no_state() -> None:
-    found = Calls(counting, False, 1, fresh_process=True).run((0, 1), "test", 8)
-    assert found.outputs.tolist() == [0] * 8
+    trials = Calls(counting, False, 1, fresh_process=True).run((0, 1), "test", 8)
+    assert trials.outputs.tolist() == [0] * 8
     alone = Calls(noise, False, 1, fresh_process=True).run((0, 1), "test", 8)
     assert (alone.outputs == Calls(noise, False, 1).run((0, 1), "test", 8).outputs).all()
 
 
 def test_what_ends_a_fresh_process_is_an_output() -> None:
-    made = Calls(failing, False, 1, fresh_process=True).run((0, 1), "test", 3)
-    assert made.outputs == [Raised("ZeroDivisionError", "no answer today")] * 3
-    made = Calls(leaving, False, 1, fresh_process=True).run((0, 1), "test", 3)
-    assert made.outputs == [Raised("the process ended without an answer", "")] * 3
+    trials = Calls(failing, False, 1, fresh_process=True).run((0, 1), "test", 3)
+    assert trials.outputs == [Raised("ZeroDivisionError", "no answer today")] * 3
+    trials = Calls(leaving, False, 1, fresh_process=True).run((0, 1), "test", 3)
+    assert trials.outputs == [Raised("the process ended without an answer", "")] * 3
 
 
 def test_a_mechanism_that_cannot_be_sent_is_refused() -> None:

@@ -24,11 +24,11 @@ def answers(mechanism: Any, units: int = 3, size: int = 2, **options: Any) -> li
 
 
 def test_every_unit_has_a_process_and_some_share_hashes() -> None:
-    found = answers(lambda data, rng: (os.getpid(), hash("a")), units=4)
-    processes = [{process for process, _ in unit} for unit in found]
+    units = answers(lambda data, rng: (os.getpid(), hash("a")), units=4)
+    processes = [{process for process, _ in unit} for unit in units]
     assert all(len(unit) == 1 for unit in processes)
     assert len(set.union(*processes, {os.getpid()})) == 5
-    assert len({code for unit in found for _, code in unit}) <= 2
+    assert len({code for unit in units for _, code in unit}) <= 2
     alone = answers(lambda data, rng: hash("a"), own_hash=True)
     assert len({code for unit in alone for code in unit}) == 3
     assert alone == answers(lambda data, rng: hash("a"), own_hash=True)

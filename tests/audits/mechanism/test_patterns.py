@@ -12,18 +12,18 @@ from dpaudit.core.errors import InputError
 def texts(neighbours: Neighbours, length: int, base: float = 1.0, step: float = 1.0) -> list[str]:
     """Each pair as e.g. `111 011`."""
     pairs = input_pairs(neighbours, length, base=base, step=step)
-    return [" ".join("".join(f"{x:g}" for x in each) for each in pair) for pair in pairs]
+    return [" ".join("".join(f"{x:g}" for x in data) for data in pair) for pair in pairs]
 
 
 def test_patterns_of_statdp() -> None:
     """The table of Ding et al. 2018 for five answers, from either side of the constant."""
-    found = {frozenset(pair.split()) for pair in texts("all-differ", 5)}
+    pairs = {frozenset(pair.split()) for pair in texts("all-differ", 5)}
     published = {
         *("11111 21111", "11111 01111", "11111 20000", "11111 02222"),
         *("11111 22000", "11111 22222", "11111 00000", "00111 11000"),
     }
     mirrored = {"11111 11112", "11111 00002", "11111 00022"}
-    assert {frozenset(pair.split()) for pair in published | mirrored} <= found
+    assert {frozenset(pair.split()) for pair in published | mirrored} <= pairs
 
 
 def test_one_differs_by_hand() -> None:

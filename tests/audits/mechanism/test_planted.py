@@ -87,18 +87,18 @@ def test_delta_is_paid_for() -> None:
 def test_few_distinct_outputs_are_answers() -> None:
     first, *_ = mutants(lambda rng: "yes" if rng.random() < 0.99 else "no", score=len)
     guess = np.array([output == first.outputs[0] for output in first.outputs])
-    told = first.present if guess[first.present].mean() > 0.5 else ~first.present
+    answer = first.present if guess[first.present].mean() > 0.5 else ~first.present
     assert set(first.outputs) == {"yes", "no"}
-    assert is_right(guess, told)
+    assert is_right(guess, answer)
 
 
 def test_a_rare_leak_tells_all_in_few_outputs() -> None:
     *_, trials = mutants(lambda rng: rng.laplace())
     values, counts = np.unique(trials.outputs, return_counts=True)
-    told = values[counts > 1]
-    assert len(told) == 2
+    tells = values[counts > 1]
+    assert len(tells) == 2
     assert (counts[counts > 1] < 0.01 * 6000).all()
-    for value in told:
+    for value in tells:
         datasets = trials.present[trials.outputs == value]
         assert datasets.all() or not datasets.any()
 
@@ -118,8 +118,8 @@ def test_a_game_that_sees_finds_the_mutant() -> None:
 
 
 def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
-    found = controlled(lambda data, rng: data + rng.laplace(), score=itself, trials=400)
-    assert found.control is None
+    result = controlled(lambda data, rng: data + rng.laplace(), score=itself, trials=400)
+    assert result.control is None
 
 
 @pytest.mark.long
@@ -128,25 +128,25 @@ def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
 def test_broken_mechanisms_are_found(name: str) -> None:
     """Each audit certifies more than the claim, and so no gate passes; seeds are fixed."""
     mechanism, options = FOUND[name]
-    found = audit(mechanism, 0, 1, **{"trials": 1200, "seed": 0, **options})
-    assert found.epsilon.lower > CLAIM
+    result = audit(mechanism, 0, 1, **{"trials": 1200, "seed": 0, **options})
+    assert result.epsilon.lower > CLAIM
 
 
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_no_undecided_mechanism_is_given_a_power(name: str) -> None:
     mechanism, options = UNDECIDED[name]
-    found = controlled(mechanism, **{"trials": 2000, "detectable": 3.0, **options})
-    assert found.epsilon.lower <= CLAIM
-    assert found.control is not None
-    assert not found.control.found
+    result = controlled(mechanism, **{"trials": 2000, "detectable": 3.0, **options})
+    assert result.epsilon.lower <= CLAIM
+    assert result.control is not None
+    assert not result.control.found
 
 
 def test_what_is_not_read_is_a_violation_that_is_missed() -> None:
-    found = controlled(lambda data, rng: [rng.laplace(), print, lambda: data], trials=2000)
-    assert found.unread == ("objects of type function",)
-    assert found.control is not None
-    assert not found.control.found
-    assert found.control.mutant == (
+    result = controlled(lambda data, rng: [rng.laplace(), print, lambda: data], trials=2000)
+    assert result.unread == ("objects of type function",)
+    assert result.control is not None
+    assert not result.control.found
+    assert result.control.mutant == (
         "any violation in what it does not read: objects of type function"
     )
 

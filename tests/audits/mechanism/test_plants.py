@@ -61,36 +61,36 @@ def test_a_written_bit_can_be_read_where_it_was_written(name: str) -> None:
     zeros, ones = np.zeros(len(pool), np.bool_), np.ones(len(pool), np.bool_)
     written = list(writings(pool, np.random.default_rng(3)))
     assert kinds <= {
-        " ".join(each.name.split()[: len(kind.split())]) for each in written for kind in kinds
+        " ".join(plant.name.split()[: len(kind.split())]) for plant in written for kind in kinds
     }
-    for place in written:
-        low, high = place.put(pool, zeros), place.put(pool, ones)
+    for plant in written:
+        low, high = plant.put(pool, zeros), plant.put(pool, ones)
         there = np.array([not equal for equal in same(low, high)])
-        assert there.mean() == pytest.approx(place.share, abs=1e-9), place.name
-        again = place.put(Pool.of(as_batch(high), given_score=False), zeros)
-        assert np.all(np.array(same(again, low)) | ~there), place.name
+        assert there.mean() == pytest.approx(plant.share, abs=1e-9), plant.name
+        again = plant.put(Pool.of(as_batch(high), given_score=False), zeros)
+        assert np.all(np.array(same(again, low)) | ~there), plant.name
 
 
 def names(make: Callable[[Rng], Any], seed: int) -> set[str]:
     pool = pool_of(make)
     rng = np.random.default_rng(seed)
-    return {each.name for each in (*splits(pool, None, rng), *writings(pool, rng))}
+    return {plant.name for plant in (*splits(pool, None, rng), *writings(pool, rng))}
 
 
 def test_the_seed_draws_the_places() -> None:
     """Of every kind of number, of numbers and characters of texts, and of bits."""
     wide = [names(lambda rng: rng.normal(size=450), seed) for seed in range(8)]
     assert len(set.union(*wide)) > 12
-    assert all(len(each) == 2 for each in wide)
+    assert all(len(places) == 2 for places in wide)
     mixed = names(lambda rng: [bool(rng.integers(2)), int(rng.integers(99)), rng.normal()], 0)
     assert {"the values of entry 0", "the values of entry 1", "the values of entry 2"} <= mixed
     texts = [
         names(lambda rng: " ".join(f"{x:.2f}" for x in rng.normal(size=40)), seed)
         for seed in range(8)
     ]
-    numbers = {name for each in texts for name in each if name.startswith("number")}
+    numbers = {name for places in texts for name in places if name.startswith("number")}
     assert len(numbers) > 4
-    assert all(any(name.startswith("character") for name in each) for each in texts)
+    assert all(any(name.startswith("character") for name in places) for places in texts)
 
 
 def test_a_split_is_the_same_in_any_pool() -> None:

@@ -51,26 +51,26 @@ def test_what_calls_share_accuses_nobody(name: str) -> None:
 def test_a_fixed_seed_is_no_violation_where_one_process_makes_all_releases() -> None:
     """Every fresh process has the same noise; the calls of one process certify at most ε = 1."""
     make, epsilon = SHARING["generator of a module, with a fixed seed"]
-    found = audit(make(), *PAIR, trials=1000, claim=1.0, score=values)
-    assert found.epsilon.lower <= epsilon
-    assert not found.doubtful
-    assert not found.noiseless
+    result = audit(make(), *PAIR, trials=1000, claim=1.0, score=values)
+    assert result.epsilon.lower <= epsilon
+    assert not result.doubtful
+    assert not result.noiseless
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["numpy's global generator", "hash of the data"])
 def test_fresh_processes_share_nothing(name: str) -> None:
     make, epsilon = SHARING[name]
-    found = audit(make(), *PAIR, trials=200, confidence=SURE, fresh_process=True, score=values)
-    assert found.epsilon.lower <= epsilon
-    assert not found.noiseless
+    result = audit(make(), *PAIR, trials=200, confidence=SURE, fresh_process=True, score=values)
+    assert result.epsilon.lower <= epsilon
+    assert not result.noiseless
 
 
 @pytest.mark.long
 def test_a_fixed_seed_of_hashes_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    found = audit(hashed, *PAIR, trials=300, confidence=SURE, score=values)
-    assert found.epsilon.lower == 0
+    result = audit(hashed, *PAIR, trials=300, confidence=SURE, score=values)
+    assert result.epsilon.lower == 0
 
 
 @pytest.mark.long
@@ -98,52 +98,52 @@ def test_what_was_called_before_the_audit_is_forgotten(trials: int | None) -> No
 def test_noise_of_the_process_has_the_full_power() -> None:
     """Calls are seeded, so they repeat, and the trials of one process are independent."""
     state = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
-    found = audit(numpys, [0, 0], [1, 1], trials=4000, confidence=SURE, score=values, seed=1)
+    result = audit(numpys, [0, 0], [1, 1], trials=4000, confidence=SURE, score=values, seed=1)
     again = audit(numpys, [0, 0], [1, 1], trials=4000, confidence=SURE, score=values, seed=1)
-    assert found == again
+    assert result == again
     assert (np.random.get_state()[1] == state).all()  # type: ignore[index]  # noqa: NPY002
-    assert 1.2 < found.epsilon.lower <= 2
-    assert (found.epsilon.n, found.repetition) == (4000, None)
+    assert 1.2 < result.epsilon.lower <= 2
+    assert (result.epsilon.n, result.repetition) == (4000, None)
 
 
 @pytest.mark.long
 def test_a_violation_by_noise_of_its_own_is_counted_in_fresh_processes() -> None:
     """ε = 8 where 1 is claimed."""
 
-    def own(data: list[int], rng: Rng) -> float:
+    def mechanism(data: list[int], rng: Rng) -> float:
         return round(sum(data) + np.random.default_rng().laplace() / 8, 6)
 
-    found = audit(own, *PAIR, trials=400, claim=1.0, score=values)
-    assert found.epsilon.lower > 1
-    assert not found.doubtful
-    assert found.repetition is not None
-    assert "so the bound is that of " in found.repetition
-    assert found.epsilon.n <= 100
+    result = audit(mechanism, *PAIR, trials=400, claim=1.0, score=values)
+    assert result.epsilon.lower > 1
+    assert not result.doubtful
+    assert result.repetition is not None
+    assert "so the bound is that of " in result.repetition
+    assert result.epsilon.n <= 100
 
 
 @pytest.mark.long
 def test_without_noise_a_claim_is_broken() -> None:
-    found = audit(lambda data, rng: sum(data), *PAIR, trials=200, claim=1.0, score=values)
-    assert found.epsilon.lower > 1
-    assert (found.noiseless, found.repetition) == (True, None)
+    result = audit(lambda data, rng: sum(data), *PAIR, trials=200, claim=1.0, score=values)
+    assert result.epsilon.lower > 1
+    assert (result.noiseless, result.repetition) == (True, None)
 
 
-def check_withheld(found: BlackBoxAudit, *, noiseless: bool) -> None:
+def check_withheld(result: BlackBoxAudit, *, noiseless: bool) -> None:
     """Nothing is certified, with the reason, and no gate passes."""
-    assert (found.epsilon.lower, found.noiseless, found.doubtful) == (0, noiseless, True)
-    assert found.repetition is not None
-    assert "which may be its noise" in found.repetition
-    assert found.control is not None
-    assert not found.control.found
+    assert (result.epsilon.lower, result.noiseless, result.doubtful) == (0, noiseless, True)
+    assert result.repetition is not None
+    assert "which may be its noise" in result.repetition
+    assert result.control is not None
+    assert not result.control.found
 
 
 def test_what_may_hold_its_noise_is_neither_broken_nor_passed() -> None:
     """A function holds nothing; the number of a closure may be noise, which nobody draws again."""
     noise = float(np.random.default_rng().laplace())
-    found = audit(lambda data, rng: sum(data) + noise, *PAIR, trials=400, claim=1.0, score=values)
-    check_withheld(found, noiseless=True)
+    result = audit(lambda data, rng: sum(data) + noise, *PAIR, trials=400, claim=1.0, score=values)
+    check_withheld(result, noiseless=True)
     assert "values from when the mechanism was made (noise), which may be its" in str(
-        found.repetition
+        result.repetition
     )
 
 
@@ -151,24 +151,24 @@ def test_what_may_hold_its_noise_is_neither_broken_nor_passed() -> None:
 @pytest.mark.parametrize("name", KEEPING)
 def test_kept_noise_beside_fresh_noise_accuses_nobody(name: str) -> None:
     """One answer has ε = 1; given the kept noise, any ε. Certain, as nothing is certified."""
-    found = audit(KEEPING[name](), *PAIR, trials=200, claim=1.0, score=values)
-    check_withheld(found, noiseless=False)
+    result = audit(KEEPING[name](), *PAIR, trials=200, claim=1.0, score=values)
+    check_withheld(result, noiseless=False)
 
 
 @pytest.mark.long
 def test_kept_noise_of_a_module_is_drawn_again() -> None:
     """The bound given this noise is about 5; an honest answer has ε = 1."""
-    found = audit(ONCE_AND_FRESH, *PAIR, trials=200, claim=1.0, confidence=0.999, score=values)
-    assert found.epsilon.lower <= 1
+    result = audit(ONCE_AND_FRESH, *PAIR, trials=200, claim=1.0, confidence=0.999, score=values)
+    assert result.epsilon.lower <= 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_of_a_broken_mechanism_do_not_hide_it(name: str) -> None:
     """ε = 10 where 1 is claimed: 200 trials certify about 4."""
-    found = audit(SETTINGS[name](), *PAIR, trials=200, claim=1.0, score=values)
-    assert found.epsilon.lower > 1
-    assert (found.repetition, found.doubtful) == (None, False)
+    result = audit(SETTINGS[name](), *PAIR, trials=200, claim=1.0, score=values)
+    assert result.epsilon.lower > 1
+    assert (result.repetition, result.doubtful) == (None, False)
 
 
 def test_what_cannot_be_repeated_is_not_certified() -> None:
@@ -178,10 +178,10 @@ def test_what_cannot_be_repeated_is_not_certified() -> None:
         with lock:
             return sum(data) + round(rng.laplace(), 6)
 
-    found = audit(locked, [0, 0], [3, 3], trials=400, claim=1.0, score=values)
-    assert (found.epsilon.lower, found.doubtful) == (0, True)
-    assert found.repetition is not None
-    assert "cannot be sent to a fresh process" in found.repetition
+    result = audit(locked, [0, 0], [3, 3], trials=400, claim=1.0, score=values)
+    assert (result.epsilon.lower, result.doubtful) == (0, True)
+    assert result.repetition is not None
+    assert "cannot be sent to a fresh process" in result.repetition
 
 
 @pytest.mark.long
@@ -192,9 +192,9 @@ def test_a_reused_buffer_is_copied() -> None:
         out[:] = np.round(sum(data) + rng.laplace(scale=0.1, size=4), 6)
         return out
 
-    found = dpaudit.audit(reusing, *PAIR, trials=400, score=values, seed=1)
-    assert found.epsilon.lower > 3
-    assert found.repetition is None
+    result = dpaudit.audit(reusing, *PAIR, trials=400, score=values, seed=1)
+    assert result.epsilon.lower > 3
+    assert result.repetition is None
 
 
 class Release:

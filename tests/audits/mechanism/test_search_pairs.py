@@ -14,9 +14,9 @@ def test_the_stronger_of_weak_pairs_is_found() -> None:
     shifts = [0.01] * 6 + [0.06] + [0.01] * 6
 
     def chosen(seed: int) -> int:
-        def draw(index: int, turn: int, each: int) -> tuple[Any, Any]:
+        def draw(index: int, turn: int, count: int) -> tuple[Any, Any]:
             rng = np.random.default_rng([seed, index, turn])
-            return rng.laplace(0, 1, each), rng.laplace(shifts[index], 1, each)
+            return rng.laplace(0, 1, count), rng.laplace(shifts[index], 1, count)
 
         return most_informative(draw, len(shifts), 40_000, 1_000_000, seed, None)
 
@@ -27,8 +27,8 @@ def test_pairs_that_promise_nothing_are_compared_by_their_area() -> None:
     """Binary outputs, too few to certify anything, so half of the pairs tie."""
     shares = [0.5, 0.5, 0.62, 0.5]
 
-    def draw(index: int, turn: int, each: int) -> tuple[Any, Any]:
+    def draw(index: int, turn: int, count: int) -> tuple[Any, Any]:
         rng = np.random.default_rng([index, turn])
-        return rng.random(each) < 0.5, rng.random(each) < shares[index]
+        return rng.random(count) < 0.5, rng.random(count) < shares[index]
 
-    assert most_informative(draw, 4, 400, 20, 1, lambda made: np.asarray(made, float)) == 2
+    assert most_informative(draw, 4, 400, 20, 1, lambda outputs: np.asarray(outputs, float)) == 2

@@ -20,12 +20,12 @@ Rng = np.random.Generator
 def copies(mechanism: Any) -> list[Any]:
     """Two answers of two copies."""
     work = Snapshot.of(mechanism).work
-    made = [pickle.loads(work) for _ in range(2)]  # noqa: S301
-    return [[copy([0, 1], np.random.default_rng(1)) for _ in range(2)] for copy in made]
+    functions = [pickle.loads(work) for _ in range(2)]  # noqa: S301
+    return [[copy([0, 1], np.random.default_rng(1)) for _ in range(2)] for copy in functions]
 
 
 @pytest.mark.parametrize(
-    "own",
+    "generator",
     [
         np.random.default_rng(3),
         np.random.RandomState(3),
@@ -33,8 +33,8 @@ def copies(mechanism: Any) -> list[Any]:
         random.SystemRandom(),
     ],
 )
-def test_a_copy_draws_its_own_numbers(own: Any) -> None:
-    first, second = copies(lambda data, rng: own.random())
+def test_a_copy_draws_its_own_numbers(generator: Any) -> None:
+    first, second = copies(lambda data, rng: generator.random())
     assert len({*first, *second}) == 4
 
 
@@ -56,9 +56,9 @@ def test_what_a_module_holds_is_imported() -> None:
 
 def test_what_cannot_be_pickled_says_so() -> None:
     lock = threading.Lock()
-    found = Snapshot.of(lambda data, rng: lock)
-    assert found.work == b""
-    assert "lock" in found.obstacle
+    snapshot = Snapshot.of(lambda data, rng: lock)
+    assert snapshot.work == b""
+    assert "lock" in snapshot.obstacle
 
 
 def calling(part: Any) -> Any:

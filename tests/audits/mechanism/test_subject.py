@@ -237,14 +237,14 @@ def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     project.write(target="'own:many'", batched="true", delta="1e-3")
     assert project.run("--allow-code", "-q").exit_code == 0
     many = sys.modules[project.module].many
-    found = audit_pairs(
+    direct = audit_pairs(
         many, [([0.0, 0.0], [0.0, 1.0])], delta=1e-3, trials=1000, batched=True, seed=5
     )
     result = record.load(project.out)
     (measured,) = result.measurements
-    assert measured.estimate == found.epsilon
-    assert measured.event == str(found.event)
-    assert (measured.attack, measured.pair, measured.metric) == (found.score, "given", "epsilon")
+    assert measured.estimate == direct.epsilon
+    assert measured.event == str(direct.event)
+    assert (measured.attack, measured.pair, measured.metric) == (direct.score, "given", "epsilon")
     assert (result.data, result.outcome, result.family.size) == (None, "no decision", 1)
     claim = result.points[0].claim
     assert claim is not None
@@ -428,8 +428,8 @@ def test_reports_show_foreign_words_as_they_are(project: Project) -> None:
     outside = markdown.partition("```toml")[0]
     assert "<script" not in outside.replace("\\<", "")
     assert "Laplace noise \\<script\\>alert(1)" in outside
-    found = json.loads((project.out / "record.json").read_text(encoding="utf-8"))
-    assert found["models"][0]["title"] == f"Laplace noise {EVIL}"
+    content = json.loads((project.out / "record.json").read_text(encoding="utf-8"))
+    assert content["models"][0]["title"] == f"Laplace noise {EVIL}"
     for name, file in (("html", "report.html"), ("md", "report.md"), ("json", "record.json")):
         again = CliRunner().invoke(main, ["report", str(project.out), "--format", name])
         assert again.exit_code == 0

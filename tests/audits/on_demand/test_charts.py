@@ -14,12 +14,14 @@ Make = Callable[..., AuditResult]
 def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
     result = make()
     same = [
-        each.model_copy(
-            update={"estimate": each.estimate.model_copy(update={"value": 1.0, "lower": 0.97})}
+        measurement.model_copy(
+            update={
+                "estimate": measurement.estimate.model_copy(update={"value": 1.0, "lower": 0.97})
+            }
         )
-        if each.metric == "utility.overlap" and each.epsilon == 10
-        else each
-        for each in result.measurements
+        if measurement.metric == "utility.overlap" and measurement.epsilon == 10
+        else measurement
+        for measurement in result.measurements
     ]
     record = result.model_copy(update={"measurements": same})
     chart = charts.difference(record, looks(record))

@@ -46,12 +46,12 @@ def test_it_is_the_mean_over_users_of_the_divergence_of_the_matrix_power(epsilon
     defense = TopK(epsilon=epsilon, min_ratings=5, top_k=3, min_co_ratings=2, u_s="largest-rate")
     model = defense.prepare(ratings)
     profiles = [ratings.profile(user) for user in range(5)]
-    found = mean_divergence(defense, model, profiles, STEPS)
+    divergences = mean_divergence(defense, model, profiles, STEPS)
     again = mean_divergence(defense, model, profiles, STEPS, executor=on_threads(2))
-    assert list(found) == list(again) == [EXPLORED, ALL]
+    assert list(divergences) == list(again) == [EXPLORED, ALL]
     for states, top in ((EXPLORED, MOST), (ALL, None)):
-        assert found[states].tolist() == again[states].tolist()
-        for value, steps in zip(found[states], STEPS, strict=True):
+        assert divergences[states].tolist() == again[states].tolist()
+        for value, steps in zip(divergences[states], STEPS, strict=True):
             expected = []
             for profile in profiles:
                 chain = defense.chain(defense.exact(model, profile))
@@ -61,9 +61,9 @@ def test_it_is_the_mean_over_users_of_the_divergence_of_the_matrix_power(epsilon
                 by_top = [divergence(*(law[:k] for law in laws)) for k in range(1, MOST + 1)]
                 expected.append(np.dot(shares, by_top if top else [divergence(*laws)]))
             assert value == pytest.approx(np.mean(expected), abs=1e-9)
-        assert found[states][0] > found[states][-1]
+        assert divergences[states][0] > divergences[states][-1]
     # Ten states of more than ten: the two are not the same number.
-    assert (found[EXPLORED] != found[ALL]).all()
+    assert (divergences[EXPLORED] != divergences[ALL]).all()
 
 
 def test_a_chain_of_tiny_time_steps_explores_one_state_and_diverges_on_all() -> None:
@@ -71,10 +71,10 @@ def test_a_chain_of_tiny_time_steps_explores_one_state_and_diverges_on_all() -> 
     ratings = random_ratings()
     defense = TopK(epsilon=10, min_ratings=5, top_k=3, min_co_ratings=2, u_s=1e8)
     profiles = [ratings.profile(0)]
-    found = mean_divergence(defense, defense.prepare(ratings), profiles, [0, 1000])
-    assert (found[EXPLORED] < 1e-4).all()
-    assert (found[ALL] > 0.1).all()
-    assert found[ALL][1] == pytest.approx(found[ALL][0], rel=1e-3)
+    divergences = mean_divergence(defense, defense.prepare(ratings), profiles, [0, 1000])
+    assert (divergences[EXPLORED] < 1e-4).all()
+    assert (divergences[ALL] > 0.1).all()
+    assert divergences[ALL][1] == pytest.approx(divergences[ALL][0], rel=1e-3)
 
 
 def test_users_are_drawn_without_replacement() -> None:

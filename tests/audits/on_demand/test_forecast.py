@@ -51,24 +51,26 @@ def test_a_forecast_for_every_game_at_every_claim() -> None:
     assert all(row.needed is None and 0 < row.seconds < math.inf for row in rows.values())
     record = run_audit(config())
     alpha = record.family.alpha
-    measured = [found for found in record.measurements if found.metric == "epsilon"]
-    for found in measured:
-        if found.model == "exact":
+    measured = [
+        measurement for measurement in record.measurements if measurement.metric == "epsilon"
+    ]
+    for measurement in measured:
+        if measurement.model == "exact":
             continue
-        assert found.pair is not None
-        assert found.shift is not None
-        row = rows[found.model, found.pair, found.epsilon]
+        assert measurement.pair is not None
+        assert measurement.shift is not None
+        row = rows[measurement.model, measurement.pair, measurement.epsilon]
         point = next(
             point
             for point in record.points
-            if (point.model, point.epsilon) == (found.model, found.epsilon)
+            if (point.model, point.epsilon) == (measurement.model, measurement.epsilon)
         )
         assert point.sensitivity is not None
-        shows = min(1.0, found.shift / point.sensitivity)
-        least = detectable_epsilon(found.epsilon, row.trials, alpha)
+        shows = min(1.0, measurement.shift / point.sensitivity)
+        least = detectable_epsilon(measurement.epsilon, row.trials, alpha)
         assert row.detectable == (least / shows if shows else math.inf)
         # The label test leaves out some trials of classes of fixed size.
-        assert row.trials > found.estimate.n > 0.85 * row.trials
+        assert row.trials > measurement.estimate.n > 0.85 * row.trials
     # The threshold pair moves a prediction ten times the published Δf: it shows all of its ε.
     full = rows["published", "support-threshold", 1.0]
     assert full.detectable == detectable_epsilon(1.0, 1200, alpha)

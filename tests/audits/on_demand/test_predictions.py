@@ -320,8 +320,8 @@ def bound(part: ItemItem, pair: str, alpha: float, trials: int = 8000) -> float:
     case = part.pair(pair, PURCHASES if isinstance(part, Cosine) else STARS)
     game = prediction_game(part, part.prepare(case.ratings), case, LikelihoodRatio())
     scores = game.run(trials=trials, seed=11)
-    found, _ = label_epsilon(scores.absent, scores.present, alpha=alpha)
-    return found.lower
+    estimate, _ = label_epsilon(scores.absent, scores.present, alpha=alpha)
+    return estimate.lower
 
 
 def test_published_noise_is_falsified_and_the_corrected_is_not() -> None:
@@ -356,9 +356,9 @@ def test_published_noise_is_falsified_and_the_corrected_is_not() -> None:
     )
     outcome.append((shrunk, "alone", 1))
     for part, pair, true in outcome:
-        found = bound(part, pair, alpha)
-        assert max(0.0, 0.8 * true - 0.3) <= found <= true
-        assert found > 0.5 or true < 0.7
+        lower = bound(part, pair, alpha)
+        assert max(0.0, 0.8 * true - 0.3) <= lower <= true
+        assert lower > 0.5 or true < 0.7
 
 
 def test_a_list_is_not_covered_by_the_claim_for_so_many_predictions() -> None:
@@ -527,24 +527,24 @@ def test_a_search_without_a_possible_candidate_is_refused() -> None:
 def test_a_list_drawn_by_its_law_is_scored_by_the_ratio_of_the_laws() -> None:
     part = TopK(epsilon=1.0, variant="corrected", top_k=3)
     pair = part.pair("among-best", STARS)
-    found = entry_game(part, pair, LikelihoodRatio()).run(trials=3000, seed=1)
+    scores = entry_game(part, pair, LikelihoodRatio()).run(trials=3000, seed=1)
     lists = part.release_list(pair.before, Streams.first(1, "entry/absent", 3000)).items
     laws = [part.law(row).log_probability(lists) for row in (pair.before, pair.after)]
-    np.testing.assert_allclose(found.absent, laws[1] - laws[0], atol=2.0**-9)
+    np.testing.assert_allclose(scores.absent, laws[1] - laws[0], atol=2.0**-9)
     short = entry_game(part, pair, LikelihoodRatio()).run(trials=500, seed=1)
-    np.testing.assert_array_equal(short.present, found.present[:500])
+    np.testing.assert_array_equal(short.present, scores.present[:500])
     truth = part.pair_epsilon(pair)
     assert truth is not None
-    assert abs(found.absent).max() <= abs(found.present).max() + truth <= 2 * truth + 0.01
+    assert abs(scores.absent).max() <= abs(scores.present).max() + truth <= 2 * truth + 0.01
 
 
 def test_a_list_possible_in_one_trial_alone_is_certain() -> None:
     part = TopK(epsilon=0.1, top_k=3)
     pair = part.pair("last-ranked", STARS)
-    found = entry_game(part, pair, LikelihoodRatio()).run(trials=4000, seed=1)
-    assert (found.present == 1e300).any()
-    assert np.isfinite(found.absent).all()
-    bound, _ = label_epsilon(found.absent, found.present, alpha=0.01, confidence=0.99, seed=1)
+    scores = entry_game(part, pair, LikelihoodRatio()).run(trials=4000, seed=1)
+    assert (scores.present == 1e300).any()
+    assert np.isfinite(scores.absent).all()
+    bound, _ = label_epsilon(scores.absent, scores.present, alpha=0.01, confidence=0.99, seed=1)
     assert bound.lower > 1 > part.epsilon
 
 

@@ -19,11 +19,11 @@ STARS = Scale(1, 5, 1)
 
 
 def ratings_of(seed: int, purchases: bool = False) -> Ratings:
-    made = generate(SyntheticParams(n_users=150, n_items=120, mean_per_user=30, seed=seed))
+    ratings = generate(SyntheticParams(n_users=150, n_items=120, mean_per_user=30, seed=seed))
     if not purchases:
-        return made
-    ones = np.ones(len(made), np.float32)
-    return Ratings.build(made.user, made.item, ones, 150, 120, Scale(1, 1, 1))
+        return ratings
+    ones = np.ones(len(ratings), np.float32)
+    return Ratings.build(ratings.user, ratings.item, ones, 150, 120, Scale(1, 1, 1))
 
 
 def shift(defense: ItemItem, pair: PredictionPair) -> float:

@@ -16,26 +16,26 @@ Make = Callable[..., AuditResult]
 
 
 def chart(result: AuditResult) -> Chart:
-    found = tradeoff.chart(result, looks(result))
-    assert found is not None
-    return found
+    drawing = tradeoff.chart(result, looks(result))
+    assert drawing is not None
+    return drawing
 
 
-def advice(found: Chart) -> tuple[list[list[str]], Sequence[str]]:
+def advice(drawing: Chart) -> tuple[list[list[str]], Sequence[str]]:
     """The recommended points, as ε and claim, and what is said at every weight."""
-    assert found.advice is not None
-    cells = [[row[2], row[5]] for row in found.advice.table.cells]
-    return cells, found.advice.notes
+    assert drawing.advice is not None
+    cells = [[row[2], row[5]] for row in drawing.advice.table.cells]
+    return cells, drawing.advice.notes
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
 def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight: float) -> None:
     result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
-    broken = {each.epsilon for each in result.verdicts if each.verdict == "broken"}
+    broken = {verdict.epsilon for verdict in result.verdicts if verdict.verdict == "broken"}
     assert broken == {0.1, 0.3, 1.0}
-    found = chart(result)
-    rings = found.spec["datasets"]["best"]
-    (ring,) = [each for each in rings if each["low"] <= weight <= each["high"]]
+    drawing = chart(result)
+    rings = drawing.spec["datasets"]["best"]
+    (ring,) = [mark for mark in rings if mark["low"] <= weight <= mark["high"]]
     offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in broken]
     best = max(
         offered,
@@ -48,15 +48,15 @@ def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight
     label = f"ε = {best.point.epsilon:g}"
     assert ring["label"] == label
     assert ring["words"].startswith(f"published: {label} is best (utility ")
-    assert list(advice(found)[1]) == [
+    assert list(advice(drawing)[1]) == [
         "published is offered at some ε only: its claim is broken at ε = 0.1, 0.3, 1."
     ]
     import altair
     import vl_convert
 
-    found.spec["params"][-1]["value"] = weight
+    drawing.spec["params"][-1]["value"] = weight
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    drawn = vl_convert.vegalite_to_svg({**found.spec, "width": 600}, vl_version=version)
+    drawn = vl_convert.vegalite_to_svg({**drawing.spec, "width": 600}, vl_version=version)
     assert f">{label}<" in drawn
 
 
@@ -70,13 +70,13 @@ def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: 
     base = make(epsilons=(10.0, 20.0, 30.0))
     reasons = {10.0: "doubt", 20.0: "no power", 30.0: None}
     doubted = [
-        each.model_copy(
+        verdict.model_copy(
             update={
-                "verdict": "not tested" if reasons[each.epsilon] else "not broken",
-                "reason": reasons[each.epsilon],
+                "verdict": "not tested" if reasons[verdict.epsilon] else "not broken",
+                "reason": reasons[verdict.epsilon],
             }
         )
-        for each in base.verdicts
+        for verdict in base.verdicts
     ]
     recommended, notes = advice(chart(base.model_copy(update={"verdicts": doubted})))
     assert sorted(recommended) == [["20", "claim not tested"], ["30", "claim not broken"]]

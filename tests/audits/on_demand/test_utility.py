@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
 
 
 def of(record: AuditResult, metric: str) -> list[Measurement]:
-    return [each for each in record.measurements if each.metric == metric]
+    return [measurement for measurement in record.measurements if measurement.metric == metric]
 
 
 def test_a_gated_mean_error_is_that_of_the_same_trials() -> None:
@@ -41,13 +41,13 @@ def test_a_gated_mean_error_is_that_of_the_same_trials() -> None:
         errors, of(record, "utility.mae"), of(record, "utility.rmse"), strict=True
     ):
         bet = betting_mean(shares, record.family.alpha, 0.95)
-        found = absolute.estimate
-        assert (found.value, found.lower, found.upper) == pytest.approx(
+        estimate = absolute.estimate
+        assert (estimate.value, estimate.lower, estimate.upper) == pytest.approx(
             (4 * bet.value, 4 * bet.lower, 4 * bet.upper)
         )
-        assert found.kind == "frequentist"
+        assert estimate.kind == "frequentist"
         assert squared.estimate.value == pytest.approx(4 * np.sqrt((shares**2).mean()))
-        assert found.value < squared.estimate.value
+        assert estimate.value < squared.estimate.value
     assert [gate.outcome for gate in record.gates] == ["pass"]
 
 

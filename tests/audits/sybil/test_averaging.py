@@ -145,7 +145,7 @@ def test_without_noise_one_list_tells_whether_something_was_bought() -> None:
 def parted(fake_accounts: int) -> int:
     """Number of targets whose noiseless list differs between the least and greatest rating."""
     ratings, part = mixed(5, users=30), slope_one(similarity="shrunk")
-    model, found = part.prepare(ratings), 0
+    model, count = part.prepare(ratings), 0
     attack = Averaging(category="immediate", observe="list", fake_accounts=fake_accounts)
     for user in range(ratings.n_users):
         item = int(ratings.profile(user).items[0])
@@ -153,8 +153,8 @@ def parted(fake_accounts: int) -> int:
         exact = game._exact(game.accounts())
         streams = Streams.first(0, "x", 1)
         lists = [part.release_list(one, streams).items for one in (exact[0], exact[-1])]
-        found += attack.outcomes(lists[0], item)[0] != attack.outcomes(lists[1], item)[0]
-    return found
+        count += attack.outcomes(lists[0], item)[0] != attack.outcomes(lists[1], item)[0]
+    return count
 
 
 @pytest.mark.long
@@ -240,10 +240,10 @@ def test_exact_predictions_and_signal_are_those_of_the_data(
     rest = apply(ratings, RatingRemoved(user, item)).with_users(accounts.planted)
     exact = game._exact(accounts)
     values = part.candidates(scale)
-    for found, value in zip(exact, values, strict=True):
+    for prediction, value in zip(exact, values, strict=True):
         trial = apply(rest, RatingAdded(user, item, float(value))) if value else rest
         expected = part.exact(part.prepare(trial), accounts.observer)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        np.testing.assert_allclose(prediction.scores, expected.scores, atol=1e-6)
     step = (exact[-1].scores[item] - exact[0].scores[item]) / (len(values) - 1)
     assert accounts.signal == pytest.approx(step, abs=1e-6)
     # Nothing but the prediction of the hidden item tells the candidates apart.
@@ -311,17 +311,17 @@ def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
     )
     ratings = mixed(5, users=30)
     item, values = int(ratings.profile(4).items[2]), ratings.profile(4).values
-    made = []
+    accounts = []
     for value in STARS.values[STARS.values != values[2]]:
         trial = apply(ratings, RatingReplaced(4, item, float(value)))
-        made.append(_Trial(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts())
-    for other in made[1:]:
-        np.testing.assert_array_equal(other.observer.items, made[0].observer.items)
-        np.testing.assert_array_equal(other.observer.values, made[0].observer.values)
-        assert len(other.planted) == len(made[0].planted)
-        for account, first in zip(other.planted, made[0].planted, strict=True):
+        accounts.append(_Trial(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts())
+    for other in accounts[1:]:
+        np.testing.assert_array_equal(other.observer.items, accounts[0].observer.items)
+        np.testing.assert_array_equal(other.observer.values, accounts[0].observer.values)
+        assert len(other.planted) == len(accounts[0].planted)
+        for account, first in zip(other.planted, accounts[0].planted, strict=True):
             np.testing.assert_array_equal(account.values, first.values)
-        assert other.signal == made[0].signal
+        assert other.signal == accounts[0].signal
 
 
 def check_fake_accounts(part: SlopeOne, hidden: Ratings, item: int, accounts: FakeAccounts) -> bool:

@@ -78,7 +78,9 @@ def run(threads: int = 1, **changes: Any) -> AuditResult:
 
 
 def of_sybils(result: AuditResult) -> list[Measurement]:
-    return [found for found in result.measurements if found.metric == "sybil.accuracy"]
+    return [
+        measurement for measurement in result.measurements if measurement.metric == "sybil.accuracy"
+    ]
 
 
 def numbers(result: AuditResult) -> str:
@@ -95,15 +97,15 @@ def result() -> AuditResult:
 
 @pytest.mark.long
 def test_every_model_epsilon_sybil_and_effort_is_measured_once(result: AuditResult) -> None:
-    found = [(m.model, m.epsilon, m.attack, m.effort) for m in of_sybils(result)]
+    keys = [(m.model, m.epsilon, m.attack, m.effort) for m in of_sybils(result)]
     expected = [
         (model, epsilon, label, effort)
         for model, epsilon in (("published", 30.0), ("published", 3.0), ("exact", math.inf))
         for label, efforts in LABELS.items()
         for effort in efforts
     ]
-    assert len(found) == len(set(found)) == len(expected)
-    assert set(found) == set(expected)
+    assert len(keys) == len(set(keys)) == len(expected)
+    assert set(keys) == set(expected)
 
 
 def test_the_family_counts_every_effort(result: AuditResult) -> None:
@@ -116,9 +118,11 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
     # An overlap and an rmse beside the Sybil attacks, at each of three ε.
     assert result.family.size == len(measured) == 3 * (efforts + 2)
     assert result.family.alpha == pytest.approx(0.05 / (3 * (efforts + 2)))
-    for found in result.measurements:
-        assert found.estimate.alpha == result.family.alpha
-        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+    for measurement in result.measurements:
+        assert measurement.estimate.alpha == result.family.alpha
+        assert (
+            measurement.estimate.lower <= measurement.estimate.value <= measurement.estimate.upper
+        )
 
 
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
@@ -151,12 +155,12 @@ def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, 
 def test_accuracies_are_those_of_the_games(
     result: AuditResult, label: str, model: str, epsilon: float
 ) -> None:
-    found = [
+    measurements = [
         m for m in of_sybils(result) if (m.attack, m.model, m.epsilon) == (label, model, epsilon)
     ]
     correct = expected_correct(label, epsilon, model)
-    assert [m.effort for m in found] == LABELS[label]
-    for measured, row in zip(found, correct, strict=True):
+    assert [m.effort for m in measurements] == LABELS[label]
+    for measured, row in zip(measurements, correct, strict=True):
         assert measured.estimate.n == TRIALS
         family = result.family
         assert measured.estimate == proportion(
@@ -391,8 +395,8 @@ def test_a_gate_on_an_effort_decides_the_exit_code(gated: Result, folder: Path) 
     assert "Accounts, changes or lists for 90 % accuracy" in " ".join(gated.stdout.split())
     record = AuditResult.model_validate_json((folder / "out" / "record.json").read_text())
     assert record.gates[0].rule == "sybil.accuracy <= 0.85 at effort 10"
-    place = "published, ε = 30, dynamic, values, effort 10: "
-    assert record.gates[0].reason.startswith(place)
+    prefix = "published, ε = 30, dynamic, values, effort 10: "
+    assert record.gates[0].reason.startswith(prefix)
     assert "more)" not in record.gates[0].reason
     assert AuditResult.model_validate_json((folder / "more.json").read_text()) == record
 

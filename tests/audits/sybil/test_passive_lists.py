@@ -111,9 +111,9 @@ def test_the_list_of_an_item_ranks_its_row(scale: Scale) -> None:
     else:
         part = Cosine(epsilon=np.inf, variant="nonprivate", min_ratings=1, top_k=6)
     items = np.array([3, 20], np.int32)
-    found = _lists(part, ratings, items, Streams.first(0, "x", 1)).items
+    lists = _lists(part, ratings, items, Streams.first(0, "x", 1)).items
     model = part.prepare(ratings)
-    for item, row in zip(items, found, strict=True):
+    for item, row in zip(items, lists, strict=True):
         value = model.row(int(item))
         value[item] = -np.inf
         np.testing.assert_array_equal(row, np.argsort(-value, kind="stable")[:6])
@@ -145,8 +145,8 @@ class Familiar(PassiveLists):
     name: ClassVar[str] = "familiar"
 
     def moves(self, before: ItemList, after: ItemList, item: int) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (before.items == item).any(1)
-        return found
+        mask: NDArray[np.bool_] = (before.items == item).any(1)
+        return mask
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_similarity_alone_is_worth_nothing() -> None:
     scores = run(cosine(), ratings, 600, attack=Familiar())
     assert half(scores.correct[-1], 600)
     # Without the swap this attack would succeed: the target's own item is mostly more frequent.
-    own = 0
+    count = 0
     for trial in range(200):
         scene = stage(ratings, trial % 40, 8, 6, (1, trial))
         assert scene.decoy is not None
@@ -164,8 +164,8 @@ def test_similarity_alone_is_worth_nothing() -> None:
         )
         mine, other = (np.isin(lists.items, i).sum() for i in (scene.item, scene.decoy))
         guessed = scene.item if mine >= other else scene.decoy
-        own += guessed in ratings.profile(trial % 40).items
-    assert own / 200 > 0.5 + Z * np.sqrt(0.25 / 200)
+        count += guessed in ratings.profile(trial % 40).items
+    assert count / 200 > 0.5 + Z * np.sqrt(0.25 / 200)
 
 
 @pytest.mark.long

@@ -61,7 +61,7 @@ def tried(*steps: tuple[float, float, float]) -> Curve:
 def add(
     result: AuditResult, curves: dict[tuple[str, float], Curve], model: str = "published"
 ) -> AuditResult:
-    found = [
+    measurements = [
         measurement
         for (label, epsilon), curve in curves.items()
         for measurement in measured(label, epsilon, curve, model)
@@ -71,7 +71,7 @@ def add(
     return result.model_copy(
         update={
             "kind": "sybil",
-            "measurements": result.measurements + found,
+            "measurements": result.measurements + measurements,
             "sybil_attacks": {**result.sybil_attacks, **dict.fromkeys(sorted(labels), said)},
         }
     )
@@ -279,8 +279,8 @@ def test_the_record_round_trips(result: AuditResult, tmp_path: Any) -> None:
     write_text(tmp_path / record.NAME, record.render(saved))
     again = record.load(tmp_path)
     assert again == saved
-    found = json.loads((tmp_path / record.NAME).read_text())
-    assert {m.get("effort") for m in found["measurements"]} == {None, 1, 10, 100}
-    assert list(found["sybil_attacks"]) == ["dynamic", "passive"]
+    content = json.loads((tmp_path / record.NAME).read_text())
+    assert {m.get("effort") for m in content["measurements"]} == {None, 1, 10, 100}
+    assert list(content["sybil_attacks"]) == ["dynamic", "passive"]
     for render in (markdown.render, shown):
         assert render(again) == render(saved)

@@ -57,30 +57,37 @@ def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float
     context = Context(config, Family.of(0.95, 1), Executor())
     subject: Any = SimpleNamespace(learned=learned, context=context)
     model: Any = SimpleNamespace(label="m", defenses=defenses, model=config.model[0])
-    found = [each for each in Assumptions(subject).run(model) if isinstance(each, Measurement)]
-    assert {each.metric for each in found} <= {"assumption.norm"}
-    return {(each.epsilon, each.detail or ""): each.estimate.value for each in found}
+    measurements = [
+        measurement
+        for measurement in Assumptions(subject).run(model)
+        if isinstance(measurement, Measurement)
+    ]
+    assert {measurement.metric for measurement in measurements} <= {"assumption.norm"}
+    return {
+        (measurement.epsilon, measurement.detail or ""): measurement.estimate.value
+        for measurement in measurements
+    }
 
 
 def test_users_longer_than_one_are_counted_in_the_model_that_is_trained() -> None:
     defense = PrivSR(0.5, spread=0.8, **SMALL)
     models = defense.train(defense.prepare(drawn()), Streams.first(5, "assumptions", 1))
-    own = models.users[0][: N - 1, :D, 0].astype(np.float64)  # the last has no ratings
-    lengths = np.sqrt((own**2).sum(1))
-    found = measured(defense)
-    assert found[0.5, LONGER] == (lengths > 1).sum() / (N - 1)
-    assert 0 < found[0.5, LONGER] < 1
-    assert found[0.5, LONGEST] == pytest.approx(lengths.max(), rel=1e-6)
+    factors = models.users[0][: N - 1, :D, 0].astype(np.float64)  # the last has no ratings
+    lengths = np.sqrt((factors**2).sum(1))
+    estimates = measured(defense)
+    assert estimates[0.5, LONGER] == (lengths > 1).sum() / (N - 1)
+    assert 0 < estimates[0.5, LONGER] < 1
+    assert estimates[0.5, LONGEST] == pytest.approx(lengths.max(), rel=1e-6)
 
 
 def test_users_longer_than_one_are_counted_in_models_that_rank() -> None:
     ratings, defense = drawn(purchases=True), PrivSRRanking(0.5, spread=0.8, **RANKS)
     models = defense.train(defense.prepare(ratings), Streams.first(5, "assumptions", 1))
     lengths = np.linalg.norm(models.users[0][: N - 1].astype(np.float64), axis=1)
-    found = measured(defense, ratings=ratings)
-    assert found[0.5, LONGER] == (lengths > 1).sum() / (N - 1)
-    assert 0 < found[0.5, LONGER] < 1
-    assert found[0.5, LONGEST] == pytest.approx(lengths.max(), rel=1e-6)
+    estimates = measured(defense, ratings=ratings)
+    assert estimates[0.5, LONGER] == (lengths > 1).sum() / (N - 1)
+    assert 0 < estimates[0.5, LONGER] < 1
+    assert estimates[0.5, LONGEST] == pytest.approx(lengths.max(), rel=1e-6)
 
 
 def test_a_length_of_one_is_not_longer() -> None:
@@ -98,13 +105,13 @@ def test_the_forms_that_assume_nothing_of_the_kind_are_not_measured() -> None:
     ]  # fmt: skip
     assert not measured(*others)
     # Each ε is measured, the baseline of the paper too.
-    found = measured(PrivSR(1.0, **SMALL), PrivSR(2.0, noise_kind="equal", **SMALL))
-    assert set(found) == {(eps, states) for eps in (1.0, 2.0) for states in (LONGER, LONGEST)}
+    estimates = measured(PrivSR(1.0, **SMALL), PrivSR(2.0, noise_kind="equal", **SMALL))
+    assert set(estimates) == {(eps, states) for eps in (1.0, 2.0) for states in (LONGER, LONGEST)}
 
 
 def test_a_training_that_diverges_leaves_the_longest_infinite() -> None:
-    found = measured(PrivSR(1e-3, **SMALL | {"learning_rate": 10.0, "rounds": 50}))
-    assert found == {(1e-3, LONGEST): math.inf}
+    estimates = measured(PrivSR(1e-3, **SMALL | {"learning_rate": 10.0, "rounds": 50}))
+    assert estimates == {(1e-3, LONGEST): math.inf}
 
 
 # --- in an audit
@@ -133,15 +140,20 @@ def result() -> AuditResult:
 
 
 def norms(result: AuditResult) -> list[Measurement]:
-    return [each for each in result.measurements if each.metric == "assumption.norm"]
+    return [
+        measurement
+        for measurement in result.measurements
+        if measurement.metric == "assumption.norm"
+    ]
 
 
 def test_an_audit_measures_it_after_the_last_round(result: AuditResult) -> None:
-    found = norms(result)
-    assert [(each.model, each.epsilon, each.detail, each.step) for each in found] == [
-        ("as published", eps, states, 6) for eps in (1, 50) for states in (LONGER, LONGEST)
-    ]
-    assert {each.estimate.kind for each in found} == {"exact"}
+    measurements = norms(result)
+    assert [
+        (measurement.model, measurement.epsilon, measurement.detail, measurement.step)
+        for measurement in measurements
+    ] == [("as published", eps, states, 6) for eps in (1, 50) for states in (LONGER, LONGEST)]
+    assert {measurement.estimate.kind for measurement in measurements} == {"exact"}
 
 
 def test_reports_say_it_beside_the_claim(result: AuditResult) -> None:
@@ -152,7 +164,11 @@ def test_reports_say_it_beside_the_claim(result: AuditResult) -> None:
     assert page.count("no user's factors are longer than 1, which nothing enforces") == 1
     assert "| length of users' factors, longest | – | – | counted among 40 users" in page
     share, longest = (
-        next(each.estimate.value for each in norms(result) if each.detail == states)
+        next(
+            measurement.estimate.value
+            for measurement in norms(result)
+            if measurement.detail == states
+        )
         for states in (LONGER, LONGEST)
     )
     assert f"| {100 * share:.3g} % | {longest:.4g} |" in page
@@ -173,5 +189,5 @@ def test_differences_of_one_round_are_refused_before_anything_is_trained(
         run(model=[short], attack=[attack])
     monkeypatch.undo()
     attack["params"] = {"users": 3}
-    found = run(model=[short], attack=[attack]).measurements
-    assert any(each.metric == "submissions.rmse" for each in found)
+    measurements = run(model=[short], attack=[attack]).measurements
+    assert any(measurement.metric == "submissions.rmse" for measurement in measurements)

@@ -24,7 +24,7 @@ PROFILES = [
     [(0, 1.0), (1, 2.0), (2, 5.0), (3, 3.0), (5, 4.0)],
     [(0, 2.0), (1, 4.0), (2, 2.0), (5, 1.0)],
 ]
-RUN = [each for each in get_args(Adjacency) if each != "entry-replace"]
+RUN = [adjacency for adjacency in get_args(Adjacency) if adjacency != "entry-replace"]
 
 
 def data() -> Ratings:
@@ -52,14 +52,14 @@ def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: in
         old, new = (dictionary(trial.profile(u)) for trial in (pair.before, pair.after))
         if old != new:
             differ.append((u, old, new))
-    [(found, old, new)] = differ
+    [(target_user, old, new)] = differ
     assert dictionary(target.before) == old
     assert dictionary(target.after) == new
-    assert target.observer != found
+    assert target.observer != target_user
     np.testing.assert_array_equal(target.items, sorted({*old, *new}))
     counts = np.diff(ratings.by_user.start)
     assert (
-        counts[found]
+        counts[target_user]
         == len(old)
         == (counts.max() if adjacency.startswith("user") else counts[counts > 2].min())
     )

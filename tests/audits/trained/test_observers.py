@@ -62,9 +62,10 @@ def game(observe: str, trials: int = 20) -> dict[str, Any]:
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
     return [
-        each
-        for each in result.measurements
-        if each.metric == metric and all(getattr(each, k) == v for k, v in where.items())
+        measurement
+        for measurement in result.measurements
+        if measurement.metric == metric
+        and all(getattr(measurement, k) == v for k, v in where.items())
     ]
 
 
@@ -74,24 +75,24 @@ def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
 @pytest.mark.long
 @pytest.mark.parametrize("variant", ["published", "corrected"])
 def test_every_observer_of_a_model_can_be_run(variant: str) -> None:
-    own = model("own", variant=variant, epsilon=5.0, params={"social": 0.0})
-    result = run([own], game=[game(each) for each in ("iterates", "public")])
-    friends = run([own | {"params": SMALL}], game=[game("recommender"), game("friend")])
+    table = model("own", variant=variant, epsilon=5.0, params={"social": 0.0})
+    result = run([table], game=[game(name) for name in ("iterates", "public")])
+    friends = run([table | {"params": SMALL}], game=[game("recommender"), game("friend")])
     for record in (result, friends):
-        for found in of(record, "epsilon"):
-            assert found.estimate.kind == "frequentist"
-            observer = str(found.pair).removeprefix("data (").removesuffix(")")
-            [said] = [pair.summary for pair in record.pairs if pair.pair == found.pair]
+        for measurement in of(record, "epsilon"):
+            assert measurement.estimate.kind == "frequentist"
+            observer = str(measurement.pair).removeprefix("data (").removesuffix(")")
+            [said] = [pair.summary for pair in record.pairs if pair.pair == measurement.pair]
             assert f"observer {observer})" in said
             steps = observer != "public"
-            assert found.observer == (observer if steps else None)
-            assert (found.theory is not None) == steps
-            if found.theory and variant == "corrected":
+            assert measurement.observer == (observer if steps else None)
+            assert (measurement.theory is not None) == steps
+            if measurement.theory and variant == "corrected":
                 # What is certified stays below the law's, and that below the claim.
-                assert found.estimate.lower <= found.theory.value <= 5.0
-            elif found.theory:
+                assert measurement.estimate.lower <= measurement.theory.value <= 5.0
+            elif measurement.theory:
                 # At δ = 0 neither normal noise nor several rounds keep any ε.
-                assert math.isinf(found.theory.value)
+                assert math.isinf(measurement.theory.value)
     claims = [point.claim for point in friends.points]
     assert all(claim and claim.also == ("friend",) for claim in claims)
     for text in (markdown.render(result), markdown.render(friends)):
@@ -103,14 +104,14 @@ def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
     params = {"rounds": 1, "social": 0.0, "start": "constant", "spread": 0.5, "dimensions": 1}
     one = model("one", params=params | {"noise_kind": "equal"})
     result = run([one], game=[game("iterates", 800)])
-    [found] = of(result, "epsilon")
+    [measurement] = of(result, "epsilon")
     # At most half of ε: u is 0.5, and a rating moves at most over the whole scale.
-    assert found.theory is not None
-    assert 0.3 < found.theory.value <= 0.5 + 1e-6
-    assert 0 < found.estimate.lower <= found.theory.value
-    assert found.control is not None
-    assert found.control.found
-    assert found.control.certified > 1.0
+    assert measurement.theory is not None
+    assert 0.3 < measurement.theory.value <= 0.5 + 1e-6
+    assert 0 < measurement.estimate.lower <= measurement.theory.value
+    assert measurement.control is not None
+    assert measurement.control.found
+    assert measurement.control.certified > 1.0
 
 
 @pytest.mark.long
@@ -122,7 +123,7 @@ def test_what_v_alone_shows_is_found_by_the_canary() -> None:
         for epsilon in (1.0, 1e6)
     ]
     result = run(models, game=[game("public", 60)])
-    much, little = (found.estimate.lower for found in of(result, "epsilon"))
+    much, little = (measurement.estimate.lower for measurement in of(result, "epsilon"))
     assert much <= 1.0
     assert little > 1.5
 
@@ -132,8 +133,8 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
     # Noise for ε = 10 on each message of a training; the friend knows each message's noise scale.
     models = [model("weak", epsilon=10.0, params={"rounds": 20, "learning_rate": 0.07})]
     result = run(models, game=[game("friend", 60)])
-    [found] = of(result, "epsilon")
-    assert found.estimate.lower > 0
+    [measurement] = of(result, "epsilon")
+    assert measurement.estimate.lower > 0
     [kl] = of(result, "game.kl", detail="mean log-ratio")
     assert kl.estimate.lower > 0
 
@@ -152,11 +153,11 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
 def test_observers_who_see_nothing_of_a_known_law_are_refused(
     changes: dict[str, Any], observe: str, words: str
 ) -> None:
-    own = model("own", **changes)
-    if own["defense"] == "fake-gradients":
-        own["params"] = {"dimensions": 3, "rounds": 3}
+    table = model("own", **changes)
+    if table["defense"] == "fake-gradients":
+        table["params"] = {"dimensions": 3, "rounds": 3}
     with pytest.raises((ConfigError, ValidationError), match=words):
-        run([own], game=[game(observe)])
+        run([table], game=[game(observe)])
 
 
 @pytest.mark.long
@@ -186,7 +187,7 @@ def read() -> AuditResult:
 @pytest.mark.long
 def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
     ratings = load(DataSource.model_validate(DATA))
-    part, found = PrivSR(100.0, **SMALL), []
+    part, errors = PrivSR(100.0, **SMALL), []
     for number, fold in enumerate(random_folds(ratings, 2, 3)):
         train = fold.train
         rng = np.random.default_rng(np.random.SeedSequence([3, *b"followed users"]))
@@ -197,11 +198,11 @@ def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
         for trial in Streams.first(3, f"submissions/{number}", 2).blocks(1):
             seen, models = part.submissions(part.prepare(train), trial, observed)
             release = models.public(np.arange(12, dtype=np.int32))
-            own = seen.of_users(np.flatnonzero(followed).astype(np.int32))
-            model_, read_ = FromSubmissions(knows="scale").read(own, release, shared)
+            submissions = seen.of_users(np.flatnonzero(followed).astype(np.int32))
+            model_, read_ = FromSubmissions(knows="scale").read(submissions, release, shared)
             means = guess_means(shared, train.item[mine])
-            found.append([math.sqrt(((x - truth) ** 2).mean()) for x in (read_, model_, means)])
-    submitted, released, means = np.mean(found, axis=0)
+            errors.append([math.sqrt(((x - truth) ** 2).mean()) for x in (read_, model_, means)])
+    submitted, released, means = np.mean(errors, axis=0)
     for states, value in (
         ("submissions", submitted),
         ("released model", released),
@@ -209,18 +210,18 @@ def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
         ("better than item means", means - submitted),
         ("better than released model", released - submitted),
     ):
-        [each] = of(read, "submissions.rmse", attack="scale", epsilon=100.0, detail=states)
-        assert each.estimate.value == pytest.approx(value, abs=1e-9)
-        assert each.estimate.kind == "assumes-law"
-        assert each.model == "PrivSR"
+        [measurement] = of(read, "submissions.rmse", attack="scale", epsilon=100.0, detail=states)
+        assert measurement.estimate.value == pytest.approx(value, abs=1e-9)
+        assert measurement.estimate.kind == "assumes-law"
+        assert measurement.model == "PrivSR"
 
 
 def test_without_noise_all_is_read_and_with_much_no_more_than_the_model_gives(
     read: AuditResult,
 ) -> None:
     errors = {
-        (each.epsilon, each.detail): each.estimate.value
-        for each in of(read, "submissions.rmse", attack="h")
+        (measurement.epsilon, measurement.detail): measurement.estimate.value
+        for measurement in of(read, "submissions.rmse", attack="h")
     }
     assert errors[math.inf, "submissions"] < 0.05
     assert errors[math.inf, "released model"] > 0.5
@@ -267,14 +268,14 @@ def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> N
     data = DATA | {"binarize": 3, "synthetic": SYNTHETIC | {"mean_friends": 4, "n_items": 60}}
     games = [game("recommender", 60), game("iterates", 60)]
     result = run([ranked, whole], data=data, train={"folds": 2}, game=games)
-    for found in of(result, "epsilon", model="ranked"):
-        assert found.theory is not None
+    for measurement in of(result, "epsilon", model="ranked"):
+        assert measurement.theory is not None
         # A purchase moves every item that its buyer lacks: more than ε, by the law and as measured.
-        assert found.theory.value > 2.0
-        assert found.estimate.lower > 0.5
-    for found in of(result, "epsilon", model="whole users"):
-        assert found.theory is not None
-        assert found.estimate.lower <= found.theory.value <= 2.0
+        assert measurement.theory.value > 2.0
+        assert measurement.estimate.lower > 0.5
+    for measurement in of(result, "epsilon", model="whole users"):
+        assert measurement.theory is not None
+        assert measurement.estimate.lower <= measurement.theory.value <= 2.0
     [said] = {pair.summary.partition(" (")[0] for pair in result.pairs if pair.model == "ranked"}
     assert said.endswith("which is sensitive, disappears")
 

@@ -53,9 +53,9 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
 
 def quantiles(result: AuditResult, metric: str, model: str, epsilon: float) -> dict[str, float]:
     return {
-        each.part or "": each.estimate.value
-        for each in result.measurements
-        if (each.metric, each.model, each.epsilon) == (metric, model, epsilon)
+        measurement.part or "": measurement.estimate.value
+        for measurement in result.measurements
+        if (measurement.metric, measurement.model, measurement.epsilon) == (metric, model, epsilon)
     }
 
 
@@ -68,13 +68,15 @@ def test_quantiles_over_users_are_of_their_ratings_and_budgets(
     for label, shares in (
         ("one for all", counts / ITEMS), ("own", np.minimum(budgets, counts / ITEMS)),
     ):  # fmt: skip
-        own = np.sort(epsilon * shares)
-        found = quantiles(result, "personal.epsilon", label, epsilon)
+        epsilons = np.sort(epsilon * shares)
+        values = quantiles(result, "personal.epsilon", label, epsilon)
         # Of 12 users, the values at positions 5.5 and 9.9, rounded up.
-        assert found == pytest.approx({"median": own[6], "90 %": own[10], "largest": own[11]})
+        assert values == pytest.approx(
+            {"median": epsilons[6], "90 %": epsilons[10], "largest": epsilons[11]}
+        )
         losses = quantiles(result, "personal.loss", label, epsilon)
         assert list(losses) == ["median", "90 %", "largest"]
-        assert 0 < losses["median"] < losses["90 %"] < losses["largest"] <= own[11]
+        assert 0 < losses["median"] < losses["90 %"] < losses["largest"] <= epsilons[11]
 
 
 def test_losses_are_of_draws_on_the_ratings_that_games_learn_from(
@@ -82,14 +84,18 @@ def test_losses_are_of_draws_on_the_ratings_that_games_learn_from(
 ) -> None:
     model = SampledFactors(9.0, "corrected", budgets=True, **SMALL)
     losses = model.personal_losses(load(config(tmp_path).data), 3).loss
-    found = quantiles(result, "personal.loss", "own", 9)
-    assert found["largest"] == losses.max()
-    assert found["median"] == np.sort(losses.ravel())[losses.size // 2]
+    values = quantiles(result, "personal.loss", "own", 9)
+    assert values["largest"] == losses.max()
+    assert values["median"] == np.sort(losses.ravel())[losses.size // 2]
 
 
 def test_only_private_models_whose_users_differ_are_measured(result: AuditResult) -> None:
-    found = {each.model for each in result.measurements if each.metric.startswith("personal.")}
-    assert found == {"one for all", "own"}
+    models = {
+        measurement.model
+        for measurement in result.measurements
+        if measurement.metric.startswith("personal.")
+    }
+    assert models == {"one for all", "own"}
     kinds = {e.estimate.kind for e in result.measurements if e.metric.startswith("personal.")}
     assert kinds == {"exact"}
 
@@ -99,8 +105,8 @@ def test_reports_show_both_and_say_what_they_mean(result: AuditResult) -> None:
     for text in (page, html.render(result)):
         assert "ε of a user: median, 90 %, largest" in text
         assert "loss of a user: median, 90 %, largest" in text
-    own = quantiles(result, "personal.epsilon", "own", 9)
-    assert f"| {own['median']:.4g} / {own['90 %']:.4g} / {own['largest']:.4g} |" in page
+    values = quantiles(result, "personal.epsilon", "own", 9)
+    assert f"| {values['median']:.4g} / {values['90 %']:.4g} / {values['largest']:.4g} |" in page
     assert page.count("no claim covers a user by it") == 1
     assert "| ε of a user, median | – | – | quantile over users | exact |" in page
 

@@ -115,11 +115,11 @@ class Stated:
             yield NoisedSteps(absent), StepsPair(absent, absent + shift, self.scale, gaussian=True)
 
 
-def is_of_all_trainings(found: Estimate, trainings: int) -> None:
+def is_of_all_trainings(estimate: Estimate, trainings: int) -> None:
     """A value without an interval: what it rests on is a sample of distances."""
-    assert found.upper == found.value
-    assert (found.lower, found.confidence, found.alpha) == (0, 0, 1)
-    assert (found.n, found.kind) == (trainings, "assumes-law")
+    assert estimate.upper == estimate.value
+    assert (estimate.lower, estimate.confidence, estimate.alpha) == (0, 0, 1)
+    assert (estimate.n, estimate.kind) == (trainings, "assumes-law")
 
 
 @pytest.mark.parametrize("larger", [0, 1])
@@ -130,7 +130,7 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
     shifts[larger] *= 1.2
     scale = np.array([0.5, 2.0, 9.0])
     stated = Stated(shifts, scale)
-    found = steps_law(stated.game, delta=DELTA, seed=1, trainings=TRAININGS).epsilon
+    estimate = steps_law(stated.game, delta=DELTA, seed=1, trainings=TRAININGS).epsilon
     assert stated.seen == [TRAININGS, TRAININGS]
     mu = np.array([
         [
@@ -139,10 +139,10 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
         ]
         for k in range(2)
     ])  # fmt: skip
-    assert found.value == pytest.approx(mixture_epsilon(mu[larger]), rel=1e-6)
-    is_of_all_trainings(found, TRAININGS)
+    assert estimate.value == pytest.approx(mixture_epsilon(mu[larger]), rel=1e-6)
+    is_of_all_trainings(estimate, TRAININGS)
     # ε is where the mean of the exact curves passes δ.
-    curve = np.mean([gaussian_delta(found.value, float(one)) for one in mu[larger]])
+    curve = np.mean([gaussian_delta(estimate.value, float(one)) for one in mu[larger]])
     assert curve == pytest.approx(DELTA, rel=1e-6)
     # The other data set, half of the trainings, one normal of the mean of μ or of μ², the
     # largest μ, and μ for μ², would be noticed.
@@ -155,55 +155,59 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
         gaussian_epsilon(float(one.max()), DELTA),
         mixture_epsilon(one**2),
     ):
-        assert found.value != pytest.approx(other, rel=5e-3)
+        assert estimate.value != pytest.approx(other, rel=5e-3)
 
 
 def test_where_every_training_is_as_far_apart_epsilon_is_that_of_one_normal() -> None:
     shifts = np.full((2, 4, TRAININGS, 1), 0.3)
     shifts[0] /= 2
-    found = steps_law(
+    estimate = steps_law(
         Stated(shifts, np.ones(1)).game, delta=DELTA, seed=1, trainings=TRAININGS
     ).epsilon
-    assert found.value == pytest.approx(gaussian_epsilon(0.6, DELTA), rel=1e-8)
-    is_of_all_trainings(found, TRAININGS)
+    assert estimate.value == pytest.approx(gaussian_epsilon(0.6, DELTA), rel=1e-8)
+    is_of_all_trainings(estimate, TRAININGS)
 
 
 def test_steps_that_show_nothing_have_no_epsilon() -> None:
     for delta in (0.0, DELTA):
         stated = Stated(np.zeros((2, 2, 64, 1)), np.ones(1))
-        found = steps_law(stated.game, delta=delta, seed=1).epsilon
-        assert (found.lower, found.value, found.upper) == (0, 0, 0)
+        estimate = steps_law(stated.game, delta=delta, seed=1).epsilon
+        assert (estimate.lower, estimate.value, estimate.upper) == (0, 0, 0)
         assert stated.seen == [64, 64]
-        assert found.n == 64
+        assert estimate.n == 64
 
 
 def test_epsilon_of_the_first_round_by_brute_force() -> None:
     # One rating differs: by (r' − r) u, u the initial factors of its user, and no cut.
     defense = FakeGradients(2.0, fakes="zero", dimensions=3, rounds=1, spread=0.9, delta=DELTA)
     pair = replaced()
-    found = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS).epsilon
+    estimate = steps_law(
+        submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS
+    ).epsilon
     wanted = []
     for name, data in (("absent", pair.before), ("present", pair.after)):
-        own = defense.prepare(data)
+        prepared = defense.prepare(data)
         trials = Streams.first(SEED, f"law/{name}", TRAININGS).blocks(1)
-        users = [FederatedTraining(defense, own, trial).clients.factors[0, :3] for trial in trials]
+        users = [
+            FederatedTraining(defense, prepared, trial).clients.factors[0, :3] for trial in trials
+        ]
         squares = [float((u.astype(float) ** 2).sum()) for u in users]
-        mu = 4 * np.sqrt(squares) / defense.sigma(own)
+        mu = 4 * np.sqrt(squares) / defense.sigma(prepared)
         assert mu.max() > 1.3 * mu.min()
         wanted.append(mixture_epsilon(mu))
-    assert found.value == pytest.approx(max(wanted), rel=1e-4)
+    assert estimate.value == pytest.approx(max(wanted), rel=1e-4)
     # The two data sets have different trials.
     assert max(wanted) > 1.001 * min(wanted)
-    is_of_all_trainings(found, TRAININGS)
+    is_of_all_trainings(estimate, TRAININGS)
     other = steps_law(
         submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS
     ).epsilon
-    assert other.value != found.value
+    assert other.value != estimate.value
     game = submitted(defense, pair)
     more = steps_law(
         game, delta=DELTA, seed=SEED, trainings=TRAININGS, executor=on_threads(3)
     ).epsilon
-    assert more == found
+    assert more == estimate
 
 
 @pytest.mark.parametrize("fakes", ["zero", "delayed-mean"])
@@ -225,13 +229,13 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
             squares += total.tolist()
         wanted.append(mixture_epsilon(np.sqrt(squares)))
     whole = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
-    found = whole.epsilon
-    assert found.value == pytest.approx(max(wanted), rel=1e-6)
+    estimate = whole.epsilon
+    assert estimate.value == pytest.approx(max(wanted), rel=1e-6)
     assert max(wanted) > (1 + 1e-4) * min(wanted)
     # Of the trainings on D', the last.
     assert whole.divergences == pytest.approx(np.array(squares) / 2, rel=1e-6)
     assert math.isinf(defense.steps_mu(before))
-    is_of_all_trainings(found, TRAININGS)
+    is_of_all_trainings(estimate, TRAININGS)
 
 
 def alone(rounds: int, **changes: Any) -> tuple[FakeGradients, DataPair]:
@@ -259,12 +263,12 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     assert (full > 1.5 * (1 - 1e-3)).sum() >= LANES - 2
     assert full.max() <= 1.5
     whole = steps_law(submitted(defense, pair), delta=DELTA, seed=SEED)
-    found = whole.epsilon
+    estimate = whole.epsilon
     # Clipping bounds the divergence, and is nearly reached.
     most = defense.steps_mu(before) ** 2 / 2
     assert (1 - 1e-3) * most < whole.divergences.max() <= most
     # σ is within 1e-4 of the least that keeps ε, and vectors are cut 1e-5 short of the bound.
-    assert 1.5 * (1 - near) < found.value <= 1.5
+    assert 1.5 * (1 - near) < estimate.value <= 1.5
     claim = defense.claim()
     assert claim is not None
     assert (claim.epsilon, claim.delta) == (1.5, DELTA)
@@ -280,8 +284,8 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
     turned = np.array([5.0, 1.0, 5.0], np.float32)
     change = UserReplaced(0, ratings.profile(0).items, turned)
     game = submitted(defense, pair_of(ratings, apply(ratings, change)))
-    found = steps_law(game, delta=DELTA, seed=SEED).epsilon
-    assert 0.1 < found.value <= 1.5
+    estimate = steps_law(game, delta=DELTA, seed=SEED).epsilon
+    assert 0.1 < estimate.value <= 1.5
 
 
 def sums(rounds: int, **changes: Any) -> DistinguishingGame[Any]:
@@ -294,11 +298,11 @@ def sums(rounds: int, **changes: Any) -> DistinguishingGame[Any]:
 @pytest.mark.long
 def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     seen = sums(1)
-    found = steps_law(seen, delta=0.0, seed=SEED, trainings=8).epsilon
+    estimate = steps_law(seen, delta=0.0, seed=SEED, trainings=8).epsilon
     # 2 (r' − r) u, with noise Lap(2Δ/ε): the share u of ε, as it goes from end to end.
-    assert found.value == pytest.approx(2.0 * 0.5, rel=1e-6)
-    assert found.kind == "assumes-law"
-    assert found.upper == found.value
+    assert estimate.value == pytest.approx(2.0 * 0.5, rel=1e-6)
+    assert estimate.kind == "assumes-law"
+    assert estimate.upper == estimate.value
     # With one kind of submissions only it is that kind's ε.
     kinds = sums(1, noise_kind="personal", beta=0.5)
     other = steps_law(kinds, delta=0.0, seed=SEED, trainings=8).epsilon
@@ -330,12 +334,12 @@ def scored(source: np.random.Generator, mu: float, n: int) -> GameScores:
     return GameScores(absent, present)
 
 
-def misses(found: list[Estimate], truth: float, width: float = 1.0) -> int:
+def misses(estimates: list[Estimate], truth: float, width: float = 1.0) -> int:
     """How many intervals of this share of their width do not hold the truth."""
     return sum(
         truth > e.value + width * (e.upper - e.value)
         or truth < e.value - width * (e.value - e.lower)
-        for e in found
+        for e in estimates
     )
 
 
@@ -349,46 +353,46 @@ def test_all_three_estimates_cover_the_divergence(mu: float, runs: int) -> None:
     # At a rate of 1e-6 over the three though 5 % miss.
     limit = stats.binom.isf(3e-7, runs, 0.05)
     for name in WAYS:
-        found = [each[name] for each in tried]
-        assert misses(found, truth) <= limit, name
-        assert all(e.alpha == 0.05 for e in found)
+        estimates = [by_name[name] for by_name in tried]
+        assert misses(estimates, truth) <= limit, name
+        assert all(e.alpha == 0.05 for e in estimates)
         # Half the width, and a divergence half as large, are noticed.
-        assert mu < 0.5 or misses(found, truth, 0.5) > limit, name
-        assert mu < 1 or misses(found, truth / 2) > limit, name
+        assert mu < 0.5 or misses(estimates, truth, 0.5) > limit, name
+        assert mu < 1 or misses(estimates, truth / 2) > limit, name
 
 
 def test_the_mean_log_ratio_is_of_the_scores_as_they_are() -> None:
     scores = scored(np.random.default_rng(4), 1.0, 200)
-    found = score_divergences(scores, seed=1, alpha=0.1)
+    estimates = score_divergences(scores, seed=1, alpha=0.1)
     low, high = stats.t.interval(0.9, 199, scores.present.mean(), stats.sem(scores.present))
-    mean = found["mean log-ratio"]
+    mean = estimates["mean log-ratio"]
     assert (mean.value, mean.lower, mean.upper) == pytest.approx(
         (scores.present.mean(), max(0, low), high)
     )
     again = score_divergences(scores, seed=1, alpha=0.1)
-    assert again == found
+    assert again == estimates
     other = score_divergences(scores, seed=2, alpha=0.1)
     assert other["mean log-ratio"] == mean
-    near, there = (each["nearest neighbours"].value for each in (found, other))
+    near, there = (by_name["nearest neighbours"].value for by_name in (estimates, other))
     # Which noise is added matters less than which trials were drawn.
-    assert 0 < abs(near - there) < (found["nearest neighbours"].upper - near) / 2
+    assert 0 < abs(near - there) < (estimates["nearest neighbours"].upper - near) / 2
 
 
 def test_the_divergence_is_that_of_the_second_data_set_from_the_first() -> None:
     # No log-ratios, but numbers whose two divergences differ. Rate 1e-6 for each interval.
     source = np.random.default_rng(7)
     scores = GameScores(source.standard_normal(3000), 0.5 * source.standard_normal(3000))
-    found = score_divergences(scores, seed=0, alpha=1e-6)
+    estimates = score_divergences(scores, seed=0, alpha=1e-6)
     there, back = (0.25 - 1) / 2 + math.log(2), (4 - 1) / 2 - math.log(2)
     for name in WAYS[1:]:
-        assert found[name].lower <= there <= found[name].upper < back
+        assert estimates[name].lower <= there <= estimates[name].upper < back
 
 
 def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     same = np.zeros(300)
-    found = score_divergences(GameScores(same, same), seed=0, alpha=1e-6)
-    assert list(found) == WAYS
-    for estimate in found.values():
+    estimates = score_divergences(GameScores(same, same), seed=0, alpha=1e-6)
+    assert list(estimates) == WAYS
+    for estimate in estimates.values():
         assert estimate.lower == 0
         assert estimate.value < 0.5
     # Two separate atoms are distinguished.
@@ -398,5 +402,5 @@ def test_scores_that_are_all_the_same_show_no_divergence() -> None:
 
 @pytest.mark.parametrize(("trials", "names"), [(1, []), (2, WAYS[:1]), (4, WAYS[:2]), (12, WAYS)])
 def test_what_too_few_trials_cannot_show_is_left_out(trials: int, names: list[str]) -> None:
-    found = score_divergences(scored(np.random.default_rng(6), 1.0, trials), seed=0, alpha=0.05)
-    assert list(found) == names
+    estimates = score_divergences(scored(np.random.default_rng(6), 1.0, trials), seed=0, alpha=0.05)
+    assert list(estimates) == names

@@ -76,9 +76,9 @@ def numbers(result: AuditResult) -> str:
 
 def at(result: AuditResult, metric: str) -> dict[tuple[Any, ...], Measurement]:
     return {
-        (found.model, found.epsilon, found.pair): found
-        for found in result.measurements
-        if found.metric == metric
+        (measurement.model, measurement.epsilon, measurement.pair): measurement
+        for measurement in result.measurements
+        if measurement.metric == metric
     }
 
 
@@ -99,13 +99,13 @@ def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditRe
     # Only the bounds share the error probability; intervals of errors are not joint.
     assert result.family.size == 8
     assert result.family.alpha == pytest.approx(0.05 / 8)
-    for found in bounds.values():
-        assert found.estimate.kind == "frequentist"
-        assert found.estimate.alpha == result.family.alpha
-        assert (found.attack == "canary") is (found.pair == "data (public)")
-        assert found.shift is None
-        assert found.theory is None
-        assert found.event
+    for measurement in bounds.values():
+        assert measurement.estimate.kind == "frequentist"
+        assert measurement.estimate.alpha == result.family.alpha
+        assert (measurement.attack == "canary") is (measurement.pair == "data (public)")
+        assert measurement.shift is None
+        assert measurement.theory is None
+        assert measurement.event
     assert result.outcome == "pass"
     assert result.data is not None
     assert (result.data.users, result.data.items, result.data.trained) == (30, 20, 30)
@@ -135,14 +135,14 @@ def test_claims_and_what_differs_are_recorded(result: AuditResult) -> None:
 
 
 def test_bounds_keep_the_claims_and_say_what_could_be_found(result: AuditResult) -> None:
-    for found in at(result, "epsilon").values():
-        assert found.estimate.lower <= found.epsilon
-        claim = {"errors": 0.0, "users": 1e-5}.get(found.model)
+    for measurement in at(result, "epsilon").values():
+        assert measurement.estimate.lower <= measurement.epsilon
+        claim = {"errors": 0.0, "users": 1e-5}.get(measurement.model)
         if claim is None:
-            assert found.control is None
+            assert measurement.control is None
             continue
-        for control in found.controls:
-            assert control.found == (control.certified > found.epsilon)
+        for control in measurement.controls:
+            assert control.found == (control.certified > measurement.epsilon)
     certain = at(result, "epsilon")["exact", math.inf, "data"].estimate
     assert certain.value == math.inf
     assert certain.lower > 4
@@ -165,21 +165,23 @@ def test_the_error_is_the_mean_over_folds_of_the_mean_over_trials(result: AuditR
             sizes.append(float(abs(away).mean()))
         absolute = at(result, "utility.mae")[label, defense.epsilon, None].estimate
         assert absolute.value == pytest.approx(np.mean(sizes))
-        found = at(result, "utility.rmse")[label, defense.epsilon, None].estimate
-        assert found.value == pytest.approx(np.mean(errors))
+        estimate = at(result, "utility.rmse")[label, defense.epsilon, None].estimate
+        assert estimate.value == pytest.approx(np.mean(errors))
         low, high = stats.t.interval(0.95, 2, np.mean(errors), stats.sem(errors))
-        assert [found.lower, found.upper] == pytest.approx([low, high])
-        assert (found.n, found.kind) == (3, "assumes-law")
-        assert found.alpha == pytest.approx(0.05)
+        assert [estimate.lower, estimate.upper] == pytest.approx([low, high])
+        assert (estimate.n, estimate.kind) == (3, "assumes-law")
+        assert estimate.alpha == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize("n", [2, 3, 30])
 def test_over_folds_is_students_interval(confidence: float, n: int) -> None:
     errors = np.random.default_rng(n).normal(1, 0.1, n).tolist()
-    found = over_folds(errors, confidence)
+    estimate = over_folds(errors, confidence)
     low, high = stats.t.interval(confidence, n - 1, np.mean(errors), stats.sem(errors))
-    assert (found.value, found.lower, found.upper) == pytest.approx((np.mean(errors), low, high))
+    assert (estimate.value, estimate.lower, estimate.upper) == pytest.approx(
+        (np.mean(errors), low, high)
+    )
     same = over_folds([0.9] * n, confidence)
     assert same.lower == same.value == same.upper == pytest.approx(0.9)
 
@@ -190,7 +192,7 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
     other = run(seed=4)
     for metric in ("utility.rmse", "epsilon"):
         values = [
-            [found.estimate.value for found in at(record, metric).values()]
+            [measurement.estimate.value for measurement in at(record, metric).values()]
             for record in (result, other)
         ]
         assert values[0] != values[1]
@@ -221,17 +223,17 @@ MANY: dict[str, Any] = {
 
 @pytest.mark.long
 def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() -> None:
-    found = []
+    results = []
     for threads in (1, 2, 5):
         progress = CountedProgress()
         config = TrainedConfig.model_validate(BASE | MANY)
-        found.append(run_audit(config, workers=Workers(threads), progress=progress))
+        results.append(run_audit(config, workers=Workers(threads), progress=progress))
         # 3 folds at every ε and every combination of the grids, 20 trials each.
         assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
         stages = {stage for stage in progress.stages if "ε" in stage}
         assert len(stages) == 2 * 2 + 1 + 1 + 2
-    assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
-    assert [point.chosen for point in found[0].points][-1] == {
+    assert numbers(results[0]) == numbers(results[1]) == numbers(results[2])
+    assert [point.chosen for point in results[0].points][-1] == {
         "learning_rate": 0.01
     }  # 1.0 diverges
 
@@ -255,8 +257,8 @@ def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
         errors.append(float(np.sqrt(((shown - fold.values[kept]) ** 2).mean(1)).mean()))
     assert dropped == len(pairs)
     # All models of the run have the same test ratings, also those without a grid.
-    found = at(record, "utility.rmse")["exact", math.inf, None].estimate
-    assert found.value == pytest.approx(np.mean(errors), rel=1e-6)
+    estimate = at(record, "utility.rmse")["exact", math.inf, None].estimate
+    assert estimate.value == pytest.approx(np.mean(errors), rel=1e-6)
 
 
 def test_a_fold_of_which_nothing_is_left_to_test_is_refused() -> None:
@@ -273,8 +275,8 @@ def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
     audit = {"confidence": 1 - 0.05 / 4}
     alone = run(model=[BASE["model"][0] | {"epsilon": [30]}], audit=audit)
     for metric in ("utility.rmse", "epsilon"):
-        for key, found in at(alone, metric).items():
-            assert found.estimate.value == at(result, metric)[key].estimate.value
+        for key, measurement in at(alone, metric).items():
+            assert measurement.estimate.value == at(result, metric)[key].estimate.value
 
 
 def test_what_is_learned_from_is_filtered_then_capped() -> None:
@@ -325,10 +327,14 @@ def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -
         )
     ]
     record = run(model=models)
-    found = [m for m in record.measurements if m.metric == "assumption.denominator"]
-    assert [(m.model, m.step) for m in found] == [("published", 1), ("published", 2), ("kept", 1)]
-    assert found[0].estimate.value > 0.2
-    assert found[2].estimate.value == 0
+    measurements = [m for m in record.measurements if m.metric == "assumption.denominator"]
+    assert [(m.model, m.step) for m in measurements] == [
+        ("published", 1),
+        ("published", 2),
+        ("kept", 1),
+    ]
+    assert measurements[0].estimate.value > 0.2
+    assert measurements[2].estimate.value == 0
     page = markdown.render(record)
     assert "| below C, step 1 | below C, step 2 |" in page
     assert page.count("'below C' is the share") == 1
@@ -353,9 +359,9 @@ def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
         {"pair": pair, "observe": observe, "params": params} for pair, observe, params in settings
     ]
     config = TrainedConfig.model_validate({"model": [{"defense": "dpps-mf"}], "game": games})
-    found = game_attacks(config.game)
-    assert found["canary, data (list)"]["top_k"] == 3
-    assert set(found) == {f"canary, {game.label}" for game in config.game}
+    attacks = game_attacks(config.game)
+    assert attacks["canary, data (list)"]["top_k"] == 3
+    assert set(attacks) == {f"canary, {game.label}" for game in config.game}
     assert set(game_attacks(config.game[::2])) == {"canary"}
 
 
@@ -457,7 +463,7 @@ def test_games_that_no_claim_covers_are_refused(
         {"label": "free", "defense": "dpps-mf", "variant": "nonprivate"},
         {"label": "PCC", "defense": "neighborhood", "variant": "nonprivate"},
     ]
-    chosen = [each for each in BASE["model"] + more if each["label"] == model]
+    chosen = [table for table in BASE["model"] + more if table["label"] == model]
     with pytest.raises((ConfigError, ValidationError)) as caught:
         run(model=chosen, game=[game | {"trials": 20}])
     for word in words:
@@ -517,8 +523,8 @@ def test_a_run_leaves_its_record_and_reports(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "rmse" in done.output
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    own = [".tasks.sqlite.lock", "tasks.sqlite"]
-    assert names == sorted([*own, "record.json", "report.html", "report.md"])
+    files = [".tasks.sqlite.lock", "tasks.sqlite"]
+    assert names == sorted([*files, "record.json", "report.html", "report.md"])
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["config"]["train"]["folds"] == 2
     assert "split" not in record["config"]
@@ -582,7 +588,11 @@ def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.test").write_text("2\t2\t1\t0\n")
     assert call(tmp_path, text, "-q").exit_code == 0
     record = json.loads((tmp_path / "out" / "record.json").read_text())
-    errors = [each for each in record["measurements"] if each["metric"] == "utility.rmse"]
+    errors = [
+        measurement
+        for measurement in record["measurements"]
+        if measurement["metric"] == "utility.rmse"
+    ]
     assert errors[0]["estimate"]["n"] == 2
 
 

@@ -107,9 +107,9 @@ def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> N
     scores = trained_game(defense, pair, FINE, "iterates").run(trials=n, seed=3)
     laws = [stats.laplace(exact, 2.0) for exact in (-1.5, 2.5)]
     tails = [(law.logsf(bound), law.logcdf(-bound)) for law in laws]
-    for trial, found in enumerate((scores.absent, scores.present)):
+    for trial, ratios in enumerate((scores.absent, scores.present)):
         for side in (0, 1):
-            atom = abs(found - (tails[1][side] - tails[0][side])) < 1e-6
+            atom = abs(ratios - (tails[1][side] - tails[0][side])) < 1e-6
             # Binomial quantiles: rate 1e-6 over the four.
             p = math.exp(tails[trial][side])
             low, high = (stats.binom(n, p).ppf(q) for q in (1.25e-7, 1 - 1.25e-7))
@@ -181,8 +181,8 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(epochs: int) -> No
     pair = DataPair(ratings, apply(ratings, RatingReplaced(0, 0, 5.0)), ratings, "one rating")
     defense = SgdFactors(1.0, dimensions=1, epochs=epochs, error_bound=1e3)
     scores = trained_game(defense, pair, LikelihoodRatio(), "iterates").run(trials=12_000, seed=1)
-    found, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
-    assert (0.85 if epochs == 1 else 0.6) < found.lower <= 1
+    estimate, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
+    assert (0.85 if epochs == 1 else 0.6) < estimate.lower <= 1
     # With half the noise the claim is certified to be false.
     half = trained_game(replace(defense, epsilon=2.0), pair, LikelihoodRatio(), "iterates")
     weak = half.run(trials=12_000, seed=1)
@@ -247,12 +247,12 @@ def test_a_trial_is_the_same_on_any_threads_and_whatever_their_number(
 
 def release(
     defense: Any,
-    found: tuple[DataPair, TargetUser],
+    change: tuple[DataPair, TargetUser],
     observe: Any = "public",
     trials: int = 1000,
     **options: Any,
 ) -> GameScores:
-    pair, target = found
+    pair, target = change
     game = trained_game(defense, pair, Canary(calibration=200), observe, target)
     return game.run(trials=trials, seed=5, **options)
 
@@ -285,7 +285,7 @@ def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
 @pytest.mark.long
 def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ratings = drawn(1, 5, 4)
-    found = target_pair(ratings, "user-replace", 1)
+    change = target_pair(ratings, "user-replace", 1)
     weak: list[Any] = [
         SgdFactors(
             math.inf, "nonprivate", dimensions=2, epochs=60, learning_rate=0.05, spread=0.01
@@ -294,19 +294,19 @@ def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ]
     for defense in weak:
         for observe in ("public", "values"):
-            assert certified(release(defense, found, observe, 600)) > 3
+            assert certified(release(defense, change, observe, 600)) > 3
     # With much noise they are not, and the claim holds.
     strong = SgdSimilarity(0.5, "corrected", steps=2, more_than=1)
-    assert certified(release(strong, found)) <= 0.5
+    assert certified(release(strong, change)) <= 0.5
 
 
 def test_models_that_nothing_is_drawn_for_are_certain() -> None:
-    found = target_pair(drawn(1, 5, 4), "user-replace", 1)
+    change = target_pair(drawn(1, 5, 4), "user-replace", 1)
     for defense, observe in (
         (Neighborhood(), "values"),
         (SgdSimilarity(math.inf, "nonprivate", steps=3, more_than=1), "public"),
     ):
-        scores = release(defense, found, observe, 200)
+        scores = release(defense, change, observe, 200)
         assert scores.absent.max() < -100 < 100 < scores.present.min()
     assert "public" not in Neighborhood().observers()
 
@@ -323,10 +323,10 @@ def test_models_that_nothing_is_drawn_for_are_certain() -> None:
     ids=["factors", "sampled", "similarities"],
 )
 def test_a_release_is_scored_alike_on_any_threads(defense: Any, observe: str) -> None:
-    found = target_pair(drawn(2, 6, 12), "user-replace", 1)
-    whole = release(defense, found, observe, 50)
+    change = target_pair(drawn(2, 6, 12), "user-replace", 1)
+    whole = release(defense, change, observe, 50)
     for trials, threads in ((50, 2), (17, 1)):
-        part = release(defense, found, observe, trials, executor=on_threads(threads))
+        part = release(defense, change, observe, trials, executor=on_threads(threads))
         np.testing.assert_array_equal(part.absent, whole.absent[:trials])
         np.testing.assert_array_equal(part.present, whole.present[:trials])
 
@@ -340,9 +340,9 @@ def test_the_trials_that_certify_are_not_those_that_were_fitted() -> None:
             seen.append(super().features(release, knowledge))
             return seen[-1]
 
-    found = target_pair(drawn(), "user-replace", 1)
+    change = target_pair(drawn(), "user-replace", 1)
     defense = SgdFactors(1.0, dimensions=2, epochs=2)
-    game = trained_game(defense, found[0], Passive(calibration=32), "public", found[1])
+    game = trained_game(defense, change[0], Passive(calibration=32), "public", change[1])
     game.run(trials=32, seed=5)
     numbers = np.concatenate(seen)
     assert numbers.shape == (4 * 32, 2)
@@ -450,11 +450,11 @@ def test_one_data_set_is_no_pair() -> None:
 @pytest.mark.long
 def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     ratings = drawn(2, 30, 40)
-    found = target_pair(ratings, "user-replace", 1)
+    change = target_pair(ratings, "user-replace", 1)
     defense = SgdFactors(20.0, dimensions=2, epochs=5, learning_rate=0.02)
-    assert certified(release(defense, found, "list", 600)) > 1
+    assert certified(release(defense, change, "list", 600)) > 1
     strong = SampledFactors(0.5, "corrected", dimensions=2, epochs=2, cap=40)
-    assert certified(release(strong, found, "list", 600)) <= 0.25
+    assert certified(release(strong, change, "list", 600)) <= 0.25
 
 
 def test_an_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:

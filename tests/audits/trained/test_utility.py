@@ -73,9 +73,10 @@ def result() -> AuditResult:
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
     return [
-        each
-        for each in result.measurements
-        if each.metric == metric and all(getattr(each, k) == v for k, v in where.items())
+        measurement
+        for measurement in result.measurements
+        if measurement.metric == metric
+        and all(getattr(measurement, k) == v for k, v in where.items())
     ]
 
 
@@ -88,7 +89,7 @@ def errors(shown: Any, values: Any) -> list[float]:
 def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: AuditResult) -> None:
     ratings = load(config().data)
     part = PrivSR(2.0, **SMALL)
-    found: dict[str, list[list[float]]] = {}
+    tables: dict[str, list[list[float]]] = {}
     for number, fold in enumerate(random_folds(ratings, 3, 3)):
         train, streams = fold.train, Streams.first(3, f"fold/{number}", 2)
         kept = train.kept_private
@@ -100,46 +101,48 @@ def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: Aud
             shown = Reconstruction().reconstruct(
                 models.public(np.arange(30, dtype=np.int32)), shared, *wanted
             )
-            found.setdefault(states, []).append(errors(shown, train.value[kept]))
+            tables.setdefault(states, []).append(errors(shown, train.value[kept]))
         rng = np.random.default_rng(np.random.SeedSequence([3, number, *b"halves"]))
         rows = rng.permutation(np.flatnonzero(kept))
         parts = np.split(rows, [len(rows) // 2])
         apart = []
-        for own, other in (parts, parts[::-1]):
+        for trained, other in (parts, parts[::-1]):
             learned = ~kept
-            learned[own] = True
+            learned[trained] = True
             release = part.train(part.prepare(train.only(learned)), streams).public(
                 np.arange(30, dtype=np.int32)
             )
-            for half, sign in ((own, -1), (other, 1)):
+            for half, sign in ((trained, -1), (other, 1)):
                 shown = Reconstruction().reconstruct(
                     release, shared, train.user[half], train.item[half]
                 )
                 apart.append(sign * np.array(errors(shown, train.value[half])))
-        found.setdefault("leak", []).append((np.sum(apart, axis=0) / 2).tolist())
+        tables.setdefault("leak", []).append((np.sum(apart, axis=0) / 2).tolist())
         guess = guess_means(shared, train.item[kept])
-        found.setdefault("item means", []).append(errors(guess[None], train.value[kept]))
-    by = {name: np.array(each) for name, each in found.items()}
+        tables.setdefault("item means", []).append(errors(guess[None], train.value[kept]))
+    by = {name: np.array(table) for name, table in tables.items()}
     by["better than without them"] = by["model without them"] - by["released model"]
     by["better than item means"] = by["item means"] - by["released model"]
     for place, kind in enumerate(("rmse", "mae")):
         for states, values in by.items():
-            [each] = of(
+            [measurement] = of(
                 result, f"reconstruction.{kind}", model="PrivSR", epsilon=2.0, detail=states
             )
-            assert each.attack == "reconstruction"
-            assert each.estimate.value == pytest.approx(values[:, place].mean(), abs=1e-9)
+            assert measurement.attack == "reconstruction"
+            assert measurement.estimate.value == pytest.approx(values[:, place].mean(), abs=1e-9)
             low, high = stats.t.interval(
                 0.95, 2, values[:, place].mean(), stats.sem(values[:, place])
             )
-            assert [each.estimate.lower, each.estimate.upper] == pytest.approx([low, high])
-            assert each.estimate.kind == "assumes-law"
+            assert [measurement.estimate.lower, measurement.estimate.upper] == pytest.approx(
+                [low, high]
+            )
+            assert measurement.estimate.kind == "assumes-law"
 
 
 def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult) -> None:
     leaks = {
-        (each.model, each.epsilon): each.estimate.value
-        for each in of(result, "reconstruction.rmse", detail="leak")
+        (measurement.model, measurement.epsilon): measurement.estimate.value
+        for measurement in of(result, "reconstruction.rmse", detail="leak")
     }
     assert leaks["SoReg", np.inf] > 0.02
     assert leaks["SoReg", np.inf] > leaks["PrivSR", 2.0]
@@ -161,13 +164,18 @@ def test_gates_judge_what_is_recovered(result: AuditResult) -> None:
     assert "basis released model" in judged.gates[0].rule
     # Two bases and the accuracy.
     assert judged.family.size == 3
-    for each in judged.measurements:
-        basis = each.metric == "reconstruction.rmse" and each.basis in {"released model", "leak"}
-        joint = basis or each.metric == "attack.accuracy"
-        assert (each.estimate.kind == "frequentist") == joint
+    for measurement in judged.measurements:
+        basis = measurement.metric == "reconstruction.rmse" and measurement.basis in {
+            "released model",
+            "leak",
+        }
+        joint = basis or measurement.metric == "attack.accuracy"
+        assert (measurement.estimate.kind == "frequentist") == joint
         if joint:
-            assert (each.estimate.n, each.estimate.alpha) == (36, judged.family.alpha)
-            assert each.estimate.lower < each.estimate.value < each.estimate.upper
+            assert (measurement.estimate.n, measurement.estimate.alpha) == (36, judged.family.alpha)
+            assert (
+                measurement.estimate.lower < measurement.estimate.value < measurement.estimate.upper
+            )
     assert not of(result, "attack.accuracy")
     assert problem(judged) is None
 
@@ -191,30 +199,40 @@ def test_gates_on_what_is_not_recovered_are_refused(gate: dict[str, Any], words:
 @pytest.mark.long
 def test_what_a_model_tells_of_others_is_no_leak() -> None:
     # Two thirds are sensitive, so without them a model is worse for all ratings.
-    found = run(
+    record = run(
         data={"synthetic": SYNTHETIC | {"n_users": 1500}, "sensitive": {"share": 0.67, "seed": 1}},
         model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "learning_rate": 0.002}}],
         train={"folds": 3},
     )
-    at = {each.detail: each.estimate for each in of(found, "reconstruction.rmse")}
+    at = {
+        measurement.detail: measurement.estimate
+        for measurement in of(record, "reconstruction.rmse")
+    }
     assert at["better than without them"].lower > 4 * abs(at["leak"].value)
 
 
 @pytest.mark.long
 def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
-    found = of(result, "utility.difference")
-    assert {(each.model, each.epsilon, each.detail) for each in found} == {
+    differences = of(result, "utility.difference")
+    assert {
+        (measurement.model, measurement.epsilon, measurement.detail) for measurement in differences
+    } == {
         (model, epsilon, kind)
         for model, epsilon in (("SoReg", np.inf), ("PrivSR", 2.0), ("PrivSR", 5000.0))
         for kind in ("rmse", "mae")
     }
-    base = {each.metric: each.estimate.value for kind in ("rmse", "mae")
-            for each in of(result, f"utility.{kind}", model="DPMF")}  # fmt: skip
-    for each in found:
-        [own] = of(result, f"utility.{each.detail}", model=each.model, epsilon=each.epsilon)
-        expected = own.estimate.value - base[own.metric]
-        assert each.estimate.value == pytest.approx(expected, abs=1e-9)
-        assert each.against == "DPMF"
+    base = {measurement.metric: measurement.estimate.value for kind in ("rmse", "mae")
+            for measurement in of(result, f"utility.{kind}", model="DPMF")}  # fmt: skip
+    for measurement in differences:
+        [error] = of(
+            result,
+            f"utility.{measurement.detail}",
+            model=measurement.model,
+            epsilon=measurement.epsilon,
+        )
+        expected = error.estimate.value - base[error.metric]
+        assert measurement.estimate.value == pytest.approx(expected, abs=1e-9)
+        assert measurement.against == "DPMF"
     assert not of(run(train={"folds": 3, "trials": 2}), "utility.difference")
 
 
@@ -238,17 +256,20 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
 
 @pytest.mark.long
 def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -> None:
-    [chart] = [each for each in charts.render(result) if each.name == "recovery"]
+    [chart] = [drawn for drawn in charts.render(result) if drawn.name == "recovery"]
     points = chart.spec["datasets"]["points"]
     errors = {
-        (each.model, each.epsilon): each.estimate.value for each in of(result, "utility.rmse")
+        (measurement.model, measurement.epsilon): measurement.estimate.value
+        for measurement in of(result, "utility.rmse")
     }
     assert sorted(point["error"] for point in points) == sorted(errors.values())
-    found = of(result, "reconstruction.rmse", detail="released model")
-    assert {point["value"] for point in points} == {each.estimate.value for each in found}
+    measurements = of(result, "reconstruction.rmse", detail="released model")
+    assert {point["value"] for point in points} == {
+        measurement.estimate.value for measurement in measurements
+    }
     [mean] = chart.spec["datasets"]["means"]
     assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
-    none = [each for each in charts.render(run(attack=[])) if each.name == "recovery"]
+    none = [drawn for drawn in charts.render(run(attack=[])) if drawn.name == "recovery"]
     assert not none
 
 
@@ -291,22 +312,24 @@ def test_a_gated_error_has_a_joint_interval_over_all_trainings(gated: AuditResul
         values["mae"].append(abs(away).mean(1))
     most = np.max([largest_errors(fold) for fold in folds], axis=0)
     for kind, largest in zip(("rmse", "mae"), most, strict=True):
-        [found] = of(gated, f"utility.{kind}", model="PrivSR", epsilon=2.0)
+        [measurement] = of(gated, f"utility.{kind}", model="PrivSR", epsilon=2.0)
         rows = np.stack(values[kind], axis=1)
         expected = joint_mean(rows, gated.family, most=float(largest))
-        assert found.estimate.value == pytest.approx(expected.value)
-        assert found.estimate.lower == pytest.approx(expected.lower)
-        assert found.estimate.upper == pytest.approx(expected.upper)
-        assert (found.estimate.n, found.estimate.kind) == (120, "frequentist")
+        assert measurement.estimate.value == pytest.approx(expected.value)
+        assert measurement.estimate.lower == pytest.approx(expected.lower)
+        assert measurement.estimate.upper == pytest.approx(expected.upper)
+        assert (measurement.estimate.n, measurement.estimate.kind) == (120, "frequentist")
         # Few of the largest possible errors are that large.
-        assert found.estimate.upper < 0.9 * largest
+        assert measurement.estimate.upper < 0.9 * largest
 
 
 @pytest.mark.long
 def test_gated_errors_are_counted_and_differences_stay_by_themselves(gated: AuditResult) -> None:
     points = len(gated.points)
     assert gated.family.size == 2 * points
-    assert {each.estimate.kind for each in of(gated, "utility.difference")} == {"assumes-law"}
+    assert {measurement.estimate.kind for measurement in of(gated, "utility.difference")} == {
+        "assumes-law"
+    }
     assert problem(gated) is None
 
 
@@ -323,7 +346,7 @@ def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> 
 @pytest.mark.long
 def test_one_gated_error_leaves_the_other_by_itself() -> None:
     record = run(gate=GATES[:1], attack=[])
-    kinds = {each.metric: each.estimate.kind for each in record.measurements}
+    kinds = {measurement.metric: measurement.estimate.kind for measurement in record.measurements}
     assert {name: kind for name, kind in kinds.items() if name.startswith("utility.")} == {
         "utility.rmse": "frequentist",
         "utility.mae": "assumes-law",

@@ -57,13 +57,13 @@ def log_joint(form: str, ratings: Ratings, user: int, shown: Exact, weight: floa
     temperature = FORMS[form].get("temperature", 1.0)
     factor: float = 6.0 / (4 * 30.0) / temperature
     profile = ratings.profile(user)
-    own = shown[profile.items]
-    tested = {"all": shown, "rated": own}.get(form, own[:0])
+    rated = shown[profile.items]
+    tested = {"all": shown, "rated": rated}.get(form, rated[:0])
     if (tested < 0.5).any() or (tested > 5.5).any():
         return -math.inf
     if form == "cut":
-        own = np.clip(own, 0.5, 5.5)
-    return -factor * weight * float(((profile.values - own) ** 2).sum())
+        rated = np.clip(rated, 0.5, 5.5)
+    return -factor * weight * float(((profile.values - rated) ** 2).sum())
 
 
 def weight_of(ratings: Ratings, user: int) -> float:
@@ -103,12 +103,14 @@ def test_the_density_integrates_the_users_out(form: str) -> None:
             ]
             total += math.log(math.fsum(parts))
         expected.append(total)
-    found = law(form, TWO).log_density(draws)
-    np.testing.assert_allclose(found - found[0], np.array(expected) - expected[0], atol=1e-7)
+    densities = law(form, TWO).log_density(draws)
+    np.testing.assert_allclose(
+        densities - densities[0], np.array(expected) - expected[0], atol=1e-7
+    )
     # It would notice a weight of 1 for the user with two ratings, who has 30/40.5.
     assert weight_of(TWO, 0) < 0.8
     heavy = law(form, TWO, loss_bound=None, epsilon=6.0 * 40.5 / 30, decay=2.5).log_density(draws)
-    assert abs((heavy - heavy[0]) - (found - found[0])).max() > 1e-3
+    assert abs((heavy - heavy[0]) - (densities - densities[0])).max() > 1e-3
 
 
 @pytest.mark.parametrize("form", ["all", "cut", "any"])
@@ -129,10 +131,12 @@ def test_the_density_integrates_factor_and_bias_out(form: str) -> None:
                 np.where((form != "all") | ((shown >= 0.5) & (shown <= 5.5)), g, 0).mean()
             )
         expected.append(total)
-    found = law(form, ONE, biases=True).log_density(draws)
-    np.testing.assert_allclose(found - found[0], np.array(expected) - expected[0], atol=5e-3)
+    densities = law(form, ONE, biases=True).log_density(draws)
+    np.testing.assert_allclose(
+        densities - densities[0], np.array(expected) - expected[0], atol=5e-3
+    )
     bare = law(form, ONE).log_density(draws)
-    assert abs((bare - bare[0]) - (found - found[0])).max() > 0.05
+    assert abs((bare - bare[0]) - (densities - densities[0])).max() > 0.05
 
 
 def cells(law_: ExactFactors, edges: Exact) -> Exact:
@@ -147,9 +151,9 @@ def cells(law_: ExactFactors, edges: Exact) -> Exact:
     grid[:, 0, 0], grid[:, 1, 0] = np.repeat(points, len(points)), np.tile(points, len(points))
     mass = np.exp(law_.log_density(grid)).reshape(len(points), -1) * np.outer(steps, steps)
     place = np.repeat(np.arange(len(reach) - 1), fine)
-    found = np.zeros((len(reach) - 1,) * 2)
-    np.add.at(found, (place[:, None], place), mass)
-    law_of_cells: Exact = found / found.sum()
+    masses = np.zeros((len(reach) - 1,) * 2)
+    np.add.at(masses, (place[:, None], place), mass)
+    law_of_cells: Exact = masses / masses.sum()
     return law_of_cells
 
 
@@ -258,8 +262,8 @@ def test_the_chain_without_biases_tends_to_the_law() -> None:
     items = defense.train(prepared, streams).public(np.array([0], np.int32)).factors
     assert not items[:, 0, 1].any()
     wanted = (defense.law(prepared).draw(Streams.first(0, "law", 20_000))[:, 0, 0] ** 2).mean()
-    found = float((items[:, 0, 0].astype(float) ** 2).mean())
-    assert found == pytest.approx(wanted, rel=0.2)
+    square = float((items[:, 0, 0].astype(float) ** 2).mean())
+    assert square == pytest.approx(wanted, rel=0.2)
     assert (
         SampledFactors(**{**parameters, "biases": True})
         .train(prepared, streams)

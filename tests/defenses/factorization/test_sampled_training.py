@@ -55,11 +55,11 @@ def test_precisions_have_their_law_given_the_factors() -> None:
         data, factor=0.8, temperature=0.4, decay=1.0, gamma=(1.3, 2.5), dimensions=2, spread=1.0,
         sizes=[], bounds=(-math.inf, math.inf), biases=True, variant="published", name="test",
     )  # fmt: skip
-    found = []
+    parts = []
     for streams in Streams.first(3, "test", 4096).blocks(LANES):
         block = FactorBlock(users, items, trial_words(streams.trials), LANES)
-        found.append(chain._precisions(block, (1.3, 2.5), 7, streams))
-    draws = np.concatenate(found, axis=2)
+        parts.append(chain._precisions(block, (1.3, 2.5), 7, streams))
+    draws = np.concatenate(parts, axis=2)
     for place, (side, rated) in enumerate(((users, 3), (items, 2))):
         # c = 0.8/0.4, and those without ratings, the last, are not counted.
         squares = (side[:rated, :, 0].astype(float) ** 2).sum(0)
@@ -234,14 +234,14 @@ def test_a_draw_that_is_made_again_brings_its_precisions() -> None:
     )  # fmt: skip
     prepared = model.prepare(RATINGS)
     streams = Streams.first(2, "test", LANES)
-    found, first = model._draw(prepared, streams), model._chain(prepared, streams, 0)
-    again = (found.items != first.items).any((0, 1))
+    draw, first = model._draw(prepared, streams), model._chain(prepared, streams, 0)
+    again = (draw.items != first.items).any((0, 1))
     assert again.any()
     assert not again.all()
-    np.testing.assert_array_equal((found.precisions != first.precisions).all((0, 1)), again)
-    np.testing.assert_array_equal((found.precisions != first.precisions).any((0, 1)), again)
+    np.testing.assert_array_equal((draw.precisions != first.precisions).all((0, 1)), again)
+    np.testing.assert_array_equal((draw.precisions != first.precisions).any((0, 1)), again)
     bounds = (0.0, 6.0)
-    assert found.in_range(prepared.rows, bounds, True).all()
+    assert draw.in_range(prepared.rows, bounds, True).all()
     assert not first.in_range(prepared.rows, bounds, True).all()
 
 

@@ -72,8 +72,8 @@ def planted(noise: float) -> tuple[Ratings, Ratings]:
 )
 def test_it_learns_what_was_planted(model: SgdFactors | SampledFactors) -> None:
     train, test = planted(0.3)
-    found = model.train(model.prepare(train), Streams.first(1, "test", 2))  # type: ignore[arg-type]
-    errors = found.predict(test.user, test.item) - test.value
+    factor_models = model.train(model.prepare(train), Streams.first(1, "test", 2))  # type: ignore[arg-type]
+    errors = factor_models.predict(test.user, test.item) - test.value
     assert (np.sqrt((errors**2).mean(1)) < 0.36).all()
     assert test.value.std() > 0.7
 
@@ -99,8 +99,8 @@ def test_a_trial_is_the_same_whatever_else_is_trained(model: SgdFactors | Sample
     users, items = np.array([0, 3, 11], np.int32), np.array([8, 0, 4], np.int32)
 
     def shown(streams: Streams) -> tuple[Any, Any]:
-        found = model.train(prepared, streams)
-        return found.public(NONE).factors, found.predict(users, items)
+        factor_models = model.train(prepared, streams)
+        return factor_models.public(NONE).factors, factor_models.predict(users, items)
 
     factors, predictions = shown(many)
     assert factors.shape == (20, 9, 4)
@@ -129,15 +129,17 @@ def test_a_sampled_trial_is_the_same_whatever_else_is_trained(
 def test_predictions_are_the_formula_cut_to_the_scale() -> None:
     model = SgdFactors(0.5, dimensions=3, epochs=2, learning_rate=0.2)
     ratings = drawn()
-    found = model.train(model.prepare(ratings), Streams.first(1, "test", 17))
-    public = found.public(NONE)
+    factor_models = model.train(model.prepare(ratings), Streams.first(1, "test", 17))
+    public = factor_models.public(NONE)
     assert public.mean == pytest.approx(ratings.value.mean(dtype=float))
-    users = np.concatenate([np.moveaxis(block, 2, 0) for block in found.users])[:17].astype(float)
+    users = np.concatenate([np.moveaxis(block, 2, 0) for block in factor_models.users])[:17].astype(
+        float
+    )
     items = public.factors.astype(float)
     u, i = np.divmod(np.arange(12 * 9, dtype=np.int32), 9)
     exact = public.mean + users[:, u, -1] + items[:, i, -1]
     exact += (users[:, u, :-1] * items[:, i, :-1]).sum(2)
-    np.testing.assert_allclose(found.predict(u, i), np.clip(exact, 1, 5), atol=1e-5)
+    np.testing.assert_allclose(factor_models.predict(u, i), np.clip(exact, 1, 5), atol=1e-5)
     assert (exact > 5).any()
     assert (exact < 1).any()
 
@@ -159,8 +161,8 @@ def test_the_published_noise_is_laplace_of_scale_k_width_by_epsilon(
         epsilon / epochs, epochs=1, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
     )
     ratings, public = (from_profiles([[(0, r)]], 1, STARS) for r in (5.0, 1.0))
-    found = once.train(once.prepare(ratings, public), Streams.first(2, "test", 6000)).public(NONE)
-    seen = found.factors[:, 0, -1].astype(float) / 0.5 - 4
+    release = once.train(once.prepare(ratings, public), Streams.first(2, "test", 6000)).public(NONE)
+    seen = release.factors[:, 0, -1].astype(float) / 0.5 - 4
     # False failures: 1e-6.
     assert kstest(seen, laplace(scale=scale).cdf).pvalue > 1e-6
     assert kstest(seen, laplace(scale=1.2 * scale).cdf).pvalue < 1e-6
@@ -169,9 +171,11 @@ def test_the_published_noise_is_laplace_of_scale_k_width_by_epsilon(
 def test_the_published_errors_are_clamped_after_the_noise() -> None:
     model = SgdFactors(0.1, epochs=1, error_bound=1.5, spread=0.0, learning_rate=0.5, decay=0.0)
     ratings = from_profiles([[(0, 5.0)]], 1, STARS)
-    found = model.train(model.prepare(ratings), Streams.first(2, "test", 200)).public(NONE).factors
-    assert abs(found[:, 0, -1]).max() == 0.75
-    assert (abs(found[:, 0, -1]) == 0.75).mean() > 0.9
+    factors = (
+        model.train(model.prepare(ratings), Streams.first(2, "test", 200)).public(NONE).factors
+    )
+    assert abs(factors[:, 0, -1]).max() == 0.75
+    assert (abs(factors[:, 0, -1]) == 0.75).mean() > 0.9
 
 
 @pytest.mark.parametrize("model", [SgdFactors(1.0), SampledFactors(1.0)])
@@ -244,13 +248,13 @@ def test_a_round_adds_normal_noise_of_the_stated_deviation() -> None:
         decay=0.0,
     )
     rows = model.prepare(from_profiles([[(0, 5.0)]], 40, STARS))
-    found = model.train(rows, Streams.first(4, "test", 320)).public(NONE).factors.astype(float)
+    factors = model.train(rows, Streams.first(4, "test", 320)).public(NONE).factors.astype(float)
     deviation = model.noise_deviation(40)
     # δ of one round: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), μ = c / deviation
     mu = 0.5 / deviation
     spent = norm.cdf(mu / 2 - 3 / mu) - math.exp(3) * norm.cdf(-mu / 2 - 3 / mu)
     assert spent == pytest.approx(1e-5, rel=2e-3)
-    draws = found[:, 1:].ravel() / 0.5
+    draws = factors[:, 1:].ravel() / 0.5
     # On a grid; within a step any place is as good as another.
     step = grid(deviation)
     np.testing.assert_allclose(draws, np.rint(draws / step) * step, rtol=1e-6)
@@ -258,7 +262,7 @@ def test_a_round_adds_normal_noise_of_the_stated_deviation() -> None:
     assert kstest(draws, norm(0, deviation).cdf).pvalue > 1e-6
     assert kstest(draws, norm(0, 1.1 * deviation).cdf).pvalue < 1e-6
     # The rated item's bias has the user's part besides, of norm c.
-    mean = found[:, 0, 1].mean() / 0.5
+    mean = factors[:, 0, 1].mean() / 0.5
     assert abs(mean - 0.5) < 5 * deviation / math.sqrt(320)
 
 
@@ -325,8 +329,8 @@ def exact_moments(
     z = np.linspace(-16, 16, 257)  # b_u + u v, normal of variance (1 + v²)/power
     shown = start + b + z
     error = 5 - (np.clip(shown, 1, 5) if cut else shown)
-    own = z**2 / (1 + v**2)
-    weight = np.exp(-power / 2 * (k * error**2 + v**2 + b**2 + own)) / np.sqrt(1 + v**2)
+    penalty = z**2 / (1 + v**2)
+    weight = np.exp(-power / 2 * (k * error**2 + v**2 + b**2 + penalty)) / np.sqrt(1 + v**2)
     weight /= weight.sum()
     mean = float((weight * b).sum())
     return mean, float((weight * b**2).sum()) - mean**2, float((weight * v**2).sum())
@@ -348,8 +352,8 @@ def test_the_chain_reaches_its_law(
     ratings, public = (from_profiles([[(0, r)]], 1, STARS) for r in (5.0, 1.0))
     count, corrected = 2048, variant == "corrected"
     streams = Streams.first(8, "test", count)
-    found = model.train(model.prepare(ratings, public), streams).public(NONE)
-    v, b = found.factors[:, 0].astype(float).T
+    release = model.train(model.prepare(ratings, public), streams).public(NONE)
+    v, b = release.factors[:, 0].astype(float).T
     fourth = ((b - b.mean()) ** 4).mean() / b.var() ** 2
 
     def away(moments: tuple[float, float, float]) -> float:
@@ -380,11 +384,13 @@ def test_an_item_that_nobody_rated_has_the_law_of_the_prior(temperature: float) 
         temperature=temperature, spread=3.0,
     )  # fmt: skip
     prepared = model.prepare(from_profiles([[(0, 5.0), (2, 1.0)]], 3, STARS))
-    found = model.train(prepared, Streams.first(8, "test", 1600)).public(NONE).factors[:, 1].ravel()
+    factors = (
+        model.train(prepared, Streams.first(8, "test", 1600)).public(NONE).factors[:, 1].ravel()
+    )
     # 2B/(ελ), B = 5 · 16
     deviation = math.sqrt(temperature * 2 * 80 / (2 * 40))
-    assert kstest(found.astype(float), norm(0, deviation).cdf).pvalue > 1e-6
-    assert kstest(found.astype(float), norm(0, 1.15 * deviation).cdf).pvalue < 1e-6
+    assert kstest(factors.astype(float), norm(0, deviation).cdf).pvalue > 1e-6
+    assert kstest(factors.astype(float), norm(0, 1.15 * deviation).cdf).pvalue < 1e-6
     plain = SampledFactors(math.inf, "nonprivate", epochs=3, dimensions=3)
     kept = plain.train(plain.prepare(prepared_ratings()), Streams.first(8, "test", 2)).public(NONE)
     assert not kept.factors[:, 1].any()
@@ -414,18 +420,18 @@ def test_a_draw_is_accepted_only_if_every_pair_is_in_range() -> None:
         "learning_rate": 0.5,
         "epochs": 60,
     }
-    streams, found = Streams.first(3, "test", LANES), {}
+    streams, masks = Streams.first(3, "test", LANES), {}
     for accept in ("all", "rated", "any"):
         model = SampledFactors(**shared, accept=accept, retries=1000)
         prepared = model.prepare(ratings)
         block = model._draw(prepared, streams)
-        found[accept] = in_range(block, prepared.rows.mean, 0.5)
+        masks[accept] = in_range(block, prepared.rows.mean, 0.5)
     rated = np.zeros((2, 4), bool)
     rated[ratings.user, ratings.item] = True
-    assert found["all"].all()
-    assert found["rated"][rated].all()
-    assert not found["rated"][~rated].all()
-    assert not found["any"][rated].all()
+    assert masks["all"].all()
+    assert masks["rated"][rated].all()
+    assert not masks["rated"][~rated].all()
+    assert not masks["any"][rated].all()
     assert SampledFactors(**shared).accept is None  # which tests all pairs
     default = SampledFactors(**shared, retries=1000)
     block = default._draw(prepared, streams)
@@ -466,8 +472,8 @@ def test_a_budget_bounds_what_its_user_can_change_whatever_they_rated(loss_bound
     model = SampledFactors(8.0, "corrected", cap=10, loss_bound=loss_bound, budgets=True)
     counts = np.diff(ratings.by_user.start)
     # ε_u = ε w_u m_u c / B <= s_u ε, with equality where all ratings of weight 1 would cost more.
-    own = 8 * model.prepare(ratings).weights * counts * 25 / loss_bound
-    np.testing.assert_allclose(own, 8 * np.minimum(budgets, counts * 25 / loss_bound))
+    epsilons = 8 * model.prepare(ratings).weights * counts * 25 / loss_bound
+    np.testing.assert_allclose(epsilons, 8 * np.minimum(budgets, counts * 25 / loss_bound))
     plain = replace(model, budgets=False)
     np.testing.assert_array_equal(
         plain.prepare(ratings).weights, plain.prepare(replace(ratings, budgets=None)).weights
@@ -489,10 +495,10 @@ def test_losses_are_those_of_the_draws(variant: Variant) -> None:
     model = SampledFactors(
         8.0, variant, dimensions=2, cap=3, mean=3.0, epochs=2, spread=2.0, accept=accept
     )
-    found = model.personal_losses(ratings, 0)
+    losses = model.personal_losses(ratings, 0)
     # B = 75: ε_u = ε m_u/3, and 4 ℓ_u = (ε/B) Σ e²; the last user has no ratings.
-    np.testing.assert_allclose(found.epsilon, [8 / 3, 8])
-    assert found.loss.shape == (2, LANES)
+    np.testing.assert_allclose(losses.epsilon, [8 / 3, 8])
+    assert losses.loss.shape == (2, LANES)
     draw = model._draw(model.prepare(ratings), Streams.first(0, "personal", LANES))
     outside = 0
     for user, profile in enumerate(profiles[:2]):
@@ -504,7 +510,7 @@ def test_losses_are_those_of_the_draws(variant: Variant) -> None:
                 outside += not 0 <= shown <= 6
                 kept = min(max(shown, 0), 6) if variant == "corrected" else shown
                 total += (rating - kept) ** 2
-            assert found.loss[user, w] == pytest.approx(8 / 75 * total, rel=1e-5)
+            assert losses.loss[user, w] == pytest.approx(8 / 75 * total, rel=1e-5)
     assert outside
 
 
@@ -572,9 +578,9 @@ def test_a_training_ends_without_an_error_whoever_is_in_it(epsilon: float) -> No
     model = SgdFactors(epsilon, "corrected", item_learning_rate=0.02)
     for present in ([*rows[:-1], []], rows):
         data = from_profiles(present, size, STARS)
-        found = model.train(model.prepare(data), Streams.first(3, "test", 3))
-        assert abs(found.users[0]).max() < 100
-        assert abs(found.items[0]).max() < 1e4
+        factor_models = model.train(model.prepare(data), Streams.first(3, "test", 3))
+        assert abs(factor_models.users[0]).max() < 100
+        assert abs(factor_models.items[0]).max() < 1e4
 
 
 def test_by_default_it_learns_from_thousands_of_users() -> None:
@@ -586,9 +592,9 @@ def test_by_default_it_learns_from_thousands_of_users() -> None:
     ratings = Ratings.build(user, item, value, n, 200, STARS)
     test = source.random(len(ratings)) < 0.1
     model = SgdFactors(10.0, "corrected", dimensions=4)
-    found = model.train(model.prepare(ratings.only(~test)), Streams.first(1, "test", 1))
+    factor_models = model.train(model.prepare(ratings.only(~test)), Streams.first(1, "test", 1))
     values = ratings.value[test]
-    away = found.predict(ratings.user[test], ratings.item[test]) - values
+    away = factor_models.predict(ratings.user[test], ratings.item[test]) - values
     assert np.sqrt((away**2).mean()) < 0.85 * values.std()
 
 

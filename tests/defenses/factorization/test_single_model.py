@@ -124,14 +124,14 @@ def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
     rough = drawn(epsilon=1e3, epochs=60, learning_rate=0.5, decay=20.0, cap=500, temperature=0.01)
     prepared = rough.prepare(RATINGS)
     rows, streams = prepared.rows, Streams.first(1, "test", 2)
-    found = rough.train(prepared, streams)
-    shown = found.predict(rows.users, rows.items)
+    models = rough.train(prepared, streams)
+    shown = models.predict(rows.users, rows.items)
     constant = np.std(rows.values)
     assert (np.sqrt(((shown - rows.values) ** 2).mean(1)) < 0.9 * constant).all()
     again = rough.train(prepared, Streams(streams.key, np.array([1])))
     assert np.array_equal(again.predict(rows.users, rows.items)[0], shown[1])
     # The ridge solution of one user, in the other of its two forms.
-    items, user = found.items[0][:, :, 0].astype(float), 7
+    items, user = models.items[0][:, :, 0].astype(float), 7
     mine = rows.users == user
     variance = 0.01 * 4 * rough.largest_loss(rows.scale) / (2 * 1e3 * 20)
     blurred = np.minimum(variance, (items**2).mean(0))
@@ -142,9 +142,9 @@ def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
     y = rows.values[mine] - rows.mean - trust[-1] * rated[:, -1]
     ridges = np.array([*(20 / trust[:-1] ** 2), 4, 1 / (trust[-1] * (1 - trust[-1])) ** 2])
     expected = np.linalg.solve(x.T @ x + np.diag(ridges), x.T @ y)
-    np.testing.assert_allclose(found.users[0][user, :, 0], expected[:-1], atol=1e-4)
-    assert found.shares is not None
-    assert found.shares[0][user, 0] == pytest.approx(trust[-1] + expected[-1], abs=1e-4)
+    np.testing.assert_allclose(models.users[0][user, :, 0], expected[:-1], atol=1e-4)
+    assert models.shares is not None
+    assert models.shares[0][user, 0] == pytest.approx(trust[-1] + expected[-1], abs=1e-4)
 
 
 def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:

@@ -65,35 +65,35 @@ def trained(model: SgdFactors, count: int) -> tuple[Ratings, NDArray[np.bool_], 
 @pytest.mark.parametrize("name", MODELS)
 def test_each_model_has_the_bits_of_the_one_trained_alone(name: str, count: int) -> None:
     model = MODELS[name]
-    data, kept, found = trained(model, count)
+    data, kept, models = trained(model, count)
     users, items = (side.reshape(-1).astype(np.int32) for side in np.indices((N, M)))
-    shown = found.predict(users, items)
+    shown = models.predict(users, items)
     assert shown.shape == (count, N * M)
     for w in range(count):
         stream = Streams(stream_key(1, "test"), TRIALS[w : w + 1])
         alone = model.train(model.prepare(data.only(kept[w])), stream)
-        np.testing.assert_array_equal(found.block.users[:, :, w], alone.users[0][:, :, 0])
-        np.testing.assert_array_equal(found.block.items[:, :, w], alone.items[0][:, :, 0])
+        np.testing.assert_array_equal(models.block.users[:, :, w], alone.users[0][:, :, 0])
+        np.testing.assert_array_equal(models.block.items[:, :, w], alone.items[0][:, :, 0])
         np.testing.assert_array_equal(shown[w], alone.predict(users, items)[0])
 
 
 def test_coins_change_the_models() -> None:
-    data, kept, found = trained(MODELS["plain"], 2)
+    data, kept, models = trained(MODELS["plain"], 2)
     assert (kept[0] != kept[1]).any()
     same = replace(MODELS["plain"]).train_subsets(
         data, kept[[0, 0]], Streams(stream_key(1, "test"), TRIALS[[0, 0]])
     )
     np.testing.assert_array_equal(same.block.items[:, :, 0], same.block.items[:, :, 1])
-    assert (found.block.items[:, :, 0] != found.block.items[:, :, 1]).mean() > 0.9
+    assert (models.block.items[:, :, 0] != models.block.items[:, :, 1]).mean() > 0.9
 
 
 @pytest.mark.parametrize("k", [1, 7, M + 3])
 def test_lists_are_the_best_predictions_of_what_the_subset_lacks(k: int) -> None:
-    data, kept, found = trained(MODELS["published"], LANES)
+    data, kept, models = trained(MODELS["published"], LANES)
     users = np.array([7, 3, 4, 59, 0], np.int32)
     pairs = np.repeat(users, M), np.tile(np.arange(M, dtype=np.int32), len(users))
-    shown = found.predict(*pairs).reshape(LANES, len(users), M)
-    lists = found.recommend(users, k)
+    shown = models.predict(*pairs).reshape(LANES, len(users), M)
+    lists = models.recommend(users, k)
     assert lists.dtype == np.int32
     assert lists.shape == (LANES, len(users), k)
     for w in range(LANES):
@@ -102,8 +102,8 @@ def test_lists_are_the_best_predictions_of_what_the_subset_lacks(k: int) -> None
         # Predictions differ in rounding, so neighbours on a list may swap.
         np.testing.assert_array_equal(lists[w] < 0, expected < 0)
         place = np.maximum(lists[w], 0), np.maximum(expected, 0)
-        for own, row, best in zip(shown[w], *place, strict=True):
-            np.testing.assert_allclose(own[row], own[best], atol=1e-5)
+        for scores, row, best in zip(shown[w], *place, strict=True):
+            np.testing.assert_allclose(scores[row], scores[best], atol=1e-5)
         had = np.take_along_axis(seen.toarray(), place[0], axis=1) > 0
         assert not (had & (lists[w] >= 0)).any()
 

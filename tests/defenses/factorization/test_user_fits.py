@@ -42,7 +42,7 @@ def test_the_fit_is_the_mean_of_the_stated_law(noise: float, biases: bool) -> No
     if not biases:
         items[:, -1] = 0
     given = noise * np.random.default_rng(2).uniform(0.5, 2, (3, LANES))
-    own, shares = fitted(ROWS, items, DECAYS, given, biases)
+    factors, shares = fitted(ROWS, items, DECAYS, given, biases)
     for w in range(LANES):
         v, b = items[:, :2, w].astype(float), items[:, 2, w].astype(float)
         blur = np.minimum(given[:, w], [*(v**2).mean(0), (b**2).mean()])
@@ -61,14 +61,14 @@ def test_the_fit_is_the_mean_of_the_stated_law(noise: float, biases: bool) -> No
             x = np.column_stack((v[mine.items], ones, b[mine.items]))
             y = mine.values - MEAN - rho * b[mine.items]
             want = penalised(x, y, deviations)
-            np.testing.assert_allclose(own[u, :, w], want[:3], atol=1e-5)
+            np.testing.assert_allclose(factors[u, :, w], want[:3], atol=1e-5)
             np.testing.assert_allclose(shares[u, w], rho + want[3], atol=1e-5)
-        assert not own[1, :, w].any()
+        assert not factors[1, :, w].any()
         np.testing.assert_allclose(shares[1, w], rho, atol=1e-6)
 
 
 def test_without_noise_it_is_ridge_regression() -> None:
-    own, shares = fitted(ROWS, ITEMS, 0.7)
+    factors, shares = fitted(ROWS, ITEMS, 0.7)
     assert (shares == 1).all()
     for u in (0, 2):
         mine = RATINGS.profile(u)
@@ -77,13 +77,13 @@ def test_without_noise_it_is_ridge_regression() -> None:
             y = mine.values - MEAN - x[:, 2]
             x[:, 2] = 1
             want = penalised(x, y, [1 / math.sqrt(0.7)] * 3)
-            np.testing.assert_allclose(own[u, :, w], want, atol=1e-5)
+            np.testing.assert_allclose(factors[u, :, w], want, atol=1e-5)
 
 
 def test_where_all_is_noise_the_users_mean_is_left() -> None:
     items = 1e4 * ITEMS
-    own, shares = fitted(ROWS, items, 20.0, 1e10)
-    shown = FactorModels([own], [items], LANES, MEAN, STARS, [shares]).predict(
+    factors, shares = fitted(ROWS, items, 20.0, 1e10)
+    shown = FactorModels([factors], [items], LANES, MEAN, STARS, [shares]).predict(
         np.zeros(7, np.int32), np.arange(7, dtype=np.int32)
     )
     values = RATINGS.profile(0).values
@@ -93,11 +93,11 @@ def test_where_all_is_noise_the_users_mean_is_left() -> None:
 
 
 def test_users_count_biases_for_their_share_of_them() -> None:
-    own, shares = fitted(ROWS, ITEMS, 5.0, 0.3)
+    factors, shares = fitted(ROWS, ITEMS, 5.0, 0.3)
     users, items = np.array([0, 2, 1], np.int32), np.array([4, 1, 0], np.int32)
-    shown = FactorModels([own], [ITEMS], LANES, MEAN, STARS, [shares]).predict(users, items)
+    shown = FactorModels([factors], [ITEMS], LANES, MEAN, STARS, [shares]).predict(users, items)
     for w in range(LANES):
-        u, v = own[users, :, w].astype(float), ITEMS[items, :, w].astype(float)
+        u, v = factors[users, :, w].astype(float), ITEMS[items, :, w].astype(float)
         guess = MEAN + u[:, 2] + shares[users, w] * v[:, 2] + (u[:, :2] * v[:, :2]).sum(1)
         np.testing.assert_allclose(shown[w], np.clip(guess, 1, 5), atol=1e-5)
 
