@@ -19,9 +19,9 @@ from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
-    Found,
     Measure,
     MetricKey,
+    RecordPart,
     metric_of,
     of_trainings,
     picked,
@@ -109,7 +109,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
 
-    def run(self, model: MemberModel) -> Iterator[Found]:
+    def run(self, model: MemberModel) -> Iterator[RecordPart]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             # A stated ε trains nothing.
@@ -119,7 +119,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # Attacks by themselves have no joint interval, or the strongest one's again.
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
-    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
+    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         seen = kept(point.trainable, model.observers)
         blocks = [(unit, observer) for unit in self.table.units for observer in seen]
         training = Training(point.trainable, self.design, blocks)
@@ -339,7 +339,7 @@ class _CoinGame:
         return Certificate(one, estimate, best)
 
 
-def _of_strongest(number: Found) -> bool:
+def _of_strongest(number: RecordPart) -> bool:
     return isinstance(number, records.Measurement) and number.attack == STRONGEST
 
 
