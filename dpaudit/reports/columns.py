@@ -85,9 +85,13 @@ def _filled(
                 cells = [at.get((index, label, detail), NONE) for index in range(len(rows))]
                 yield Filled(metric, f"{label}: {detail}", cells)
             continue
-        some = [[at.get((index, label, detail)) for detail in of_label] for index in range(len(rows))]
+        some = [
+            [at.get((index, label, detail)) for detail in of_label] for index in range(len(rows))
+        ]
         cells = [" / ".join(c or NONE for c in cell) if any(cell) else NONE for cell in some]
-        yield Filled(metric, f"{label}: {', '.join(of_label)}" if len(of_label) > 1 else label, cells)
+        yield Filled(
+            metric, f"{label}: {', '.join(of_label)}" if len(of_label) > 1 else label, cells
+        )
 
 
 def of_section(

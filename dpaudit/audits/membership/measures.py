@@ -189,7 +189,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         yield from self._numbers(scored, rates, unit, key)
         for at in curve:
             best = strongest(scored, f"tpr {at:g}")
-            share = range_of(scored[best].curve.found(at))
+            share = range_of(scored[best].curve.rates(at))
             yield key("membership.roc", attack=best, at=at).measured(share)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(scored, f"tpr {exposing:g}")
@@ -212,15 +212,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Yield the numbers of each attack, then of the one that promises most by each number."""
         for label, one in scored.items():
             for number in numbers(rates):
-                yield number.key(key, label).measured(range_of(number.each(one, one.curve)))
+                yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         for number in numbers(rates):
             best = strongest(scored, number.promise)
-            own = of_trainings(self.context.config, number.key(key, STRONGEST))
-            census = self._subsets(own, unit, scored[best]).census(scored[best], number)
+            metric_key = of_trainings(self.context.config, number.key(key, STRONGEST))
+            census = self._subsets(metric_key, unit, scored[best]).census(scored[best], number)
             estimate = census.estimate
-            if own.joint:
+            if metric_key.joint:
                 estimate = average(scored[best], number, self.context.family)
-            yield own.measured(estimate, event=best, census=census)
+            yield metric_key.measured(estimate, event=best, census=census)
 
     def _subsets(self, key: MetricKey, unit: Unit, one: Judged) -> Subsets:
         """Return what the census of a number is about, and the level of its intervals.
@@ -278,9 +278,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             key = _useful_key(self.context.config, name, model, epsilon)
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
-            own = tuple(values[judging].tolist())
+            judged_values = tuple(values[judging].tolist())
             # Of these trainings and these held-out interactions it is known.
-            census = records.Census(values=own, lower=own, upper=own, alpha=0.0)
+            census = records.Census(
+                values=judged_values, lower=judged_values, upper=judged_values, alpha=0.0
+            )
             estimate = joint_mean(values, family, most=most) if key.joint else census.estimate
             yield key.measured(estimate, census=census)
 
@@ -314,7 +316,7 @@ class _CoinGame:
         yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
 
     def control(self, rung: float, bar: Bar) -> records.Control:
-        mutant = self.trials.told(rung, self.context.seed)
+        mutant = self.trials.mutant(rung, self.context.seed)
         lower = self._certificate(self.judging(mutant)).estimate.lower
         base = self.claimed or bar.limit
         return records.Control(

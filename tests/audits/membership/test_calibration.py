@@ -207,8 +207,8 @@ def test_the_promise_is_what_the_rehearsal_showed() -> None:
         "epsilon": epsilon,
         "auc": curve.areas().mean(),
         "advantage": curve.advantages(threshold).mean(),
-        "tpr 0.1": curve.found(0.1).mean(),
-        "tpr 0.25": curve.found(0.25).mean(),
+        "tpr 0.1": curve.rates(0.1).mean(),
+        "tpr 0.25": curve.rates(0.25).mean(),
     }
 
 
@@ -269,7 +269,7 @@ def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
 
 def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
     made = trials(count=40, targets=500)
-    told = made.told(1.0, seed=3)
+    told = made.mutant(1.0, seed=3)
     assert told.features.shape == (40, 500, 3)
     assert told.population.shape == (40, 12, 3)
     np.testing.assert_array_equal(told.features[:, :, :2], made.features)
@@ -279,6 +279,6 @@ def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
 
 
 def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
-    made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
+    made = trials(count=16, targets=200, shift=0.0).mutant(8.0, seed=4)
     for label, attack in ATTACKS.items():
         assert half_judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label

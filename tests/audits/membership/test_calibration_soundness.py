@@ -140,7 +140,7 @@ def test_of_a_model_that_ignores_the_targets_nothing_is_certified(name: str) -> 
         curve = Curve(one.scores, one.present)
         area = joint_mean(curve.areas(), FAMILY)
         missed += not area.lower <= 0.5 <= area.upper
-        shares.append(curve.found(RATE).mean())
+        shares.append(curve.rates(RATE).mean())
     assert at_most(false, AUDITS, LEVEL), false
     assert at_most(missed, AUDITS, LEVEL), missed
     error = np.std(shares) / math.sqrt(AUDITS)

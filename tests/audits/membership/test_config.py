@@ -344,4 +344,4 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
         for each in BATTERY
     }
     best = found[strongest(found, "tpr 0.02")]
-    assert Curve(best.scores, best.present).found(0.02).mean() > 0.4
+    assert Curve(best.scores, best.present).rates(0.02).mean() > 0.4

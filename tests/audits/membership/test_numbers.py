@@ -25,7 +25,7 @@ def one(seed: int, shift: float, promise: float, trainings: int = 32) -> Judged:
 
 def test_the_average_and_the_range_are_of_the_judged_trainings() -> None:
     judged = one(1, 0.5, 0.9)
-    values = Curve(judged.scores, judged.present).found(0.1)
+    values = Curve(judged.scores, judged.present).rates(0.1)
     mean, shown = average(judged, RATE, FAMILY), range_of(values)
     assert mean.value == pytest.approx(values.mean())
     assert (shown.value, shown.lower, shown.upper) == pytest.approx(

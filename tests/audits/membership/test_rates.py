@@ -35,7 +35,7 @@ def test_a_training_whose_targets_are_all_alike_counts_as_chance() -> None:
     present[0], present[1] = True, False
     curve = Curve(scores, present)
     assert curve.areas()[:2].tolist() == [0.5, 0.5]
-    assert curve.found(0.2)[1] == 0
+    assert curve.rates(0.2)[1] == 0
     assert not curve.above(0.2)[0].any()  # without an absent target nothing is above
     assert np.isfinite(curve.advantages(0.0)).all()
 
@@ -59,7 +59,7 @@ def test_the_threshold_is_the_absent_score_of_its_rank(ties: bool, rate: float) 
     curve, expected = Curve(scores, present), slow_above(scores, present, rate)
     np.testing.assert_array_equal(curve.above(rate), expected)
     shares = [above[told].mean() for above, told in zip(expected, present, strict=True)]
-    assert curve.found(rate) == pytest.approx(shares)
+    assert curve.rates(rate) == pytest.approx(shares)
 
 
 def test_the_rank_of_a_rate_that_fits_exactly_is_not_lost_to_rounding() -> None:
@@ -97,8 +97,8 @@ def test_ties_are_ordered_at_random() -> None:
     scores, present = drawn(8, True, 1, 40)
     orders = np.repeat(scores, 20_000, 0) + 1e-6 * rng.random((20_000, 40))
     for rate in (0.05, 0.2, 0.5):
-        found = Curve(orders, np.repeat(present, 20_000, 0)).found(rate)
-        expected = Curve(scores, present).found(rate)[0]
+        found = Curve(orders, np.repeat(present, 20_000, 0)).rates(rate)
+        expected = Curve(scores, present).rates(rate)[0]
         # Between a strict threshold and one that lets a tie pass; 5 standard errors.
         assert abs(found.mean() - expected) < 5 * found.std() / math.sqrt(20_000) + 1e-12
 
@@ -109,16 +109,16 @@ def test_a_tie_hides_no_leak() -> None:
     present = rng.random((40, 2000)) < 0.5
     shown = rng.random(present.shape) < np.where(present, 0.5, 0.02)
     curve = Curve(shown.astype(float), present)
-    assert curve.found(0.01).mean() == pytest.approx(0.25, abs=0.02)
+    assert curve.rates(0.01).mean() == pytest.approx(0.25, abs=0.02)
     # Where more than 2 % of the absent happen to share the bit, fewer are found.
-    assert curve.found(0.02).mean() == pytest.approx(0.45, abs=0.04)
+    assert curve.rates(0.02).mean() == pytest.approx(0.45, abs=0.04)
 
 
 def test_constant_scores_find_what_a_guess_finds() -> None:
     present = drawn(1, False, 4, 20)[1]
     curve = Curve(np.ones((4, 20)), present)
     absent = (~present).sum(1)
-    assert curve.found(0.5) == pytest.approx(np.floor((absent + 1) / 2) / (absent + 1))
+    assert curve.rates(0.5) == pytest.approx(np.floor((absent + 1) / 2) / (absent + 1))
     assert curve.exposed(0.5) == pytest.approx(0, abs=0.1)
     assert curve.areas().tolist() == [0.5] * 4
     assert curve.advantages(1.0).tolist() == [0] * 4
