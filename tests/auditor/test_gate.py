@@ -176,8 +176,8 @@ def test_one_pair_with_power_is_enough() -> None:
 
     def outcome(*certified: float) -> str:
         measured = [
-            found(0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, each))
-            for i, each in enumerate(certified)
+            found(0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, bound))
+            for i, bound in enumerate(certified)
         ]
         return judge(gate, POINTS, measured).outcome
 
@@ -341,7 +341,7 @@ def game(
 ) -> Measurement:
     observer = other.pop("observer", "scores")
     other.setdefault("tried", (control(1.5, 1.4),))
-    made = found(
+    measurement = found(
         lower,
         math.inf,
         metric="epsilon",
@@ -352,8 +352,8 @@ def game(
         **other,
     )
     if value is None:
-        return made
-    return made.model_copy(update={"estimate": made.estimate.changed(value=value)})
+        return measurement
+    return measurement.model_copy(update={"estimate": measurement.estimate.changed(value=value)})
 
 
 ONE = Gate(metric="epsilon", max=1.0, detectable=1.5)

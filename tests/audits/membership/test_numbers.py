@@ -44,8 +44,8 @@ def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) ->
     before, after = (average(judged, number, FAMILY) for judged in (plain, found))
     assert (after.value, after.lower) == (before.value, before.lower)
     # Whoever tells all that is missing is as good as this, and no better.
-    told = np.where(plain.present, 100.0, -100.0)
-    oracle = replace(plain, scores=np.where(lacking, told, plain.scores))
+    scores = np.where(plain.present, 100.0, -100.0)
+    oracle = replace(plain, scores=np.where(lacking, scores, plain.scores))
     best = average(oracle, number, FAMILY)
     assert after.upper == pytest.approx(best.upper)
     assert after.upper > before.upper + 0.1
