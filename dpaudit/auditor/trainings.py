@@ -226,9 +226,9 @@ class NextTraining:
         if not self.beforehand and len(self.of_numbers) > 1:
             most, numbers = max(self.of_numbers), len(self.of_numbers)
             return numbers * next_exceeds(self.trainings, most), numbers, most
-        of_gate = next(count for other, count in self.of_gates if other == gate)
-        aside = of_gate > _allowed(self.trainings, self.alpha) + 1
-        most = of_gate if aside else self.exceeding
+        exceeding = next(count for other, count in self.of_gates if other == gate)
+        aside = exceeding > _allowed(self.trainings, self.alpha) + 1
+        most = exceeding if aside else self.exceeding
         return next_exceeds(self.trainings, most), 1, most
 
     def _at_hand(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:

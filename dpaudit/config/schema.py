@@ -367,9 +367,9 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON schema of all configs, for editors: the tables of every kind together."""
     schema = Config.model_json_schema()
     for config in config_classes():
-        of_config = config.model_json_schema()
-        schema["properties"] |= of_config["properties"]
-        schema.setdefault("$defs", {}).update(of_config.get("$defs", {}))
+        part = config.model_json_schema()
+        schema["properties"] |= part["properties"]
+        schema.setdefault("$defs", {}).update(part.get("$defs", {}))
     return schema
 
 

@@ -79,19 +79,15 @@ def _filled(
                 detail = details(measurement, apart)
                 labels.setdefault(label, {})[detail] = None
                 at[index, label, detail] = _SHOWN[column.show](measurement.estimate, digits)
-    for label, of_label in labels.items():
-        if len(of_label) > 1 and column.show != "number":
-            for detail in of_label:
+    for label, extras in labels.items():
+        if len(extras) > 1 and column.show != "number":
+            for detail in extras:
                 cells = [at.get((index, label, detail), NONE) for index in range(len(rows))]
                 yield Filled(metric, f"{label}: {detail}", cells)
             continue
-        some = [
-            [at.get((index, label, detail)) for detail in of_label] for index in range(len(rows))
-        ]
+        some = [[at.get((index, label, detail)) for detail in extras] for index in range(len(rows))]
         cells = [" / ".join(c or NONE for c in cell) if any(cell) else NONE for cell in some]
-        yield Filled(
-            metric, f"{label}: {', '.join(of_label)}" if len(of_label) > 1 else label, cells
-        )
+        yield Filled(metric, f"{label}: {', '.join(extras)}" if len(extras) > 1 else label, cells)
 
 
 def of_section(
@@ -109,12 +105,12 @@ def of_section(
     for measurement in within(result, section):
         if not any(_given(measurement, name) for name in but):
             at.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
-    filled = list(columns(list(at.values()), longest(result)))
+    filled_columns = list(columns(list(at.values()), longest(result)))
     cells = [
-        [model, words.epsilon(epsilon), *(column.cells[index] for column in filled)]
+        [model, words.epsilon(epsilon), *(column.cells[index] for column in filled_columns)]
         for index, (model, epsilon) in enumerate(at)
     ]
-    header = ["model", "ε", *(column.name for column in filled)]
+    header = ["model", "ε", *(column.name for column in filled_columns)]
     return Table(caption or section, header, cells) if cells else None
 
 

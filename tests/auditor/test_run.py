@@ -393,10 +393,10 @@ def test_a_list_of_which_the_claim_does_not_speak_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A rating of the target's own moves every prediction; the claim covers one.
-    of_pair = SlopeOne.pair
+    original = SlopeOne.pair
 
     def pair(self: SlopeOne, name: str, scale: Scale) -> PredictionPair:
-        pair = of_pair(self, name, scale)
+        pair = original(self, name, scale)
         profile = pair.ratings.profile(pair.target)
         change = RatingReplaced(pair.target, int(profile.items[0]), 1.0)
         return replace(pair, change=change)

@@ -57,15 +57,16 @@ def _stated(result: AuditResult, name: str) -> str | None:
 
 def headline(result: AuditResult) -> str:
     """Return how many models break their claims, and the outcomes of the gates."""
-    judged = verdicts.of(result)
+    model_verdicts = verdicts.of(result)
     counts = [
-        (word, sum(verdict.verdict == word for verdict in judged)) for word in verdicts.VERDICTS
+        (word, sum(verdict.verdict == word for verdict in model_verdicts))
+        for word in verdicts.VERDICTS
     ]
     said = ", ".join(f"{count} {word}" for word, count in counts if count)
-    free = sum(not verdict.claims for verdict in judged)
+    free = sum(not verdict.claims for verdict in model_verdicts)
     if free:
-        said += f" ({f'{free} ' if len(judged) > 1 else ''}without a claim)"
-    models = f"{len(judged)} model{'s' if len(judged) > 1 else ''}: {said}."
+        said += f" ({f'{free} ' if len(model_verdicts) > 1 else ''}without a claim)"
+    models = f"{len(model_verdicts)} model{'s' if len(model_verdicts) > 1 else ''}: {said}."
     return f"{models} {gates_said(result)}"
 
 
