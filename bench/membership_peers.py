@@ -298,7 +298,7 @@ def rates_line(given: Given, compared: Sequence[Agreement]) -> str:
         for column, rate in enumerate(AT, start=1):
             passing = (np.floor(absent * rate) + 1) / (absent + 1)
             pairs = zip(each.ours, present, passing, strict=True)
-            same = [Curve(one[None], here[None]).found(share)[0] for one, here, share in pairs]
+            same = [Curve(one[None], here[None]).rates(share)[0] for one, here, share in pairs]
             away = far(np.array(same), found[:, column])
             if each.name.startswith("RMIA"):
                 tied = max(tied, away)
@@ -330,7 +330,7 @@ def strength(scores: Numbers, present: Mask) -> list[str]:
     """The AUC, and true-positive rates by our rule and by theirs; means over trainings."""
     curve = Curve(scores, present)
     theirs = rates(frames_of(scores, present), AT)[:, 1:].T
-    return [f"{each.mean():.4f}" for each in (curve.areas(), *map(curve.found, AT), *theirs)]
+    return [f"{each.mean():.4f}" for each in (curve.areas(), *map(curve.rates, AT), *theirs)]
 
 
 def times_table(given: Given) -> str:
@@ -382,7 +382,7 @@ def measured(given: Given, attack: MembershipInference) -> None:
     curve = Curve(given.attacked.scores(attack, given.own), given.attacked.present)
     curve.areas()
     for rate in AT:
-        curve.found(rate)
+        curve.rates(rate)
 
 
 def seconds(call: Callable[[], Any]) -> float:

@@ -61,7 +61,7 @@ class Context(Generic[C]):
             of: other values that decide its results, by their `repr`.
         """
         words = (_config_read(self.config), *map(_read, tables))
-        return self.executor.within(stage, *(_settings(each) for each in words), *map(repr, of))
+        return self.executor.within(stage, *(_settings(word) for word in words), *map(repr, of))
 
     def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
         """Return what a stage of a measure yields; nothing if it needs results of other shards."""
@@ -93,8 +93,8 @@ def judging(config: Config) -> dict[str, frozenset[str]]:
     for name in type(config).model_fields:
         value = getattr(config, name)
         tables = value if isinstance(value, list) else [value]
-        own = (table.judging for table in tables if isinstance(table, Table))
-        keys[name] = frozenset[str]().union(*own)
+        judging_keys = (table.judging for table in tables if isinstance(table, Table))
+        keys[name] = frozenset[str]().union(*judging_keys)
     return {name: here for name, here in keys.items() if here}
 
 

@@ -16,7 +16,7 @@ from dpaudit.auditor.games.outcomes import CoinScores, GameScores
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, points
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import Game
@@ -67,13 +67,13 @@ class GameMeasure(Measure[C, M]):
                 yield game_key("attack.advantage", model, epsilon, game)
             yield MetricKey("leak", model, epsilon)
 
-    def run(self, model: M) -> Iterator[Found]:
+    def run(self, model: M) -> Iterator[RecordPart]:
         """Run each game of the config at every ε."""
         measurements = list(self.games(model))
         yield from (*measurements, *leaks(measurements))
 
     @abstractmethod
-    def games(self, model: M) -> Iterator[Found]:
+    def games(self, model: M) -> Iterator[RecordPart]:
         """Yield what each game measures at every ε, and its pair."""
 
     def certificate(self, one: OneGame) -> Certificate[Any]:

@@ -68,33 +68,35 @@ def judge(
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
     coming = coming or NextTraining.of([(gate, picked)], 0.05)
-    members = any(found.unit for found in measurements)
+    members = any(measurement.unit for measurement in measurements)
     lacking = dict(_lacking(gate, points, measurements, findings, members=members))
     if not picked and not lacking:
-        known = any(found.metric == gate.metric for found in measurements)
+        known = any(measurement.metric == gate.metric for measurement in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
     beside = _beside(gate, picked, at)
-    picked = [found for found in picked if found not in beside]
+    picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
     for (model, epsilon), reason in lacking.items():
         said = f"{model}, ε = {epsilon:g}: {reason}"
         decided[model, epsilon, None] = [("inconclusive", said)]
-    for found in picked:
-        point = at[found.model, found.epsilon]
-        outcome, reason = _of_trainings(gate, found, coming) or _compare(
-            gate, found, point, members=members
+    for measurement in picked:
+        point = at[measurement.model, measurement.epsilon]
+        outcome, reason = _of_trainings(gate, measurement, coming) or _compare(
+            gate, measurement, point, members=members
         )
-        open_ = next((each for each in findings if each.opens(found)), None)
+        open_ = next((finding for finding in findings if finding.opens(measurement)), None)
         if open_ and outcome != "fail":
             outcome, reason = "inconclusive", _said_by(open_)
-        verdict = (outcome, f"{found.place}: {reason}")
-        game = found.pair if found.unit else None
-        decided.setdefault((found.model, found.epsilon, game), []).append(verdict)
+        verdict = (outcome, f"{measurement.place}: {reason}")
+        game = measurement.pair if measurement.unit else None
+        decided.setdefault((measurement.model, measurement.epsilon, game), []).append(verdict)
     doubted = {
-        (found.model, found.epsilon)
-        for found in picked
-        if _doubted(found, _limit(gate, found, at[found.model, found.epsilon]))
+        (measurement.model, measurement.epsilon)
+        for measurement in picked
+        if _doubted(
+            measurement, _limit(gate, measurement, at[measurement.model, measurement.epsilon])
+        )
     }
     verdicts = [
         verdict
@@ -107,7 +109,7 @@ def judge(
     reasons = [reason for verdict, reason in verdicts if verdict == outcome]
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     if beside:
-        pairs = dict.fromkeys(found.pair for found in beside)
+        pairs = dict.fromkeys(measurement.pair for measurement in beside)
         more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
     return GateRecord(
         id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
@@ -117,9 +119,17 @@ def judge(
 def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measurement]:
     """Return what a gate judges of all that was measured."""
     # Single membership inference attacks are not judged: a choice among them needs other trainings.
-    able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
+    able = (
+        measurement
+        for measurement in measurements
+        if not measurement.unit or measurement.attack == STRONGEST
+    )
     return _joint(
-        [found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())]
+        [
+            measurement
+            for measurement in able
+            if measurement.metric == gate.metric and gate.picks(measurement.model_dump())
+        ]
     )
 
 
@@ -139,10 +149,14 @@ def _beside(
     gate: Gate, picked: Sequence[Measurement], at: Mapping[tuple[str, float], PointRecord]
 ) -> list[Measurement]:
     """Return what a gate on the claim picks beside what the claim of the same point is about."""
-    points = [(found, at[found.model, found.epsilon]) for found in picked]
-    judged = [point for found, point in points if _limit(gate, found, point) is not None]
+    points = [(measurement, at[measurement.model, measurement.epsilon]) for measurement in picked]
+    judged = [
+        point for measurement, point in points if _limit(gate, measurement, point) is not None
+    ]
     return [
-        found for found, point in points if point in judged and _limit(gate, found, point) is None
+        measurement
+        for measurement, point in points
+        if point in judged and _limit(gate, measurement, point) is None
     ]
 
 
@@ -152,14 +166,18 @@ def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
     So a divergence is judged after the last round alone, and by the one estimate that may gate.
     """
 
-    def game(found: Measurement) -> tuple[object, ...]:
-        return found.model, found.epsilon, found.attack, found.pair
+    def game(measurement: Measurement) -> tuple[object, ...]:
+        return measurement.model, measurement.epsilon, measurement.attack, measurement.pair
 
-    joint = {game(found) for found in picked if found.estimate.kind == "frequentist"}
+    joint = {
+        game(measurement) for measurement in picked if measurement.estimate.kind == "frequentist"
+    }
     return [
-        found
-        for found in picked
-        if found.census or found.estimate.kind == "frequentist" or game(found) not in joint
+        measurement
+        for measurement in picked
+        if measurement.census
+        or measurement.estimate.kind == "frequentist"
+        or game(measurement) not in joint
     ]
 
 
@@ -172,18 +190,22 @@ def _lacking(
     members: bool,
 ) -> Iterator[tuple[tuple[str, float], str]]:
     """Yield the points that a gate picks and that lack its metric, with the reason."""
-    there = {(each.model, each.epsilon) for each in measurements if each.metric == gate.metric}
+    there = {
+        (measurement.model, measurement.epsilon)
+        for measurement in measurements
+        if measurement.metric == gate.metric
+    }
     for model, epsilon in ((point.model, point.epsilon) for point in points):
-        place = model, epsilon
-        picked = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == place
-        if not picked or place in there:
+        key = model, epsilon
+        picked = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
+        if not picked or key in there:
             continue
-        open_ = next((each for each in findings if each.lacks(gate.metric, *place)), None)
+        open_ = next((finding for finding in findings if finding.lacks(gate.metric, *key)), None)
         if open_:
-            yield place, _said_by(open_)
+            yield key, _said_by(open_)
         elif members and entry(gate.metric).role == "utility":
             yield (
-                place,
+                key,
                 f"{gate.metric} is undefined in some training: correct what the model predicts, or "
                 "pick other models in where",
             )
@@ -230,41 +252,41 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _limit(gate: Gate, found: Measurement, point: PointRecord) -> float | None:
+def _limit(gate: Gate, measurement: Measurement, point: PointRecord) -> float | None:
     """Return the limit; None if it is the claim and nothing is claimed about what is measured."""
     limit = gate.max if gate.min is None else gate.min
     if limit == "claim":
-        return point.claim.epsilon if point.claim and found.tests(point.claim) else None
+        return point.claim.epsilon if point.claim and measurement.tests(point.claim) else None
     return limit
 
 
-def _doubted(found: Measurement, limit: float | None) -> bool:
-    return limit is not None and above_by_law(found, limit)
+def _doubted(measurement: Measurement, limit: float | None) -> bool:
+    return limit is not None and above_by_law(measurement, limit)
 
 
 def _compare(
-    gate: Gate, found: Measurement, point: PointRecord, *, members: bool
+    gate: Gate, measurement: Measurement, point: PointRecord, *, members: bool
 ) -> tuple[Outcome, str]:
     """Judge one number; `members` is whether membership is audited."""
-    estimate = found.estimate
+    estimate = measurement.estimate
     if estimate.kind != "frequentist":
         remedy = "gate another metric"
         if estimate.kind in ("assumes-law", "range"):
             remedy = "run a config that has this gate, so that its interval is joint"
         return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {remedy}"
-    limit = _limit(gate, found, point)
+    limit = _limit(gate, measurement, point)
     if limit is None:
         claim = point.claim
         what = "nothing"
         if claim:
             what = f"only {claim.adjacency}, observer {', '.join((claim.observer, *claim.also))}"
-        picked = ", or pick in where what it covers" if claim and found.unit else ""
+        picked = ", or pick in where what it covers" if claim and measurement.unit else ""
         return (
             "inconclusive",
             f"this variant claims {what}: give a number instead of 'claim'{picked}",
         )
     if gate.metric == "epsilon":
-        return _compare_epsilon(gate, found, point, limit)
+        return _compare_epsilon(gate, measurement, point, limit)
     low, high = estimate.lower, estimate.upper
     interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
     if gate.min is None:
@@ -279,7 +301,7 @@ def _compare(
     reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
     if kept and reverse <= limit:
         return "pass", f"{interval} {held} {limit:g}{metric.assumes}"
-    remedy = f"more {_sample(found, members)} narrow it"
+    remedy = f"more {_sample(measurement, members)} narrow it"
     if gate.min is None and high == math.inf:
         remedy = (
             "there is no upper end, as nothing clips what is noised, or a training diverged, so "
@@ -294,43 +316,43 @@ def _compare(
     return "inconclusive", reason
 
 
-def _sample(found: Measurement, members: bool) -> str:
+def _sample(measurement: Measurement, members: bool) -> str:
     """Return what the interval samples, by the config's names of what it may be."""
     samples = {kind.name: kind.samples for kind in kinds()}
     if members:
         return samples["membership"]
-    if found.pair:
+    if measurement.pair:
         return "game.trials"
-    if found.metric == "attack.accuracy":  # of both kinds of audits
-        return samples["trained" if "trainings" in found.estimate.method else "on_demand"]
-    metric = entry(found.metric)
+    if measurement.metric == "attack.accuracy":  # of both kinds of audits
+        return samples["trained" if "trainings" in measurement.estimate.method else "on_demand"]
+    metric = entry(measurement.metric)
     audits = [samples.get(audit, "") for audit in sorted(metric.audits) if audit != "membership"]
     return metric.samples or " or ".join(filter(None, audits)) or "trials"
 
 
 def _compare_epsilon(
-    gate: Gate, found: Measurement, point: PointRecord, limit: float
+    gate: Gate, measurement: Measurement, point: PointRecord, limit: float
 ) -> tuple[Outcome, str]:
-    certified = f"certified ε >= {at_least(found.estimate.lower)}"
-    if not found.estimate.lower <= limit:
+    certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
+    if not measurement.estimate.lower <= limit:
         return "fail", f"{certified}, above {limit:g}"
-    doubt = _doubt(found, limit)
+    doubt = _doubt(measurement, limit)
     if doubt:
         return "inconclusive", f"{certified}, but {doubt}"
     factor = gate.detectable or 1.0
-    controls = sorted(found.controls, key=lambda control: control.factor)
+    controls = sorted(measurement.controls, key=lambda control: control.factor)
     for control in controls:
         if shows(control, limit, factor):
             return "pass", f"{certified}, not above {limit:g}; {_said(control)}"
     remedy = "use more trials, or a pair that shows more"
-    if found.unit:
+    if measurement.unit:
         remedy = "use more membership.trainings or targets"
     if not controls:
         return "inconclusive", (
             f"{certified}, not above {limit:g}, but it was not tried whether the game finds a "
             f"copy that leaks more, or there are too few trials to find one: {remedy}"
         )
-    best = next((each for each in controls if each.certified > limit), controls[-1])
+    best = next((control for control in controls if control.certified > limit), controls[-1])
     if best.certified > limit:
         return "inconclusive", (
             f"{certified}, not above {limit:g}, but the game cannot find {factor * limit:.4g}; "
@@ -342,16 +364,16 @@ def _compare_epsilon(
     )
 
 
-def _doubt(found: Measurement, limit: float) -> str | None:
+def _doubt(measurement: Measurement, limit: float) -> str | None:
     """Return why an ε that is not certified to exceed the limit may exceed it; None without doubt.
 
     By the law of its noise, or because the right guesses of a membership game are as frequent.
     """
-    if found.theory is not None and above_by_law(found, limit):
-        law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
-        return f"{law}: use more trials to certify it"
-    if suggests_more(found, limit):
-        guesses = f"the right guesses suggest ε = {found.estimate.value:.4g}, above {limit:g}"
+    if measurement.theory is not None and above_by_law(measurement, limit):
+        value = f"ε = {measurement.theory.value:.4g}, above {limit:g}"
+        return f"by the law of its noise this pair has {value}: use more trials to certify it"
+    if suggests_more(measurement, limit):
+        guesses = f"the right guesses suggest ε = {measurement.estimate.value:.4g}, above {limit:g}"
         return f"{guesses}: use more membership.trainings or targets"
     return None
 

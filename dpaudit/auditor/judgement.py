@@ -37,12 +37,12 @@ def judge_run(
     Raises:
         ConfigError: a gate picks nothing, or does not fit the data.
     """
-    config, found = dict(result.config), result.gates
+    config, gate_records = dict(result.config), result.gates
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
         coming = _coming(result, gates)
-        found = [
+        gate_records = [
             judge(gate, result.points, result.measurements, result.findings, coming)
             for gate in gates
         ]
@@ -50,10 +50,12 @@ def judge_run(
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
     asked = result.waivers if waivers is None else waivers
-    applied = judged(asked, waivable(found, result.verdicts), day)
-    outcome = decided(found, result.verdicts, fail_on_broken=result.fail_on_broken, waivers=applied)
+    applied = judged(asked, waivable(gate_records, result.verdicts), day)
+    outcome = decided(
+        gate_records, result.verdicts, fail_on_broken=result.fail_on_broken, waivers=applied
+    )
     return result.model_copy(
-        update={"config": config, "gates": found, "waivers": applied, "outcome": outcome}
+        update={"config": config, "gates": gate_records, "waivers": applied, "outcome": outcome}
     )
 
 
@@ -66,17 +68,22 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
     judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
     deciding: dict[tuple[Any, ...], float] = {}
-    for found in result.measurements:
-        claim = claims[found.model, found.epsilon]
-        if found.metric == "epsilon" and claim is not None and found.tests(claim):
-            deciding[found.key] = found.estimate.alpha
+    for measurement in result.measurements:
+        claim = claims[measurement.model, measurement.epsilon]
+        if measurement.metric == "epsilon" and claim is not None and measurement.tests(claim):
+            deciding[measurement.key] = measurement.estimate.alpha
     for gate, measurements in judged:
-        for found in measurements:
-            if gate.of == "this-model" and found.census:
-                deciding[(*found.key, gate.of)] = found.census.alpha * len(found.census.values)
-            elif gate.of == "average" or not found.census:
-                joint = found.estimate.kind == "frequentist" and not entry(found.metric).derived
-                deciding[found.key] = found.estimate.alpha if joint else 0.0
+        for measurement in measurements:
+            if gate.of == "this-model" and measurement.census:
+                deciding[(*measurement.key, gate.of)] = measurement.census.alpha * len(
+                    measurement.census.values
+                )
+            elif gate.of == "average" or not measurement.census:
+                joint = (
+                    measurement.estimate.kind == "frequentist"
+                    and not entry(measurement.metric).derived
+                )
+                deciding[measurement.key] = measurement.estimate.alpha if joint else 0.0
     left = 1 - result.family.confidence - sum(deciding.values())
     stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     # Rounding of shares that add up to the whole.

@@ -158,7 +158,7 @@ def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:
         if not measure.audit:
             raise ConfigError(
                 f"the measure {name!r} is of no kind of audit: set its attribute audit to one of "
-                f"{', '.join(each.name for each in kinds())}"
+                f"{', '.join(kind.name for kind in kinds())}"
             )
     others = [measure for measure in registered.values() if measure.audit in kind.names]
     return [*kind.measures(), *others]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dpaudit.auditor.measure import Found
+from dpaudit.auditor.measure import RecordPart
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Census, Measurement
 
 
-def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
+def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
     """Yield the leak of each model and ε: the largest of its advantages, at least 0.
 
     The intervals of the advantages hold together: wherever they all do, the largest true advantage
@@ -24,34 +24,38 @@ def leaks(found: Iterable[Found]) -> Iterator[Measurement]:
     would guess without the release is not known.
 
     Args:
-        found: what was measured of one or more models.
+        parts: what was measured of one or more models.
     """
     at: dict[tuple[str, float], list[Measurement]] = {}
-    for each in found:
+    for part in parts:
         if (
-            isinstance(each, Measurement)
-            and each.metric == "attack.advantage"
-            and (each.census or each.estimate.kind == "frequentist")
+            isinstance(part, Measurement)
+            and part.metric == "attack.advantage"
+            and (part.census or part.estimate.kind == "frequentist")
         ):
-            at.setdefault((each.model, each.epsilon), []).append(each)
+            at.setdefault((part.model, part.epsilon), []).append(part)
     for here in at.values():
-        most = max(here, key=lambda each: max(_directions(each.estimate)))
-        estimate = _largest([each.estimate for each in here])
-        censuses = [each.census for each in here if each.census]
+        most = max(here, key=lambda measurement: max(_directions(measurement.estimate)))
+        estimate = _largest([measurement.estimate for measurement in here])
+        censuses = [measurement.census for measurement in here if measurement.census]
         census = _largest_of_each(censuses) if censuses else None
-        if census and any(each.estimate.kind == "range" for each in here):
+        if census and any(measurement.estimate.kind == "range" for measurement in here):
             estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
         yield most.model_copy(update=update)
 
 
 def _largest(estimates: list[Estimate]) -> Estimate:
-    directions = [each for estimate in estimates for each in _directions(estimate)]
+    directions = [direction for estimate in estimates for direction in _directions(estimate)]
     lower, value, upper = (max(0.0, *ends) for ends in zip(*directions, strict=True))
     several = f"largest of {len(estimates)} joint intervals"
     method = several if len(estimates) > 1 else estimates[0].method
     return estimates[0].changed(
-        value=value, lower=lower, upper=upper, n=min(each.n for each in estimates), method=method
+        value=value,
+        lower=lower,
+        upper=upper,
+        n=min(estimate.n for estimate in estimates),
+        method=method,
     )
 
 
@@ -77,6 +81,10 @@ def _largest_of_each(censuses: list[Census]) -> Census:
     )
 
 
-def _directions(found: Estimate) -> tuple[tuple[float, float, float], ...]:
+def _directions(estimate: Estimate) -> tuple[tuple[float, float, float], ...]:
     """Return the lower end, value and upper end of an advantage, and of its reverse."""
-    return (found.lower, found.value, found.upper), (-found.upper, -found.value, -found.lower)
+    return (estimate.lower, estimate.value, estimate.upper), (
+        -estimate.upper,
+        -estimate.value,
+        -estimate.lower,
+    )

@@ -54,8 +54,8 @@ def own_mean(
     values: Sequence[float] | Numbers, family: Family, least: float = 0.0, most: float = 1.0
 ) -> Estimate:
     """Estimate the mean of numbers from `least` to `most` by itself, with Student's interval."""
-    found = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
-    return found.changed(
-        lower=min(found.value, max(least, found.lower)),
-        upper=max(found.value, min(most, found.upper)),
+    mean = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
+    return mean.changed(
+        lower=min(mean.value, max(least, mean.lower)),
+        upper=max(mean.value, min(most, mean.upper)),
     )

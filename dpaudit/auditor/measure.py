@@ -14,7 +14,7 @@ from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measur
 
 C = TypeVar("C", bound=Config)
 M = TypeVar("M")
-Found = Measurement | PairRecord | FindingRecord
+RecordPart = Measurement | PairRecord | FindingRecord
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Measure(ABC, Generic[C, M]):
         """Yield the keys that the measure emits for this config, before the data are read."""
 
     @abstractmethod
-    def run(self, model: M) -> Iterator[Found]:
+    def run(self, model: M) -> Iterator[RecordPart]:
         """Measure one model at all its values of ε."""
 
     def compared(self) -> Iterator[Measurement]:

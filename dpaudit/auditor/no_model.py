@@ -44,9 +44,9 @@ def outcomes(
         without: the array for one training that ends without a model; if it has fewer columns than
             those of the others, its last number is repeated.
     """
-    found = attempted(partial(work, part), None)
-    if found is not None:
-        return found
+    entries = attempted(partial(work, part), None)
+    if entries is not None:
+        return entries
     if len(part) == 1:
         return without
     singles: Any = part.blocks(1) if isinstance(part, Streams) else [(index,) for index in part]

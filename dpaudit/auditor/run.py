@@ -14,7 +14,7 @@ from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.folder import RunFolder, opened_store, resumed
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.kind import kind_of, measures_of
-from dpaudit.auditor.measure import Found
+from dpaudit.auditor.measure import RecordPart
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
@@ -94,7 +94,7 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
         executor.store.set("trials", str(subject.trials()))
     measures = [measure(subject) for measure in measures_of(config)]
     audited: list[Audited] = []
-    emitted: list[Found] = []
+    emitted: list[RecordPart] = []
     for model in subject.models():
         audited.append(model)
         for measure in measures:
@@ -185,7 +185,7 @@ class Measured:
 
     subject: Subject[Any]
     models: Sequence[Audited]
-    emitted: Sequence[Found]
+    emitted: Sequence[RecordPart]
 
     @property
     def waiting(self) -> list[str]:

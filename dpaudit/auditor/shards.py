@@ -81,10 +81,10 @@ def run_shard(
         if whole.exists():
             store.read_also(whole)
         pool = stack.enter_context(started(workers))
-        found = measured(config, ratings, Executor(pool, progress, store, shard))
+        results = measured(config, ratings, Executor(pool, progress, store, shard))
         store.flush()
         store.set("finished", "yes")
-    return found.waiting
+    return results.waiting
 
 
 def merge(
@@ -118,16 +118,16 @@ def merge(
     with prepared(config, True, progress) as ratings:
         with opened_store(config, ratings, place, progress) as store:
             store.add(shards)
-            found = measured(
+            results = measured(
                 config, ratings, Executor(progress=progress, store=store, shard=NOTHING)
             )
-        if found.waiting:
+        if results.waiting:
             raise RunError(
-                f"the shards are merged into {output}; {len(found.waiting)} stages follow from "
-                f"their results ({found.waiting[0]}): run the shards again with -o {output}, or "
+                f"the shards are merged into {output}; {len(results.waiting)} stages follow from "
+                f"their results ({results.waiting[0]}): run the shards again with -o {output}, or "
                 f"finish here with 'dpaudit run CONFIG --seed {config.seed} -o {output}'"
             )
-        return found.record(records.Timing.since(started_at, clock))
+        return results.record(records.Timing.since(started_at, clock))
 
 
 def store_name(shard: Shard | None) -> str:
@@ -142,27 +142,27 @@ def _together(folders: Sequence[Path]) -> dict[Path, Contents]:
         raise ConfigError(
             f"{folders[0]} holds no shards: name the folders that 'dpaudit run --shard' wrote"
         )
-    found = {path: read(path) for path in places}
+    stores = {path: read(path) for path in places}
     first = places[0]
-    for path, contents in found.items():
+    for path, contents in stores.items():
         if contents.damage:
             raise ConfigError(f"{contents.damage}; run this shard again")
         if contents.meta.get("finished") != "yes":
             raise ConfigError(f"the shard in {path} has not finished: run it again")
-        why = _differing(found[first], contents)
+        why = _differing(stores[first], contents)
         if why:
             raise ConfigError(
                 f"{first} and {path} are shards of different runs ({why}): merge those of one run"
             )
-    _check_complete({path: _shard(each) for path, each in found.items()})
-    return found
+    _check_complete({path: _shard(contents) for path, contents in stores.items()})
+    return stores
 
 
 def _differing(one: Contents, other: Contents) -> str:
     """Name what two shards do not share; empty if they are of one run."""
     old, new = (
-        {name: word for name, word in each.identity.items() if name not in MACHINE}
-        for each in (one, other)
+        {name: word for name, word in contents.identity.items() if name not in MACHINE}
+        for contents in (one, other)
     )
     if one.meta.get("config") != other.meta.get("config"):
         return "other config"
@@ -206,7 +206,7 @@ def _config(shards: dict[Path, Contents]) -> Config:
 
 def _say_machines(shards: dict[Path, Contents], progress: Progress) -> None:
     """Note it if the shards ran on machines of several types."""
-    types = {tuple(each.identity.get(name) for name in MACHINE) for each in shards.values()}
+    types = {tuple(shard.identity.get(name) for name in MACHINE) for shard in shards.values()}
     if len(types) > 1:
         progress.note(
             f"the shards ran on {len(types)} types of machine, so the last digits of the record "

@@ -35,8 +35,8 @@ def precision_and_recall(
             has two lists.
     """
     hits, counts = _hits(lists, users, liked_by, liked)
-    found = hits.sum(2)
-    return found.mean(1) / lists.shape[2], (found / counts).mean(1)
+    hit_counts = hits.sum(2)
+    return hit_counts.mean(1) / lists.shape[2], (hit_counts / counts).mean(1)
 
 
 def ndcg(lists: Indices, users: Indices, liked_by: Indices, liked: Indices) -> Numbers:
@@ -49,8 +49,8 @@ def ndcg(lists: Indices, users: Indices, liked_by: Indices, liked: Indices) -> N
     hits, counts = _hits(lists, users, liked_by, liked)
     gains = discounts(lists.shape[2])
     best = np.cumsum(gains)[np.minimum(counts, len(gains)) - 1]
-    found: Numbers = ((hits * gains).sum(2) / best).mean(1)
-    return found
+    values: Numbers = ((hits * gains).sum(2) / best).mean(1)
+    return values
 
 
 def _hits(

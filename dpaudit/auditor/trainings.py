@@ -124,7 +124,14 @@ class NextTraining:
             hold: as above.
         """
         flags = [
-            (gate, [may_break(gate, found, found.census) for found in numbers if found.census])
+            (
+                gate,
+                [
+                    may_break(gate, measurement, measurement.census)
+                    for measurement in numbers
+                    if measurement.census
+                ],
+            )
             for gate, numbers in picked
             if gate.of in NEXT
         ]
@@ -219,14 +226,14 @@ class NextTraining:
         if not self.beforehand and len(self.of_numbers) > 1:
             most, numbers = max(self.of_numbers), len(self.of_numbers)
             return numbers * next_exceeds(self.trainings, most), numbers, most
-        own = next(count for other, count in self.of_gates if other == gate)
-        aside = own > _allowed(self.trainings, self.alpha) + 1
-        most = own if aside else self.exceeding
+        exceeding = next(count for other, count in self.of_gates if other == gate)
+        aside = exceeding > _allowed(self.trainings, self.alpha) + 1
+        most = exceeding if aside else self.exceeding
         return next_exceeds(self.trainings, most), 1, most
 
-    def _at_hand(self, gate: Gate, found: Measurement, census: Census) -> tuple[Outcome, str]:
+    def _at_hand(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether every judged training keeps a threshold, with the sampling of targets."""
-        limit, mirror = threshold(gate), entry(found.metric).mirror
+        limit, mirror = threshold(gate), entry(measurement.metric).mirror
         low, high = min(census.lower), max(census.upper)
         shown = f"{_shown(census)} with the sampling of targets {low:.4g} to {high:.4g},"
         if not self.hold:

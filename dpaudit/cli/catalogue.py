@@ -41,7 +41,7 @@ def show(name: str) -> None:
         if name in registry.names(group):
             _explain(registry.load(group, name))
             return
-    known = [each for group in groups for each in registry.names(group)]
+    known = [plugin for group in groups for plugin in registry.names(group)]
     raise ConfigError(
         f"there is no recommender, defense or attack {name!r}{registry.suggestion(name, known)}"
     )
@@ -75,14 +75,14 @@ def _metrics() -> dict[str, str]:
     """Return the meaning of each metric, its unit, where it is from and how it may gate."""
     from dpaudit.record.metrics import table
 
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for metric in table().values():
         lines = [metric.words, f"unit: {metric.unit}", f"from: {'; '.join(metric.sources)}"]
         if metric.where:
             where = ", ".join(metric.where)
             lines.append(f"may gate (larger is {metric.larger}), where: {where}")
-        found[metric.name] = f"\n{'':{_NAME}} ".join(lines)
-    return found
+        descriptions[metric.name] = f"\n{'':{_NAME}} ".join(lines)
+    return descriptions
 
 
 def _first_line(part: Any) -> str:

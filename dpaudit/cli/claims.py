@@ -107,7 +107,7 @@ def claims(
     seed = seed_of(output, seed, fresh=fresh)
     extra = on_real_data(ratings, entries, seed)
     with Reporter(quiet=quiet, unit="games") as reporter:
-        found = run(
+        verification = run(
             entries,
             extra=extra,
             trials=trials,
@@ -120,23 +120,23 @@ def claims(
         )
 
     def write() -> None:
-        write_set({path: render(found) for path, render in targets.items()})
+        write_set({path: render(verification) for path, render in targets.items()})
 
     def show(written: bool) -> None:
         if not quiet:
-            _show(found)
+            _show(verification)
         if not quiet and written:
             click.echo(f"Record and reports: {output}")
 
-    ctx.exit(conclude(reports.outcome(found), write, show))
+    ctx.exit(conclude(reports.outcome(verification), write, show))
 
 
-def _show(found: Verification) -> None:
+def _show(verification: Verification) -> None:
     from rich.console import Console
 
     from dpaudit.claims.console import show
 
-    show(found, Console())
+    show(verification, Console())
 
 
 def _list(entries: list[PublishedClaim]) -> None:

@@ -27,10 +27,10 @@ def diff(baseline: Path, folder: Path, style: str, everything: bool) -> None:
     from dpaudit.record.comparison import compare
     from dpaudit.reports.render import comparison
 
-    found = compare(record.load(baseline), record.load(folder))
+    compared = compare(record.load(baseline), record.load(folder))
     if style == "json":
-        click.echo(found.model_dump_json(indent=1))
+        click.echo(compared.model_dump_json(indent=1))
     elif style == "md":
-        click.echo(comparison.render(found), nl=False)
+        click.echo(comparison.render(compared), nl=False)
     else:
-        comparison.show(found, Console(), everything=everything)
+        comparison.show(compared, Console(), everything=everything)

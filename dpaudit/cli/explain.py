@@ -74,7 +74,7 @@ def _used_in(plugin: Any) -> str:
     role = next(base for base in plugin.__mro__ if base.__module__ == roles.__name__)
     where = (role.__doc__ or "").partition(":")[0].replace("`", "")
     pairs = plugin.reads if issubclass(plugin, roles.Reads) else ()
-    reads = [" with ".join(each.__name__ for each in pair) for pair in pairs]
+    reads = [" with ".join(part.__name__ for part in pair) for pair in pairs]
     return f"{where}; reads {', or '.join(reads)}" if reads else where
 
 
@@ -85,10 +85,10 @@ def _pairs(plugin: Any) -> dict[str, str]:
 
     if issubclass(plugin, TrainedDefense):
         return dict(PAIRS)
-    found = _constructed(plugin)
+    pairs = _constructed(plugin)
     if not issubclass(plugin, ListDefense):
-        found["data"] = "one rating changed in the audited data, chosen by search"
-    return found
+        pairs["data"] = "one rating changed in the audited data, chosen by search"
+    return pairs
 
 
 def _constructed(plugin: Any) -> dict[str, str]:
@@ -96,8 +96,12 @@ def _constructed(plugin: Any) -> dict[str, str]:
     from pydantic import ValidationError
 
     default = next(field.default for field in fields(plugin) if field.name == "adjacency")
-    others = [each for each in get_args(get_type_hints(plugin)["adjacency"]) if each != default]
-    found: dict[str, str] = {}
+    others = [
+        adjacency
+        for adjacency in get_args(get_type_hints(plugin)["adjacency"])
+        if adjacency != default
+    ]
+    summaries: dict[str, str] = {}
     for adjacency in (default, *others):
         for variant in ("published", "corrected"):
             try:
@@ -107,5 +111,5 @@ def _constructed(plugin: Any) -> dict[str, str]:
             needs = [variant] if variant != "published" else []
             needs += [f"adjacency {adjacency}"] if adjacency != default else []
             for name, summary in pairs.items():
-                found.setdefault(name, f"{summary} ({', '.join(needs)})" if needs else summary)
-    return found
+                summaries.setdefault(name, f"{summary} ({', '.join(needs)})" if needs else summary)
+    return summaries

@@ -76,8 +76,8 @@ def gate(
         waivers=None if waivers is None else config_file.load_waivers(waivers),
     )
     if waivers is not None:
-        known = {each.id for each in result.verdicts}
-        known |= {each.id for each in (*recorded.gates, *result.gates)}
+        known = {verdict.id for verdict in result.verdicts}
+        known |= {gate.id for gate in (*recorded.gates, *result.gates)}
         check_ids(result.waivers, known, f"{waivers}: ")
     if origin is not None:
         places = {**result.origin, **origin.places([], result.gates)}
@@ -99,13 +99,13 @@ def gate(
 
 def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> str:
     """Return what decided the outcome."""
-    found: dict[str, Any] = {
+    decision: dict[str, Any] = {
         "outcome": outcome,
         "exit_code": EXIT_CODES[outcome],
         **json.loads(result.model_dump_json(include={"verdicts", "gates", "waivers"})),
         "baseline": compared and json.loads(compared.model_dump_json(include=_COMPARED)),
     }
-    return json.dumps(found, indent=1)
+    return json.dumps(decision, indent=1)
 
 
 def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
@@ -144,7 +144,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
     from dpaudit.reports.sections.waivers import sentence
 
     active = accepted(result.waivers)
-    waived = {name: [sentence(each, result)] for name, each in active.items()}
+    waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
     expected = [] if result.fail_on_broken else ["fail_on_broken = false: no failure"]
     for claim in result.verdicts:
         if claim.verdict == "broken":
@@ -152,11 +152,11 @@ def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
             said = f"certified ε >= {certified}, above the claimed {claim.claimed:g}"
             word = "waived" if claim.id in waived else "broken"
             yield word, [claim.id, said, *waived.get(claim.id, expected)]
-    for found in result.gates:
-        why = waived.get(found.id, []) if found.outcome != "pass" else []
+    for gate in result.gates:
+        why = waived.get(gate.id, []) if gate.outcome != "pass" else []
         yield (
-            "waived" if why else found.outcome,
-            [found.rule, found.reason, *why, f"id: {found.id}"],
+            "waived" if why else gate.outcome,
+            [gate.rule, gate.reason, *why, f"id: {gate.id}"],
         )
     for waiver in result.waivers:
         if waiver.state != "active":

@@ -114,15 +114,15 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
     from dpaudit.cli.stated import sniffed
     from dpaudit.data.readers.load import load
 
-    found = sniffed(path, stated)
-    ratings = load(found.source)
+    file = sniffed(path, stated)
+    ratings = load(file.source)
     rated = ratings.scale.width > 0
     kind = "ratings" if rated else "interactions"
     said = (
         f"{place(path)}: {len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} "
-        f"items; {found.layout}. {found.ratings}{_repairs(ratings)}\n"
+        f"items; {file.layout}. {file.ratings}{_repairs(ratings)}\n"
     )
-    lines = [*_comments(f"Found: {found.layout}. {found.ratings}"), *_data(found.source, ratings)]
+    lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
     if library is None and not rated:
         library = _library()
     if library is not None:
@@ -131,7 +131,7 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
     said += "Private recommenders are audited; --recommender LIBRARY audits one of yours.\n"
     least = least_raters(ratings)
     if least > 1:
-        fewer = load(found.source.model_copy(update={"least_raters": least}))
+        fewer = load(file.source.model_copy(update={"least_raters": least}))
         kept = f"# keeps {fewer.n_items} of {ratings.n_items} items: a run takes about a minute"
         lines.append(_commented(f"least_raters = {least}", kept))
         ratings = fewer
@@ -217,7 +217,9 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
 
     from dpaudit.reports.render.toml import inline
 
-    repeats = sum(each.count for each in ratings.repairs if each.what.startswith("rows that rep"))
+    repeats = sum(
+        repair.count for repair in ratings.repairs if repair.what.startswith("rows that rep")
+    )
     said = {
         "scale": "# as found or stated; the range that the raters could use may be wider",
         "outside_scale": "# leaves out and counts ratings outside the scale; 'error' refuses them",

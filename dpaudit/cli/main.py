@@ -100,10 +100,10 @@ class _Group(click.Group):
             raise click.UsageError(_shown(said), context) from error
         except BaseException as error:
             end = _end(ctx, error)
-            told = [end.message]
+            lines = [end.message]
             if end.written is not None:
-                told += write_failure(ctx, end.written or end.message, end.code, end.where)
-            for line in told:
+                lines += write_failure(ctx, end.written or end.message, end.code, end.where)
+            for line in lines:
                 click.echo(f"dpaudit: {_shown(line)}", err=True)
             ctx.exit(end.code)
 
@@ -126,7 +126,7 @@ class _End(NamedTuple):
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
     if stopped := Stopped.of(error):  # first, as code may make other errors of it
-        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
+        return _End(stopped.message(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
     if isinstance(error, ConfigError):

@@ -86,7 +86,7 @@ def membership(
     features = None
     if features_in is not None and features_out is not None:
         features = read_features(features_in), read_features(features_out)
-    found = audit_scores(
+    audit = audit_scores(
         read_scores(scores_in),
         read_scores(scores_out),
         rates=rates or (0.001, 0.01),
@@ -94,53 +94,53 @@ def membership(
         confidence=confidence,
         seed=seed,
     )
-    click.echo(_json(found) if style == "json" else _text(found, confidence))
+    click.echo(_json(audit) if style == "json" else _text(audit, confidence))
 
 
-def _rows(found: OneModel) -> dict[str, str]:
+def _rows(audit: OneModel) -> dict[str, str]:
     from dpaudit.reports import words
 
-    rows = {"AUC": words.interval(found.auc)}
-    for rate, value in found.tpr.items():
-        said = words.interval(value) if value else found.lacking[rate]
+    rows = {"AUC": words.interval(audit.auc)}
+    for rate, value in audit.tpr.items():
+        said = words.interval(value) if value else audit.lacking[rate]
         rows[f"TPR at {words.percent(rate)} FPR"] = said
-    return rows | {"advantage": words.interval(found.advantage)}
+    return rows | {"advantage": words.interval(audit.advantage)}
 
 
-def _text(found: OneModel, confidence: float) -> str:
+def _text(audit: OneModel, confidence: float) -> str:
     from dpaudit.reports import words
 
-    rows = _rows(found)
+    rows = _rows(audit)
     width = max(map(len, rows))
     lines = [f"{name:{width}}  {said}" for name, said in rows.items()]
-    if found.reversed:
-        area = found.auc
+    if audit.reversed:
+        area = audit.auc
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
         lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
     lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence."]
-    if found.exchangeable is None:
+    if audit.exchangeable is None:
         return "\n".join([*lines, _ASSUMES, _UNTESTED])
-    said = f" (AUC {words.interval(found.exchangeable)})."
-    tested = (_DOUBTED if found.doubted else _KEPT).removesuffix(".") + said
+    said = f" (AUC {words.interval(audit.exchangeable)})."
+    tested = (_DOUBTED if audit.doubted else _KEPT).removesuffix(".") + said
     return "\n".join([*lines, _ASSUMES, tested])
 
 
-def _json(found: OneModel) -> str:
+def _json(audit: OneModel) -> str:
     from dpaudit.reports import words
 
     record = {
-        "auc": found.auc.model_dump(mode="json"),
+        "auc": audit.auc.model_dump(mode="json"),
         "tpr": {
             f"{rate:g}": value and value.model_dump(mode="json")
-            for rate, value in found.tpr.items()
+            for rate, value in audit.tpr.items()
         },
         "lacking": {
             f"{rate:g}": f"TPR at {words.percent(rate)} FPR {why}"
-            for rate, why in found.lacking.items()
+            for rate, why in audit.lacking.items()
         },
-        "advantage": found.advantage.model_dump(mode="json"),
-        "exchangeable": found.exchangeable and found.exchangeable.model_dump(mode="json"),
-        "doubted": found.doubted,
-        "reversed": found.reversed,
+        "advantage": audit.advantage.model_dump(mode="json"),
+        "exchangeable": audit.exchangeable and audit.exchangeable.model_dump(mode="json"),
+        "doubted": audit.doubted,
+        "reversed": audit.reversed,
     }
     return json.dumps(record, indent=2)

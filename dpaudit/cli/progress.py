@@ -186,8 +186,8 @@ class Reporter(Progress):
             rate = self._done / max(now - (self._started or self._created), 1e-3)
             if self._total > self._done and self._paced:
                 waited = 0.0 if self._advanced is None else now - self._advanced
-                each = (self._spent + waited) / self._paced
-                yield f"about {duration((self._total - self._done) * each)} left"
+                pace = (self._spent + waited) / self._paced
+                yield f"about {duration((self._total - self._done) * pace)} left"
             yield f"{number(rate)}/s"
         if self._total and self._known:
             yield f"{self._known} more were stored"

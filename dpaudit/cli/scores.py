@@ -74,8 +74,8 @@ def read_features(path: Path) -> NDArray[Any]:
     from dpaudit.data.readers.text_pieces import QuoteError, records
 
     if path.suffix == ".npy":
-        found = np.array(_array(path), np.float64)
-        return found if found.ndim == 2 else found.reshape(len(found), -1)
+        features = np.array(_array(path), np.float64)
+        return features if features.ndim == 2 else features.reshape(len(features), -1)
     try:
         cells = [
             (line, [cell.strip().strip('"') for cell in row])
@@ -145,7 +145,7 @@ def _array(path: Path) -> NDArray[Any]:
         check_readable(path)
         with warnings.catch_warnings(action="ignore"):
             # Mapped, so that a false size in the header cannot allocate memory.
-            found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+            array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except ConfigError:
@@ -153,9 +153,9 @@ def _array(path: Path) -> NDArray[Any]:
     except Exception as error:  # a damaged header can fail anywhere inside the parser
         problem = str(error).partition(". ")[0] or type(error).__name__
         raise DataError(f"{path} is no npy file of numbers ({problem}): save it again") from error
-    if found.dtype.kind not in "biuf":
-        raise DataError(f"{path} holds an array of type {found.dtype}: save one of real numbers")
-    return found
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{path} holds an array of type {array.dtype}: save one of real numbers")
+    return array
 
 
 def mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[np.bool_]]:

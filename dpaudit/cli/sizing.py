@@ -62,7 +62,7 @@ def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
     top_k = max(1, min(20, ratings.n_items // 4))
     attacked = split_users(ratings, SHARE, SEED)[1] if ratings.n_users > 1 else []
     most = ratings.n_items - top_k - 1
-    able = sorted((each for each in attacked if _RATINGS <= len(each) <= most), key=len)
+    able = sorted((profile for profile in attacked if _RATINGS <= len(profile) <= most), key=len)
     if len(able) < _USERS:
         raise DataError(
             f"{begin}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "

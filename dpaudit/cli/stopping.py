@@ -57,7 +57,7 @@ class Stopped(KeyboardInterrupt):
         """What the signal did to the command."""
         return _WORDS[self.number]
 
-    def told(self, ctx: click.Context) -> str:
+    def message(self, ctx: click.Context) -> str:
         """Say that the command was stopped, and what it keeps."""
         kept: Callable[[], str] | None = ctx.meta.get(_KEPT)
         return self.word + (f": {kept()}" if kept else "")
@@ -70,22 +70,24 @@ def stoppable() -> Iterator[None]:
     It is raised once the code that runs lets an exception through. A signal that the caller
     ignores, as `nohup` does, stays ignored.
     """
-    heard = [each for each in _WORDS if signal.getsignal(each) is not signal.SIG_IGN]
+    heard = [signum for signum in _WORDS if signal.getsignal(signum) is not signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
         heard = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in heard:
-            signal.signal(each, signal.SIG_DFL)
+        for signum in heard:
+            signal.signal(signum, signal.SIG_DFL)
         _raise(Stopped(number), frame, time.monotonic() + _LONGEST)
 
-    before = {each: signal.signal(each, stop) for each in heard}
+    before = {signum: signal.signal(signum, stop) for signum in heard}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            if signal.getsignal(each) is stop:  # else the process is ending, at once if asked again
-                signal.signal(each, handler)
+        for signum, handler in before.items():
+            if (
+                signal.getsignal(signum) is stop
+            ):  # else the process is ending, at once if asked again
+                signal.signal(signum, handler)
 
 
 def _raise(stopped: Stopped, frame: FrameType | None, latest: float) -> None:

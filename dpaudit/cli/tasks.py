@@ -62,16 +62,18 @@ def runs(folder: Path) -> None:
     if not places:
         raise ConfigError(f"{folder} holds no finished tasks: name the output folder of a run")
     for place in places:
-        found = read(place)
-        about = ", ".join(f"{name} {word}" for name, word in _about(found.meta, found.identity))
+        contents = read(place)
+        about = ", ".join(
+            f"{name} {word}" for name, word in _about(contents.meta, contents.identity)
+        )
         click.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
-        if found.damage:
-            click.echo(found.damage)
+        if contents.damage:
+            click.echo(contents.damage)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("stage", overflow="fold")
         for name in ("tasks", "trials", "size", "seconds"):
             table.add_column(name, justify="right")
-        for stage, one in found.stages.items():
+        for stage, one in contents.stages.items():
             cells = (one.tasks, one.trials, size(one.size), f"{one.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
         Console().print(table)
@@ -79,12 +81,12 @@ def runs(folder: Path) -> None:
 
 def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, str]]:
     """Return what identifies a store's run; a secret seed is not told."""
-    told = [("dpaudit", identity.get("tool", "unknown"))]
+    facts = [("dpaudit", identity.get("tool", "unknown"))]
     if meta.get("secret") == "no":
-        told.append(("seed", identity.get("seed", "unknown")))
+        facts.append(("seed", identity.get("seed", "unknown")))
     if meta.get("trials"):
-        told.append(("trials planned", meta["trials"]))
+        facts.append(("trials planned", meta["trials"]))
     if "shard" in meta:
-        told.append(("shard", "/".join(meta["shard"].strip("[]").split(", "))))
-        told.append(("finished", meta.get("finished", "no")))
-    return told
+        facts.append(("shard", "/".join(meta["shard"].strip("[]").split(", "))))
+        facts.append(("finished", meta.get("finished", "no")))
+    return facts

@@ -171,7 +171,7 @@ def reads(ctx: click.Context, source: DataSource | None) -> None:
         return
     files = source.plain
     tables = (table.path for table in (files.trust, files.budgets) if table)
-    ctx.meta[_READ] = [Path(each).resolve() for each in (files.path, *tables) if each]
+    ctx.meta[_READ] = [Path(path).resolve() for path in (files.path, *tables) if path]
 
 
 def files_read(ctx: click.Context) -> set[Path]:
@@ -181,8 +181,10 @@ def files_read(ctx: click.Context) -> set[Path]:
     """
     from dpaudit.record.storage import NAME
 
-    groups = (each if isinstance(each, tuple) else (each,) for each in ctx.params.values())
-    paths = [each for group in groups for each in group if isinstance(each, Path)]
+    groups = (
+        argument if isinstance(argument, tuple) else (argument,) for argument in ctx.params.values()
+    )
+    paths = [path for group in groups for path in group if isinstance(path, Path)]
     named = {(path / NAME if path.is_dir() else path).resolve() for path in paths}
     return named.union(ctx.meta.get(_READ, ()))
 

@@ -86,7 +86,7 @@ def lines_of(text: str, name: str, count: int) -> list[int]:
 
 def _tables(text: str) -> list[_Table]:
     """Return the tables of a file, comments blanked; the first is what precedes all headers."""
-    found = [_Table("", 0, 1, [])]
+    tables = [_Table("", 0, 1, [])]
     counts: dict[str, int] = {}
     for index, line in enumerate(_SILENT.sub(_blank, text).split("\n"), 1):
         header = _HEADER.match(line)
@@ -94,13 +94,13 @@ def _tables(text: str) -> list[_Table]:
             name = f"{header[2]}.".removeprefix(_OWN).removesuffix(".")
             counts[name] = counts.get(name, -1) + bool(header[1])
             outer = name.partition(".")[0]
-            found.append(_Table(name, max(0, counts.get(outer, 0)), index, []))
-        found[-1].lines.append("" if header else line)
-    return found
+            tables.append(_Table(name, max(0, counts.get(outer, 0)), index, []))
+        tables[-1].lines.append("" if header else line)
+    return tables
 
 
-def _blank(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", found[0])
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool]:
@@ -108,7 +108,7 @@ def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool
     text = "\n".join(table.lines)
     line, start, stop = table.first if table.name else None, 0, len(text)
     # The number of open braces and brackets before each character.
-    depths = [0, *accumulate((each in "{[") - (each in "}]") for each in text)]
+    depths = [0, *accumulate((character in "{[") - (character in "}]") for character in text)]
     level = 0
     for part in place:
         if isinstance(part, int):
@@ -117,14 +117,14 @@ def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool
             continue
         key = re.compile(_BEFORE + re.escape(part) + _AFTER, re.MULTILINE)
         # A key at another depth belongs to another table.
-        for found in key.finditer(text, start, stop):
-            if depths[found.end()] == level:
+        for match in key.finditer(text, start, stop):
+            if depths[match.end()] == level:
                 break
         else:
             return line, False
-        line, start = table.first + text.count("\n", 0, found.end()), found.end()
-        if found[1]:  # an inline table
+        line, start = table.first + text.count("\n", 0, match.end()), match.end()
+        if match[1]:  # an inline table
             level += 1
-            inside = range(start + len(found[1]), len(text))
+            inside = range(start + len(match[1]), len(text))
             stop = next((at for at in inside if depths[at] < level), len(text))
     return line, True

@@ -71,10 +71,10 @@ def load(
     text = _read(path)
     values = _parse(path, text)
     if path.name == "pyproject.toml":
-        own = _own_table(values)
-        if own is None:
+        table = _own_table(values)
+        if table is None:
             raise ConfigError(f"{path} has no table [tool.dpaudit]: add it or name another config")
-        values = own
+        values = table
     options = [Option.parse(override) for override in overrides]
     if seed is not None:
         options.append(replace(Option.parse(f"seed={seed}"), said=f"--seed {seed}"))
@@ -170,8 +170,8 @@ def _too_deep(place: str) -> ConfigError:
 def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
     """Return `[tool.dpaudit]` of a parsed pyproject.toml, None if it has none."""
     tools = project.get("tool")
-    own = tools.get("dpaudit") if isinstance(tools, dict) else None
-    return own if isinstance(own, dict) else None
+    table = tools.get("dpaudit") if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else None
 
 
 def _changed(values: dict[str, Any], options: Sequence[Option]) -> dict[str, Any]:
@@ -230,8 +230,8 @@ def _check_parts(config: Config, checks: Sequence[Callable[[Config], None]]) -> 
 
 def _place(message: str) -> tuple[int | str, ...]:
     """Return the dotted key with which a message begins, such as `model.0.params.top_k`."""
-    found = _KEY.match(message)
-    parts = found[0].split(".") if found else ()
+    match = _KEY.match(message)
+    parts = match[0].split(".") if match else ()
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 

@@ -130,8 +130,8 @@ class Model(Table):
     @property
     def personal(self) -> bool:
         """Whether its users have an ε of their own; False for an unknown defense."""
-        own = issubclass(self.plugin, TrainedDefense) and self.plugin.personal
-        return own and self.variant != "nonprivate"
+        personal = issubclass(self.plugin, TrainedDefense) and self.plugin.personal
+        return personal and self.variant != "nonprivate"
 
     @property
     def submits(self) -> bool:

@@ -65,7 +65,7 @@ class DataConfig(Config):
         """The modules of its defenses and attacks."""
         named = [registry.load("defenses", model.defense) for model in self.model]
         named += [registry.load("attacks", attack.plugin) for attack in self.attack]
-        return {each.__module__ for each in named}
+        return {plugin.__module__ for plugin in named}
 
     def check_plugins(self) -> None:
         """Refuse unknown defenses and wrong parameters.

@@ -45,7 +45,7 @@ class Origin(Table):
         self, verdicts: Sequence[VerdictRecord], gates: Sequence[GateRecord]
     ) -> dict[str, PlaceRecord]:
         """Return where each claim and gate is stated, by its id."""
-        lines = {found.id: self.models.get(found.model, 1) for found in verdicts}
+        lines = {verdict.id: self.models.get(verdict.model, 1) for verdict in verdicts}
         for gate, line in zip(gates, self.gates, strict=True):
             lines.setdefault(gate.id, line)  # gates may share an id
         return {name: PlaceRecord(path=self.path, line=line) for name, line in lines.items()}

@@ -357,7 +357,7 @@ def _empty(value: Any) -> bool:
 
 def _home(name: str, classes: Sequence[type[Config]]) -> type[Config] | None:
     """Return the plainest config that has a table; None if no kind has it."""
-    bases = (base for each in classes for base in reversed(each.__mro__))
+    bases = (base for config in classes for base in reversed(config.__mro__))
     return next(
         (base for base in bases if issubclass(base, Config) and name in base.model_fields), None
     )
@@ -366,10 +366,10 @@ def _home(name: str, classes: Sequence[type[Config]]) -> type[Config] | None:
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of all configs, for editors: the tables of every kind together."""
     schema = Config.model_json_schema()
-    for each in config_classes():
-        own = each.model_json_schema()
-        schema["properties"] |= own["properties"]
-        schema.setdefault("$defs", {}).update(own.get("$defs", {}))
+    for config in config_classes():
+        part = config.model_json_schema()
+        schema["properties"] |= part["properties"]
+        schema.setdefault("$defs", {}).update(part.get("$defs", {}))
     return schema
 
 

@@ -13,7 +13,7 @@ from dpaudit.record.waivers import Waiver
 
 
 def _once(waivers: Sequence[Waiver]) -> Sequence[Waiver]:
-    twice = [name for name, count in Counter(each.id for each in waivers).items() if count > 1]
+    twice = [name for name, count in Counter(waiver.id for waiver in waivers).items() if count > 1]
     if twice:
         raise ValueError(f"two [[waiver]] have the id {twice[0]!r}: remove one")
     return waivers

@@ -106,12 +106,12 @@ class _Batch:
 
     Attributes:
         executor: the executor.
-        found: the results by the tasks' numbers.
+        answers: the results by the tasks' numbers.
         errors: the errors likewise.
     """
 
     executor: Executor
-    found: dict[int, Result] = field(default_factory=dict)
+    answers: dict[int, Result] = field(default_factory=dict)
     errors: dict[int, DpauditError] = field(default_factory=dict)
     _open: dict[int, tuple[Task, str, Shared]] = field(default_factory=dict)
     _others: int = 0
@@ -126,7 +126,7 @@ class _Batch:
                 key = digest_of(*executor.scope, task.name, task.part)
                 stored = store.get(key)
                 if stored is not None:
-                    self.found[number] = stored
+                    self.answers[number] = stored
                     executor.progress.stored(task.size)
                     continue
             if shard is not None and not shard.has(number, *executor.scope, task.name):
@@ -150,7 +150,7 @@ class _Batch:
         if isinstance(result, DpauditError):
             self.errors[number] = result
             return
-        self.found[number] = result
+        self.answers[number] = result
         store = self.executor.store
         if store is not None and (self.executor.shard or task.dear or _worth(result, seconds)):
             store.put(key, self.executor.stage, task.size, seconds, result)
@@ -162,7 +162,7 @@ class _Batch:
             raise self.errors[min(self.errors)]
         if self._others:
             raise UnfinishedError
-        return [self.found[number] for number in sorted(self.found)]
+        return [self.answers[number] for number in sorted(self.answers)]
 
 
 def _end(shared: Shared | None) -> None:

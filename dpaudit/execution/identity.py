@@ -40,8 +40,8 @@ def _sources(name: str) -> str:
     """Digest of the source files of a package, or of a module and those beside it."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None and name.isidentifier() and name not in sys.modules:
-        found = importlib.util.find_spec(name)
-        file = found.origin if found else None
+        spec = importlib.util.find_spec(name)
+        file = spec.origin if spec else None
     if file is None:
         return name
     path = Path(file)

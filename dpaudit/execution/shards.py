@@ -31,10 +31,10 @@ class Shard:
         Raises:
             ConfigError: it is not such a fraction.
         """
-        found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
-        if not found or not 1 <= int(found[1]) <= int(found[2]) <= _MOST:
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST:
             raise ConfigError(f"the option --shard {text!r} is not i/n with i from 1 to n, as 3/16")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"

@@ -121,13 +121,13 @@ class Store:
 
     def read_also(self, path: Path) -> None:
         """Use the results of another store of the same identity too; it is not written."""
-        found = read(path)
-        why = differences(found.identity, self.identity)
+        contents = read(path)
+        why = differences(contents.identity, self.identity)
         if why:
             self.notes.append(f"{path} is of another run ({why}), so it is not used")
             return
         self._files[path] = _connected(path, "ro")
-        self._known = dict.fromkeys(found.keys, path) | self._known
+        self._known = dict.fromkeys(contents.keys, path) | self._known
 
     def add(self, paths: Iterable[Path]) -> None:
         """Copy the results of other stores of the same run into this one.
@@ -157,20 +157,20 @@ class Store:
         if not self.path.exists() or fresh:
             self._begin(None)
             return
-        found = read(self.path)
-        why = differences(found.identity, self.identity) if found.identity else ""
+        contents = read(self.path)
+        why = differences(contents.identity, self.identity) if contents.identity else ""
         if why:
             self.notes.append(f"{self.path} is of another run ({why}), so this one starts anew")
             self._begin(None)
-        elif not found.identity:
+        elif not contents.identity:
             self.notes.append(f"{self.path} is damaged and nothing in it is used")
             self._begin(None)
-        elif found.damage or not self._writable():
-            self.notes.append(found.damage or _damage(self.path, len(found.keys)))
+        elif contents.damage or not self._writable():
+            self.notes.append(contents.damage or _damage(self.path, len(contents.keys)))
             self._begin(self.path)
         else:
             self._connect()
-            self._known = dict.fromkeys(found.keys, self.path)
+            self._known = dict.fromkeys(contents.keys, self.path)
 
     def _writable(self) -> bool:
         """Whether SQLite can write the file; a damaged header may forbid it."""
@@ -311,12 +311,12 @@ def identity_in(meta: Mapping[str, str]) -> dict[str, str]:
     if meta.get("format") != _FORMAT:
         return {}
     with suppress(ValueError, KeyError):
-        found = json.loads(meta["identity"])
-        return found if isinstance(found, dict) else {}
+        identity = json.loads(meta["identity"])
+        return identity if isinstance(identity, dict) else {}
     return {}
 
 
-def seed_in(path: Path, own: Mapping[str, str]) -> int | None:
+def seed_in(path: Path, identity: Mapping[str, str]) -> int | None:
     """Return the seed of a store's run; None if there is none, or its code and libraries differ.
 
     A seed that was drawn for other code is not used again: results must not depend on what was seen
@@ -324,10 +324,10 @@ def seed_in(path: Path, own: Mapping[str, str]) -> int | None:
 
     Args:
         path: the store.
-        own: the identity of this code and its libraries.
+        identity: the identity of this code and its libraries.
     """
     known = identity_in(words_of(path))
-    if any(known.get(name) != value for name, value in own.items()):
+    if any(known.get(name) != value for name, value in identity.items()):
         return None
     return int(known["seed"]) if known.get("seed", "").isdecimal() else None
 
@@ -342,8 +342,8 @@ def words_of(path: Path) -> dict[str, str]:
 def count(path: Path) -> int:
     """Return the number of results in a store's file; 0 if there is none, or it cannot be read."""
     with suppress(sqlite3.Error, ValueError), _reading(path) as file:
-        (found,) = file.execute("select count(*) from results").fetchone()
-        return int(found)
+        (number,) = file.execute("select count(*) from results").fetchone()
+        return int(number)
     return 0
 
 
@@ -473,5 +473,5 @@ def _encoded(result: Result) -> tuple[str, bytes]:
 def _decoded(kind: str, value: bytes) -> Result:
     if kind == "text":
         return value.decode()
-    found: Result = np.load(io.BytesIO(value), allow_pickle=False)
-    return found
+    array: Result = np.load(io.BytesIO(value), allow_pickle=False)
+    return array

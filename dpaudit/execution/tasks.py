@@ -60,8 +60,8 @@ def digest_of(*words: Any) -> str:
 def _update(state: Any, part: Any) -> None:
     if isinstance(part, tuple):
         state.update(f"({len(part)}".encode())
-        for each in part:
-            _update(state, each)
+        for element in part:
+            _update(state, element)
     elif isinstance(part, Streams):
         _update(state, (part.key, part.trials))
     elif isinstance(part, np.ndarray) and part.dtype.kind in "biuf":

@@ -64,11 +64,11 @@ class Workers:
         """
         if re.fullmatch(r"dask:(tcp|tls|ucx)://.+", text):
             return cls(0, "dask", text.removeprefix("dask:"))
-        found = re.fullmatch(r"(?:(processes|dask):?)?([0-9]{1,4})?", text)
-        if not found or not text or text.endswith(":") or found[2] in {"0", "00"}:
+        match = re.fullmatch(r"(?:(processes|dask):?)?([0-9]{1,4})?", text)
+        if not match or not text or text.endswith(":") or match[2] in {"0", "00"}:
             raise ConfigError(f"the option --workers {text!r} is none of {_WORDS}")
-        backend: Any = found[1] or "threads"
-        return cls(int(found[2]), backend) if found[2] else cls.all_cores(backend)
+        backend: Any = match[1] or "threads"
+        return cls(int(match[2]), backend) if match[2] else cls.all_cores(backend)
 
     @classmethod
     def all_cores(cls, backend: Backend) -> Self:
@@ -136,9 +136,9 @@ def _pickled(work: Callable[[Any], Result]) -> bytes:
 @functools.lru_cache(maxsize=2)
 def _from_file(path: str) -> Shared:
     # Written by the parent process, in a folder that only this user can write.
-    found, pickled = pickle.loads(Path(path).read_bytes())  # noqa: S301
+    paths, pickled = pickle.loads(Path(path).read_bytes())  # noqa: S301
     # A process that was started earlier may not find the user's modules, which the parent finds.
-    sys.path += [place for place in found if place not in sys.path]
+    sys.path += [place for place in paths if place not in sys.path]
     return _from_bytes(pickled)
 
 
@@ -173,8 +173,8 @@ def answer_alone(shared: Shared, number: int, part: Any, code: str) -> Answer:
 @functools.cache
 def _code() -> str:
     """Return what code and libraries this process has; machines may differ in type."""
-    found = identity_of()
-    return repr([found[name] for name in sorted(found) if name not in MACHINE])
+    identity = identity_of()
+    return repr([identity[name] for name in sorted(identity) if name not in MACHINE])
 
 
 def _end_together(parent: int) -> None:
@@ -219,17 +219,17 @@ class Pool:
             self._asked = time.monotonic()
             count = len(client.ncores())
             some = client.scheduler_info()["workers"].values()  # of a large cluster, the first few
-            least = min((each["memory_limit"] for each in some), default=0)
+            least = min((worker["memory_limit"] for worker in some), default=0)
             self._said = f"{count} Dask workers alive, {least / 2**30:.1f} GiB each"
         return self._said
 
     def shared(self, work: Callable[[Any], Result]) -> Shared:
         """Prepare a function for being sent."""
-        found = Shared(work)
+        shared = Shared(work)
         if self._folder is not None:
-            found.save(self._folder, self._saved)
+            shared.save(self._folder, self._saved)
             self._saved += 1
-        return found
+        return shared
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Answer]:
         """Run jobs and yield their answers as they arrive, in any order.
@@ -253,9 +253,9 @@ class Pool:
 
         for tried in range(_TRIES):
             try:
-                for found in self._parallel(noted()):
-                    open_jobs.pop(found[0], None)
-                    yield found
+                for reply in self._parallel(noted()):
+                    open_jobs.pop(reply[0], None)
+                    yield reply
                 return
             except Exception as error:
                 if not _lost(error):
@@ -373,10 +373,10 @@ def _check_cluster(client: Any, address: str) -> None:
             f"the scheduler at {address} has no workers: start one with 'dask worker {address}'"
         ) from error
     try:
-        found = set(client.run(_code).values())
+        codes = set(client.run(_code).values())
     except Exception as error:  # whatever a worker of another environment raises
         raise ConfigError(f"a Dask worker cannot run dpaudit ({said(error)}): {_REMEDY}") from error
-    if found != {_code()}:
+    if codes != {_code()}:
         raise ConfigError(f"a Dask worker {_OTHER}: {_REMEDY}")
 
 

@@ -160,9 +160,9 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
         missing=missing,
         added=list(_lacking(after, before)),
         uncompared=Counter(
-            found.metric
-            for key, found in old.items()
-            if not _may_gate(found) and not (key in new and _may_gate(new[key]))
+            measurement.metric
+            for key, measurement in old.items()
+            if not _may_gate(measurement) and not (key in new and _may_gate(new[key]))
         ),
         differences=list(differences(before, after)),
         outcome=outcome,
@@ -212,9 +212,9 @@ def _assumed(before: Measurement, after: Measurement) -> str:
         sizes = len(before.census.values), len(after.census.values)
         few = math.comb(sum(sizes), sizes[0]) < _ORDERS
         return "the runs have too few judged trainings to tell their ranges apart" if few else ""
-    for found, run in ((before, "baseline"), (after, "run")):
-        if found.estimate.kind != "frequentist":
-            return f"the estimate of the {run} is of kind {found.estimate.kind}"
+    for measurement, run in ((before, "baseline"), (after, "run")):
+        if measurement.estimate.kind != "frequentist":
+            return f"the estimate of the {run} is of kind {measurement.estimate.kind}"
     return ""
 
 
@@ -285,24 +285,28 @@ def _decided(
 
 def _by_key(result: AuditResult) -> dict[tuple[Any, ...], Measurement]:
     """Return the measurements by what identifies them in any run of the config."""
-    return {found.key: found for found in result.measurements}
+    return {measurement.key: measurement for measurement in result.measurements}
 
 
-def _may_gate(found: Measurement) -> bool:
+def _may_gate(measurement: Measurement) -> bool:
     """Whether the number may gate: it is of trainings, or its interval holds with the others."""
-    able = found.census is not None or found.estimate.kind == "frequentist"
-    return entry(found.metric).gateable and able
+    able = measurement.census is not None or measurement.estimate.kind == "frequentist"
+    return entry(measurement.metric).gateable and able
 
 
 def _lacking(one: AuditResult, other: AuditResult) -> Iterator[str]:
     """Yield the models, the values of ε, and the numbers that only the first run has."""
     models = {model.label for model in other.models}
-    yield from (f"model {each.label!r}" for each in one.models if each.label not in models)
+    yield from (f"model {model.label!r}" for model in one.models if model.label not in models)
     points = {(point.model, point.epsilon) for point in other.points}
     for point in one.points:
         if point.model in models and (point.model, point.epsilon) not in points:
             yield f"ε = {point.epsilon:g} of {point.model!r}"
     keys = _by_key(other)
-    for key, found in _by_key(one).items():
-        if (found.model, found.epsilon) in points and key not in keys and _may_gate(found):
-            yield f"{found.metric} of {found.place}"
+    for key, measurement in _by_key(one).items():
+        if (
+            (measurement.model, measurement.epsilon) in points
+            and key not in keys
+            and _may_gate(measurement)
+        ):
+            yield f"{measurement.metric} of {measurement.place}"

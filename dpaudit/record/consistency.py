@@ -33,7 +33,7 @@ def problem(result: AuditResult) -> str | None:
         _outcome,
         _config,
     )
-    return next((found for check in checks for found in check(result)), None)
+    return next((fault for check in checks for fault in check(result)), None)
 
 
 def _outcome(result: AuditResult) -> Iterator[str]:
@@ -53,8 +53,10 @@ def _waivers(result: AuditResult) -> Iterator[str]:
         [expected] = judged([waiver], needed, waiver.judged)
         if waiver.state != expected.state:
             yield f"the waiver of {waiver.id!r} is {waiver.state}, and should be {expected.state}"
-    own = [waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers]
-    if result.config.get("waiver", []) != own:
+    waivers = [
+        waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers
+    ]
+    if result.config.get("waiver", []) != waivers:
         yield "its waivers are not those of its config"
 
 
@@ -65,7 +67,7 @@ def _verdicts(result: AuditResult) -> Iterator[str]:
 
 
 def _places(result: AuditResult) -> Iterator[str]:
-    known = {found.id for found in result.verdicts} | {gate.id for gate in result.gates}
+    known = {verdict.id for verdict in result.verdicts} | {gate.id for gate in result.gates}
     yield from (
         f"there is no claim or gate {name!r}" for name in result.origin if name not in known
     )
@@ -88,17 +90,17 @@ def _points(result: AuditResult) -> Iterator[str]:
 
 def _measurements(result: AuditResult) -> Iterator[str]:
     points = {(point.model, point.epsilon) for point in result.points}
-    for found in result.measurements:
-        what = f"{found.metric} of {found.model!r}"
-        if (found.model, found.epsilon) not in points:
-            yield f"{what} is at ε = {found.epsilon:g}, which is not in the sweep"
-        metric = entry(found.metric)
-        is_share = metric.unit == "share" and metric.gateable and found.basis not in GAINS
-        if is_share and not 0 <= found.estimate.value <= 1:
-            yield f"{what} is {found.estimate.value:g}, which is not in [0, 1]"
+    for measurement in result.measurements:
+        what = f"{measurement.metric} of {measurement.model!r}"
+        if (measurement.model, measurement.epsilon) not in points:
+            yield f"{what} is at ε = {measurement.epsilon:g}, which is not in the sweep"
+        metric = entry(measurement.metric)
+        is_share = metric.unit == "share" and metric.gateable and measurement.basis not in GAINS
+        if is_share and not 0 <= measurement.estimate.value <= 1:
+            yield f"{what} is {measurement.estimate.value:g}, which is not in [0, 1]"
     yield from (
         f"{key[0]} of {key[1]!r} at ε = {key[2]:g} is recorded twice"
-        for key in _twice(found.key for found in result.measurements)
+        for key in _twice(measurement.key for measurement in result.measurements)
     )
 
 
@@ -109,17 +111,19 @@ def _sides(result: AuditResult) -> Iterator[str]:
     """
     for metric, name in (
         (metric.name, metric.by)
-        for metric in ordered(found.metric for found in result.measurements)
+        for metric in ordered(measurement.metric for measurement in result.measurements)
         if metric.by
     ):
         at: dict[str, dict[float, set[str]]] = {}
         for point in result.points:
-            place = (metric, point.model, point.epsilon)
-            if not any(each.lacks(*place) for each in result.findings):
+            key = (metric, point.model, point.epsilon)
+            if not any(finding.lacks(*key) for finding in result.findings):
                 at.setdefault(point.model, {})[point.epsilon] = set()
-        for found in result.measurements:
-            if found.metric == metric and found.epsilon in at.get(found.model, {}):
-                at[found.model][found.epsilon].add(getattr(found, name))
+        for measurement in result.measurements:
+            if measurement.metric == metric and measurement.epsilon in at.get(
+                measurement.model, {}
+            ):
+                at[measurement.model][measurement.epsilon].add(getattr(measurement, name))
         for model, by_epsilon in at.items():
             if len({frozenset(names) for names in by_epsilon.values()}) > 1:
                 yield f"model {model!r} does not have the same {name}s at every ε"

@@ -30,7 +30,7 @@ class Difference(BaseModel):
 
 def differences(before: AuditResult, after: AuditResult) -> Iterator[Difference]:
     """Yield what differs in the data, config, claims, version and environment of two runs."""
-    old, new = (dict(_flat(_facts(each))) for each in (before, after))
+    old, new = (dict(_flat(_facts(result))) for result in (before, after))
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
             yield Difference(key=name, before=_said(old.get(name)), after=_said(new.get(name)))

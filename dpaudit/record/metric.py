@@ -181,8 +181,8 @@ class Metric:
     @property
     def where(self) -> tuple[str, ...]:
         """Return the keys by which a gate on it may pick; none if it may not gate."""
-        own = () if self.derived else self.known
-        keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *own})
+        fields = () if self.derived else self.known
+        keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *fields})
         return tuple(keys) if self.gateable else ()
 
 

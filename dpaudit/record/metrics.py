@@ -231,8 +231,8 @@ def table() -> Mapping[str, Metric]:
 def entry(name: str) -> Metric:
     """Return the entry of a metric; one that says nothing if no installed package describes it."""
     # Records of dpaudit's own metrics import no plug-in.
-    found = _OWN.get(name) or table().get(name)
-    return found or Metric(
+    metric = _OWN.get(name) or table().get(name)
+    return metric or Metric(
         name, "a metric of a package that is not installed", "–", {}, optional=FIELDS
     )
 

@@ -304,8 +304,8 @@ class Measurement(_Record):
     def detail(self) -> str | None:
         """Return the value of the metric's `detail` field, if it has one."""
         name = entry(self.metric).detail
-        found: str | None = getattr(self, name) if name else None
-        return found
+        detail: str | None = getattr(self, name) if name else None
+        return detail
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -488,11 +488,11 @@ class FindingRecord(_Record):
         here = self.model == model and self.epsilon in (None, epsilon)
         return self.undecided and named and here
 
-    def opens(self, found: Measurement) -> bool:
+    def opens(self, measurement: Measurement) -> bool:
         """Return whether it leaves a measurement of its model undecided."""
-        everyone = self.observer is None or entry(found.metric).derived
-        here = everyone or found.observer in (None, self.observer)
-        return here and self._covers(found.metric, found.model, found.epsilon)
+        everyone = self.observer is None or entry(measurement.metric).derived
+        here = everyone or measurement.observer in (None, self.observer)
+        return here and self._covers(measurement.metric, measurement.model, measurement.epsilon)
 
 
 class Family(_Record):

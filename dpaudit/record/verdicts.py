@@ -49,9 +49,9 @@ def verdicts(
     """
     variants = {model.label: model.variant for model in models}
     games: dict[tuple[str, float], list[Measurement]] = {}
-    for found in measurements:
-        if found.metric == "epsilon":
-            games.setdefault((found.model, found.epsilon), []).append(found)
+    for measurement in measurements:
+        if measurement.metric == "epsilon":
+            games.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
     return [
         _verdict(
             point,
@@ -75,17 +75,17 @@ def beside(
         measurements: the measured numbers.
     """
     for point in points:
-        claim, place = point.claim, (point.model, point.epsilon)
+        claim, key = point.claim, (point.model, point.epsilon)
         if claim is None:
             continue
         leaks = [
-            f"ε ≥ {at_least(found.estimate.lower, 2)} for one {found.unit}, seen: "
-            f"{SEEN.get(found.observer or '', found.observer)}"
-            for found in measurements
-            if (found.model, found.epsilon) == place
-            and found.metric == "epsilon"
-            and found.estimate.lower > claim.epsilon
-            and not found.tests(claim)
+            f"ε ≥ {at_least(measurement.estimate.lower, 2)} for one {measurement.unit}, seen: "
+            f"{SEEN.get(measurement.observer or '', measurement.observer)}"
+            for measurement in measurements
+            if (measurement.model, measurement.epsilon) == key
+            and measurement.metric == "epsilon"
+            and measurement.estimate.lower > claim.epsilon
+            and not measurement.tests(claim)
         ]
         if leaks:
             yield FindingRecord(
@@ -100,7 +100,7 @@ def beside(
 
 def decided(
     gates: Sequence[GateRecord],
-    found: Sequence[VerdictRecord],
+    verdicts: Sequence[VerdictRecord],
     *,
     fail_on_broken: bool,
     waivers: Sequence[WaiverRecord] = (),
@@ -112,27 +112,27 @@ def decided(
 
     Args:
         gates: the judged gates.
-        found: the verdicts.
+        verdicts: the verdicts.
         fail_on_broken: whether a broken claim fails the run.
         waivers: the judged waivers.
     """
     if any(waiver.state == "expired" for waiver in waivers):
         return "fail"
-    if not gates and all(verdict.verdict == "not tested" for verdict in found):
+    if not gates and all(verdict.verdict == "not tested" for verdict in verdicts):
         return "no decision"
     waived = accepted(waivers)
-    broken = (verdict.id for verdict in found if verdict.verdict == "broken")
+    broken = (verdict.id for verdict in verdicts if verdict.verdict == "broken")
     if fail_on_broken and any(name not in waived for name in broken):
         return "fail"
     return worst([gate.outcome for gate in gates if gate.id not in waived])
 
 
-def waivable(gates: Sequence[GateRecord], found: Sequence[VerdictRecord]) -> set[str]:
+def waivable(gates: Sequence[GateRecord], verdicts: Sequence[VerdictRecord]) -> set[str]:
     """Return the ids of the findings that a waiver may accept.
 
     These are broken claims, and gates that fail or are inconclusive.
     """
-    broken = {verdict.id for verdict in found if verdict.verdict == "broken"}
+    broken = {verdict.id for verdict in verdicts if verdict.verdict == "broken"}
     return broken | {gate.id for gate in gates if gate.outcome != "pass"}
 
 
@@ -146,18 +146,20 @@ def in_id(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def above_by_law(found: Measurement, limit: float) -> bool:
+def above_by_law(measurement: Measurement, limit: float) -> bool:
     """Whether a pair's ε by the law of its noise exceeds a limit.
 
     Such an ε is not certified: it prevents a pass, but is no failure.
     """
     # Comparisons are written so that NaN, which compares as false, never passes.
-    return found.theory is not None and not found.theory.value <= limit * (1 + _ROUNDING)
+    return measurement.theory is not None and not measurement.theory.value <= limit * (
+        1 + _ROUNDING
+    )
 
 
-def suggests_more(found: Measurement, limit: float) -> bool:
+def suggests_more(measurement: Measurement, limit: float) -> bool:
     """Whether the right guesses of a membership game are as frequent as at an ε above a limit."""
-    return found.unit is not None and not found.estimate.value <= limit
+    return measurement.unit is not None and not measurement.estimate.value <= limit
 
 
 def _verdict(
@@ -174,7 +176,7 @@ def _verdict(
     games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
     strongest = games[0] if games else None
     if claim is None or strongest is None:
-        unknown = any(each.lacks("epsilon", point.model, point.epsilon) for each in findings)
+        unknown = any(finding.lacks("epsilon", point.model, point.epsilon) for finding in findings)
         return VerdictRecord(
             id=name,
             model=point.model,
@@ -198,7 +200,7 @@ def _verdict(
     reason: Untested | None = None
     if not broken:
         reason = "doubt" if doubted else "no power" if factor == math.inf else None
-        if any(each.opens(game) for each in findings for game in games):
+        if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
     return VerdictRecord(
         id=name,
@@ -217,7 +219,7 @@ def _verdict(
 
 def _least_found(game: Measurement) -> float:
     """Return the least factor of a mutant that a game finds; infinite without one."""
-    return min((each.factor for each in game.controls if each.found), default=math.inf)
+    return min((control.factor for control in game.controls if control.found), default=math.inf)
 
 
 def game_name(game: Measurement) -> GameName:

@@ -36,15 +36,15 @@ class Axis:
     @classmethod
     def over(cls, title: str, covered: Iterable[float], **changes: Any) -> Axis:
         """Return a logarithmic axis that covers these values."""
-        found = list(covered)
-        return cls(title, min(found) / 1.25, max(found) * 1.25, log=True, **changes)
+        points = list(covered)
+        return cls(title, min(points) / 1.25, max(points) * 1.25, log=True, **changes)
 
     @classmethod
     def around(cls, title: str, values: Iterable[float]) -> Axis:
         """Return a linear axis that covers these values, with some room at either end."""
-        found = list(values)
-        room = (max(found) - min(found)) / 20 or abs(max(found)) / 20 or 1.0
-        return cls(title, min(found) - room, max(found) + room)
+        numbers = list(values)
+        room = (max(numbers) - min(numbers)) / 20 or abs(max(numbers)) / 20 or 1.0
+        return cls(title, min(numbers) - room, max(numbers) + room)
 
     def share(self, value: float) -> float:
         """Return the place of a value on the axis, from 0 to 1 if it lies between the ends."""

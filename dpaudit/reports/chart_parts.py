@@ -112,19 +112,19 @@ class Look:
         of a model apart by their `attack`. Where there are more models than colours, or a model has
         several series with one attack, the series are `ranked`.
         """
-        found = ranked(data, leak)
+        series = ranked(data, leak)
         of_model = dict(zip(self.models, COLORS, strict=False))
-        kinds = {each["series"]: (each["model"], each.get("attack")) for each in data}
+        kinds = {datum["series"]: (datum["model"], datum.get("attack")) for datum in data}
         if len(self.models) > len(COLORS) or len(set(kinds.values())) < len(kinds):
-            return found
+            return series
         attacks = list(dict.fromkeys(attack for _, attack in kinds.values()))
         return [
             Series(
-                each.name,
-                REST if each.color == REST else of_model[kinds[each.name][0]],
-                _DASHES[attacks.index(kinds[each.name][1]) % len(_DASHES)],
+                line.name,
+                REST if line.color == REST else of_model[kinds[line.name][0]],
+                _DASHES[attacks.index(kinds[line.name][1]) % len(_DASHES)],
             )
-            for each in found
+            for line in series
         ]
 
 
@@ -176,18 +176,18 @@ def spec(
         ),
     )  # fmt: skip
     # Only the tests validate against the schema: it takes as long as all the rest.
-    made: dict[str, Any] = chart.to_dict(validate=False)
+    chart_spec: dict[str, Any] = chart.to_dict(validate=False)
     longest = max((len(row["series"]) for row in data.get("labels", ())), default=0)
     room = math.ceil(min(_LONGEST, _LETTER * longest) + 10) if longest else 0
-    made["params"] = [
+    chart_spec["params"] = [
         {"name": "picked", "value": ""},
         {"name": "narrow", "value": False},
         {"name": "room", "expr": f"narrow ? 0 : {room}"},
-        {"name": "grey", "value": [each.name for each in series if each.color == REST]},
+        {"name": "grey", "value": [line.name for line in series if line.color == REST]},
         *([{"name": "shown", "value": choice.options[0]}] if choice else []),
     ]
-    made["datasets"] = data
-    return made
+    chart_spec["datasets"] = data
+    return chart_spec
 
 
 def tips(columns: Mapping[str, str]) -> list[Any]:
@@ -201,7 +201,7 @@ def color(series: Sequence[Series], channel: str = "Color") -> Any:
     """Colour by series; a grey one has the text's colour while it is picked."""
     import altair as alt
 
-    names, colors = [each.name for each in series], [each.color for each in series]
+    names, colors = [line.name for line in series], [line.color for line in series]
     return getattr(alt, channel)(
         "series:N",
         legend=None,
@@ -214,7 +214,7 @@ def dash(series: Sequence[Series]) -> Any:
     """Dashes by series."""
     import altair as alt
 
-    names, dashes = [each.name for each in series], [list(each.dash) for each in series]
+    names, dashes = [line.name for line in series], [list(line.dash) for line in series]
     return alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
 
 
@@ -248,7 +248,7 @@ class Label:
     start: float | None = None
 
 
-def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[Any], list[Datum]]:
+def labels(wanted: Sequence[Label], choice: Choice | None = None) -> tuple[list[Any], list[Datum]]:
     """Return layers that name series and baselines at the right edge, and their data.
 
     Labels do not overlap. Where there is no room, on small screens, the baselines alone have theirs
@@ -257,13 +257,13 @@ def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[A
     import altair as alt
 
     rows: list[Datum] = []
-    for group in dict.fromkeys(each.group for each in found):
-        here = [each for each in found if each.group == group]
-        shown = [each for each in here if each.color != REST]
-        at = spread([HEIGHT * (1 - each.place) for each in shown], _LABEL, HEIGHT)
-        rows += [_row(each, place) for each, place in zip(shown, at, strict=True)]
-        grey = [each for each in here if each.color == REST]
-        rows += [_row(each, HEIGHT * (1 - each.place)) for each in grey]
+    for group in dict.fromkeys(label.group for label in wanted):
+        here = [label for label in wanted if label.group == group]
+        shown = [label for label in here if label.color != REST]
+        at = spread([HEIGHT * (1 - label.place) for label in shown], _LABEL, HEIGHT)
+        rows += [_row(label, place) for label, place in zip(shown, at, strict=True)]
+        grey = [label for label in here if label.color == REST]
+        rows += [_row(label, HEIGHT * (1 - label.place)) for label in grey]
     base = drawn_from("labels").encode(
         y=alt.Y("at:Q", scale=None, axis=None),
         text=alt.Text("series:N"),
@@ -293,16 +293,16 @@ def _row(label: Label, at: float) -> Datum:
 
 def spread(wanted: Sequence[float], gap: float, most: float) -> list[float]:
     """Return places near the wanted ones, at least `gap` apart and at most `most`."""
-    order = sorted(range(len(wanted)), key=lambda each: wanted[each])
-    found = list(wanted)
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    places = list(wanted)
     least = -math.inf
-    for each in order:
-        found[each] = max(found[each], least)
-        least = found[each] + gap
-    for each in reversed(order):
-        found[each] = min(found[each], most)
-        most = found[each] - gap
-    return found
+    for index in order:
+        places[index] = max(places[index], least)
+        least = places[index] + gap
+    for index in reversed(order):
+        places[index] = min(places[index], most)
+        most = places[index] - gap
+    return places
 
 
 def extremes(what: str, data: Sequence[Datum]) -> str:

@@ -183,8 +183,10 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         for name, waiver in accepted_findings(result.waivers).items()
     }
     claims = [
-        _claim(found, stated[found.model, found.epsilon], result, accepted.get(found.id, ""))
-        for found in result.verdicts
+        _claim(
+            verdict, stated[verdict.model, verdict.epsilon], result, accepted.get(verdict.id, "")
+        )
+        for verdict in result.verdicts
     ]
     gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
     checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
@@ -235,21 +237,21 @@ def _distinct(checks: Sequence[Check]) -> Iterator[Check]:
 
 
 def _claim(
-    found: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
+    verdict: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
 ) -> Check:
     state: State = "pass"
     rule, because = rules.BROKEN, waived
-    if found.verdict == "broken":
+    if verdict.verdict == "broken":
         if not result.fail_on_broken:
             because = because or "audit.fail_on_broken = false in the config"
         state = "accepted" if because else "fail"
-    elif found.verdict == "not tested":
+    elif verdict.verdict == "not tested":
         state = "untested"
         rule = rules.UNTESTED
-        if found.reason == "no claim":
-            rule = rules.NOISELESS if found.noiseless else rules.UNCLAIMED
-    said = f"{found.model}: {verdicts.on_claim(result, found, stated)}"
-    return Check("claim", found.id, rule, state, said, _place(found.id, result), because)
+        if verdict.reason == "no claim":
+            rule = rules.NOISELESS if verdict.noiseless else rules.UNCLAIMED
+    said = f"{verdict.model}: {verdicts.on_claim(result, verdict, stated)}"
+    return Check("claim", verdict.id, rule, state, said, _place(verdict.id, result), because)
 
 
 def _gate(gate: GateRecord, result: AuditResult, waived: str) -> Check:
@@ -279,12 +281,14 @@ def _waivers(result: AuditResult) -> Iterator[Check]:
 
 def _noticed(result: AuditResult) -> Iterator[Check]:
     """Yield the findings, each once, at the table of their model."""
-    places = {found.model: _place(found.id, result) for found in reversed(result.verdicts)}
+    places = {verdict.model: _place(verdict.id, result) for verdict in reversed(result.verdicts)}
     findings = {
-        (each.model, each.about, f"{each.model}: {each.text} {each.remedy}"): rules.of_finding(
-            each.about
-        )
-        for each in result.findings
+        (
+            finding.model,
+            finding.about,
+            f"{finding.model}: {finding.text} {finding.remedy}",
+        ): rules.of_finding(finding.about)
+        for finding in result.findings
     }
     findings |= {
         (pair.model, "drift", f"{pair.model}: {pair.drift}."): rules.DRIFT

@@ -23,7 +23,11 @@ class Filled(NamedTuple):
 
 def within(result: AuditResult, section: str) -> list[Measurement]:
     """Return the measurements of a section of the results."""
-    return [each for each in result.measurements if entry(each.metric).section == section]
+    return [
+        measurement
+        for measurement in result.measurements
+        if entry(measurement.metric).section == section
+    ]
 
 
 def columns(
@@ -48,8 +52,8 @@ def columns(
     """
     at: dict[str, list[list[Measurement]]] = {}
     for index, row in enumerate(rows):
-        for each in row:
-            at.setdefault(each.metric, [[] for _ in rows])[index].append(each)
+        for measurement in row:
+            at.setdefault(measurement.metric, [[] for _ in rows])[index].append(measurement)
     for metric in ordered(at):
         for column in metric.columns or (Column(metric.name),):
             if column.brief or not brief:
@@ -69,21 +73,21 @@ def _filled(
     labels: dict[str, dict[str, None]] = {}
     at: dict[tuple[int, str, str], str] = {}
     for index, row in enumerate(rows):
-        for each in row:
-            if column.of in (None, each.detail):
-                label = column.label.format_map({"top_k": top_k, **_said(each)})
-                own = details(each, apart)
-                labels.setdefault(label, {})[own] = None
-                at[index, label, own] = _SHOWN[column.show](each.estimate, digits)
-    for label, owns in labels.items():
-        if len(owns) > 1 and column.show != "number":
-            for own in owns:
-                cells = [at.get((index, label, own), NONE) for index in range(len(rows))]
-                yield Filled(metric, f"{label}: {own}", cells)
+        for measurement in row:
+            if column.of in (None, measurement.detail):
+                label = column.label.format_map({"top_k": top_k, **_said(measurement)})
+                detail = details(measurement, apart)
+                labels.setdefault(label, {})[detail] = None
+                at[index, label, detail] = _SHOWN[column.show](measurement.estimate, digits)
+    for label, extras in labels.items():
+        if len(extras) > 1 and column.show != "number":
+            for detail in extras:
+                cells = [at.get((index, label, detail), NONE) for index in range(len(rows))]
+                yield Filled(metric, f"{label}: {detail}", cells)
             continue
-        some = [[at.get((index, label, own)) for own in owns] for index in range(len(rows))]
+        some = [[at.get((index, label, detail)) for detail in extras] for index in range(len(rows))]
         cells = [" / ".join(c or NONE for c in cell) if any(cell) else NONE for cell in some]
-        yield Filled(metric, f"{label}: {', '.join(owns)}" if len(owns) > 1 else label, cells)
+        yield Filled(metric, f"{label}: {', '.join(extras)}" if len(extras) > 1 else label, cells)
 
 
 def of_section(
@@ -98,15 +102,15 @@ def of_section(
         but: fields of what stands elsewhere.
     """
     at: dict[tuple[str, float], list[Measurement]] = {}
-    for each in within(result, section):
-        if not any(_given(each, name) for name in but):
-            at.setdefault((each.model, each.epsilon), []).append(each)
-    found = list(columns(list(at.values()), longest(result)))
+    for measurement in within(result, section):
+        if not any(_given(measurement, name) for name in but):
+            at.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
+    filled_columns = list(columns(list(at.values()), longest(result)))
     cells = [
-        [model, words.epsilon(epsilon), *(column.cells[index] for column in found)]
+        [model, words.epsilon(epsilon), *(column.cells[index] for column in filled_columns)]
         for index, (model, epsilon) in enumerate(at)
     ]
-    header = ["model", "ε", *(each.name for each in found)]
+    header = ["model", "ε", *(column.name for column in filled_columns)]
     return Table(caption or section, header, cells) if cells else None
 
 
@@ -120,20 +124,20 @@ def longest(result: AuditResult) -> int:
     return max((model.top_k for model in result.models), default=0)
 
 
-def _given(each: Measurement, name: str) -> bool:
-    return getattr(each, name) is not None
+def _given(measurement: Measurement, name: str) -> bool:
+    return getattr(measurement, name) is not None
 
 
-def _said(each: Measurement) -> dict[str, Any]:
+def _said(measurement: Measurement) -> dict[str, Any]:
     """Return the fields of a measurement in words."""
-    fields = {name: getattr(each, name) for name in type(each).model_fields}
-    at = NONE if each.at is None else words.percent(each.at)
+    fields = {name: getattr(measurement, name) for name in type(measurement).model_fields}
+    at = NONE if measurement.at is None else words.percent(measurement.at)
     return {name: NONE if value is None else value for name, value in fields.items()} | {"at": at}
 
 
-def _worded(each: Measurement, name: str) -> str:
+def _worded(measurement: Measurement, name: str) -> str:
     """Return the value of a field, with the name of one that is a number."""
-    value = _said(each)[name]
+    value = _said(measurement)[name]
     return f"{name} {value}" if name in ("effort", "step", "at") else str(value)
 
 

@@ -29,21 +29,24 @@ class Row:
 
     def of(self, metric: str) -> list[Measurement]:
         """Return the measurements of a metric."""
-        return [each for each in self.measurements if each.metric == metric]
+        return [measurement for measurement in self.measurements if measurement.metric == metric]
 
     def one(self, metric: str) -> Estimate | None:
         """Return the number of a metric that a point has once, if it was measured."""
-        return next((each.estimate for each in self.of(metric)), None)
+        return next((measurement.estimate for measurement in self.of(metric)), None)
 
     @cached_property
     def games(self) -> dict[str, Measurement]:
         """The certified lower bounds on ε, by pair."""
-        return {each.pair or "": each for each in self.of("epsilon")}
+        return {measurement.pair or "": measurement for measurement in self.of("epsilon")}
 
     @cached_property
     def accuracy(self) -> dict[str, Estimate]:
         """ε-Risk of each attack, by label."""
-        return {each.attack or "": each.estimate for each in self.of("attack.accuracy")}
+        return {
+            measurement.attack or "": measurement.estimate
+            for measurement in self.of("attack.accuracy")
+        }
 
     @property
     def strongest(self) -> str | None:
@@ -73,9 +76,9 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
     by_model: dict[str, list[Row]] = {model.label: [] for model in result.models}
     for point in sorted(result.points, key=lambda point: point.epsilon):
         here = [
-            found
-            for found in result.measurements
-            if (found.model, found.epsilon) == (point.model, point.epsilon)
+            measurement
+            for measurement in result.measurements
+            if (measurement.model, measurement.epsilon) == (point.model, point.epsilon)
         ]
         by_model[point.model].append(Row(point, here))
     return by_model
@@ -88,18 +91,20 @@ def swept(result: AuditResult, model: str) -> bool:
 
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
-    return [each for each in result.measurements if each.metric == metric]
+    return [measurement for measurement in result.measurements if measurement.metric == metric]
 
 
 def command(result: AuditResult) -> str:
     """Return the command that runs the recorded config again."""
-    own = result.config.get("recommender", [])
+    recommenders = result.config.get("recommender", [])
     code = "defense" in result.config or any(
-        each.get("target") or each.get("command") for each in own
+        recommender.get("target") or recommender.get("command") for recommender in recommenders
     )
     return "dpaudit run dpaudit.toml" + (" --allow-code" if code else "")
 
 
-def noised(found: Measurement) -> bool:
+def noised(measurement: Measurement) -> bool:
     """Return whether the law beside a certified ε is the noise's law, and not a list's law."""
-    return found.shift is not None or (found.observer is not None and found.unit is None)
+    return measurement.shift is not None or (
+        measurement.observer is not None and measurement.unit is None
+    )

@@ -84,7 +84,7 @@ def claim(record: ClaimRecord) -> str:
     differ = _NEIGHBOURS.get(record.adjacency, record.adjacency)
     seen = ", or ".join(map(observer, (record.observer, *record.also)))
     parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
-    return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
+    return "; ".join([*parts, *(f"assumes {assumption}" for assumption in record.assumes)])
 
 
 def power(control: Control | None) -> str:

@@ -116,7 +116,7 @@ def assert_satisfies_dp(
             f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
             "never fail: use more trials"
         )
-    found = audit_calls(
+    audit = audit_calls(
         calls,
         pairs,
         delta=delta,
@@ -126,44 +126,44 @@ def assert_satisfies_dp(
         claim=epsilon,
         detectable=detectable,
     )
-    if found.epsilon.lower > epsilon:
-        raise AssertionError(_accusation(found, epsilon, false_alarm, wanted))
-    if found.doubtful:
+    if audit.epsilon.lower > epsilon:
+        raise AssertionError(_accusation(audit, epsilon, false_alarm, wanted))
+    if audit.doubtful:
         raise InputError(
             f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is broken cannot be decided: "
-            f"{found.repetition} (repeat with trials={wanted}, seed={found.seed})"
+            f"{audit.repetition} (repeat with trials={wanted}, seed={audit.seed})"
         )
-    if found.unread:
+    if audit.unread:
         raise InputError(
-            f"this test does not read {', '.join(found.unread)} in the outputs: return them as "
+            f"this test does not read {', '.join(audit.unread)} in the outputs: return them as "
             "numbers, words, arrays, lists or dicts, or give a score"
         )
-    if detectable is not None and (found.control is None or not found.control.found):
-        raise InputError(_blindness(found, epsilon))
-    return found
+    if detectable is not None and (audit.control is None or not audit.control.found):
+        raise InputError(_blindness(audit, epsilon))
+    return audit
 
 
-def _blindness(found: BlackBoxAudit, epsilon: float) -> str:
-    control = found.control
+def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
+    control = audit.control
     missed = "no violation could be planted"
     if control is not None:
         missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
     return (
-        f"on pair {found.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
-        f"{found.seed}); use more trials, another pair or score, or leave out detectable to state "
+        f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
+        f"{audit.seed}); use more trials, another pair or score, or leave out detectable to state "
         "no power"
     )
 
 
-def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
-    event = found.event
+def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
+    event = audit.event
     rates = event.rates
     return (
-        f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= "
-        f"{at_least(found.epsilon.lower)} is certified (a true claim fails with probability at "
+        f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is broken: ε >= "
+        f"{at_least(audit.epsilon.lower)} is certified (a true claim fails with probability at "
         f"most {false_alarm:g}). Witness: {event}; on pair "
-        f"{found.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
-        f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {found.score} score; "
-        f"repeat with trials={trials}, seed={found.seed})"
-        + "".join(f". Beware: {words}" for words in (found.raised, found.drift) if words)
+        f"{audit.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
+        f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {audit.score} score; "
+        f"repeat with trials={trials}, seed={audit.seed})"
+        + "".join(f". Beware: {words}" for words in (audit.raised, audit.drift) if words)
     )

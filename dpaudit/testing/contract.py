@@ -63,8 +63,8 @@ def check_plugin(plugin: type[Plugin]) -> None:
         has_default = field.default is not missing or field.default_factory is not missing
         _require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
     required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
-    made = plugin(**required)
-    _require(made == plugin(**required), plugin, "equal parameters need to make equal parts")
+    part = plugin(**required)
+    _require(part == plugin(**required), plugin, "equal parameters need to make equal parts")
     try:
         plugin(**required, no_such_parameter=1)  # type: ignore[call-arg]
     except ValidationError:
@@ -73,7 +73,7 @@ def check_plugin(plugin: type[Plugin]) -> None:
         raise AssertionError(f"{plugin.name}: an unknown parameter is accepted")
     for name in ("no_such_parameter", *(field.name for field in fields[:1])):
         try:
-            setattr(made, name, 1)
+            setattr(part, name, 1)
         except dataclasses.FrozenInstanceError:
             continue
         raise AssertionError(f"{plugin.name}: {name} can be changed; use a frozen dataclass")

@@ -34,8 +34,8 @@ def affordable(calls: Calls, pair: tuple[Any, Any]) -> int:
     count = 1
     while (seconds := _timed(calls, pair, count)) < _TIMED and count < _MOST:
         count *= 2
-    each = seconds / count
-    return max((size for size in _SIZES if size * each <= _SECONDS), default=_SIZES[0])
+    cost = seconds / count
+    return max((size for size in _SIZES if size * cost <= _SECONDS), default=_SIZES[0])
 
 
 def _timed(calls: Calls, pair: tuple[Any, Any], count: int) -> float:

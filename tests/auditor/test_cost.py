@@ -30,7 +30,7 @@ VALUES: dict[str, Any] = {
 @pytest.mark.long
 def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
     cost = cost_of(Config.model_validate(VALUES))
-    trials = {each.stage: each.trials for each in cost.stages}
+    trials = {stage.stage: stage.trials for stage in cost.stages}
     assert trials == {
         "m: attack a": 3000,
         "m: lists": 3000,
@@ -38,9 +38,9 @@ def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
         "m: game tight": 2 * 2 * 100_000_000,
         "m: Sybil attack s": 2 * 10,
     }
-    assert all(each.seconds > 0 for each in cost.stages)
-    assert cost.seconds == pytest.approx(sum(each.seconds for each in cost.samples))
-    games = [each.seconds for each in cost.stages if each.stage == "m: game tight"]
+    assert all(stage.seconds > 0 for stage in cost.stages)
+    assert cost.seconds == pytest.approx(sum(sample.seconds for sample in cost.samples))
+    games = [stage.seconds for stage in cost.stages if stage.stage == "m: game tight"]
     assert cost.controlled == pytest.approx(sum(games))
 
 

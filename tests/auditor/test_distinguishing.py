@@ -58,7 +58,11 @@ def test_a_gate_does_not_pass_by_mutants_that_could_not_be_run(
         "power there is not measured."
     )
     bounds = [
-        [found.estimate for found in one.measurements if found.metric == "epsilon"]
+        [
+            measurement.estimate
+            for measurement in one.measurements
+            if measurement.metric == "epsilon"
+        ]
         for one in (honest, result)
     ]
     assert bounds[0] == bounds[1]

@@ -43,7 +43,7 @@ POINTS = [
 ]
 
 
-def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Measurement:
+def measurement_of(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Measurement:
     estimate = Estimate(
         value=(lower + upper) / 2 if upper < 2 else lower,
         lower=lower,
@@ -71,7 +71,7 @@ def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Mea
 )
 def test_max_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
     gate = Gate(metric="attack.accuracy", max=0.35)
-    assert judge(gate, POINTS, [found(lower, upper)]).outcome == outcome
+    assert judge(gate, POINTS, [measurement_of(lower, upper)]).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_max_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
     ],
 )
 def test_nan_never_passes(gate: Gate, decides: str) -> None:
-    measured = found(0.3, 0.35)
+    measured = measurement_of(0.3, 0.35)
     assert judge(gate, POINTS, [measured]).outcome == "pass"
     # An Estimate refuses NaN, so only an unchecked copy can hold it.
     estimate = measured.estimate.model_copy(update={decides: math.nan})
@@ -94,7 +94,9 @@ def test_nan_never_passes(gate: Gate, decides: str) -> None:
 def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=2)
     control = Control(mutant="m", factor=1.5, epsilon=1.5, certified=1.2, found=True)
-    measured = found(0.5, math.inf, metric="epsilon", pair="p", attack="a", control=control)
+    measured = measurement_of(
+        0.5, math.inf, metric="epsilon", pair="p", attack="a", control=control
+    )
     assert judge(gate, POINTS, [measured]).outcome == "pass"
     nan = measured.estimate.model_copy(update={"lower": math.nan, "value": math.nan})
     name = "estimate" if field == "lower" else "theory"
@@ -113,12 +115,12 @@ def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
 )
 def test_min_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
     gate = Gate(metric="utility.overlap", min=0.35)
-    measured = [found(lower, upper, metric="utility.overlap")]
+    measured = [measurement_of(lower, upper, metric="utility.overlap")]
     assert judge(gate, POINTS, measured).outcome == outcome
 
 
 def test_the_worst_point_decides_and_where_picks() -> None:
-    measured = [found(0.1, 0.2, 1.0), found(0.5, 0.6, 2.0)]
+    measured = [measurement_of(0.1, 0.2, 1.0), measurement_of(0.5, 0.6, 2.0)]
     every = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
     assert every.outcome == "fail"
     assert "ε = 2" in every.reason
@@ -128,7 +130,9 @@ def test_the_worst_point_decides_and_where_picks() -> None:
 
 def test_only_frequentist_numbers_gate() -> None:
     gate = Gate(metric="attack.accuracy", max=0.35)
-    assert judge(gate, POINTS, [found(0.1, 0.2, kind="credible")]).outcome == "inconclusive"
+    assert (
+        judge(gate, POINTS, [measurement_of(0.1, 0.2, kind="credible")]).outcome == "inconclusive"
+    )
 
 
 def control(factor: float, certified: float, claimed: float = 1.0) -> Control:
@@ -145,7 +149,9 @@ def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=1.5)
 
     def judged(lower: float, *controls: Control, epsilon: float = 1.0) -> GateRecord:
-        measured = found(lower, math.inf, epsilon, metric="epsilon", tried=controls, pair="here")
+        measured = measurement_of(
+            lower, math.inf, epsilon, metric="epsilon", tried=controls, pair="here"
+        )
         return judge(gate, POINTS, [measured])
 
     assert judged(1.01).outcome == "fail"
@@ -176,8 +182,10 @@ def test_one_pair_with_power_is_enough() -> None:
 
     def outcome(*certified: float) -> str:
         measured = [
-            found(0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, each))
-            for i, each in enumerate(certified)
+            measurement_of(
+                0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, bound)
+            )
+            for i, bound in enumerate(certified)
         ]
         return judge(gate, POINTS, measured).outcome
 
@@ -205,7 +213,7 @@ def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
 
     def outcome(*pairs: tuple[float, float]) -> str:
         measured = [
-            found(
+            measurement_of(
                 lower,
                 float("inf"),
                 metric="epsilon",
@@ -226,9 +234,9 @@ def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
 def test_a_gate_that_picks_nothing_is_an_error() -> None:
     gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
     with pytest.raises(ConfigError, match="picks no measured point: correct its where"):
-        judge(gate, POINTS, [found(0.1, 0.2)])
+        judge(gate, POINTS, [measurement_of(0.1, 0.2)])
     with pytest.raises(ConfigError, match="no measured point: run a config that has this gate"):
-        judge(Gate(metric="leak", max=0.5), POINTS, [found(0.1, 0.2)])
+        judge(Gate(metric="leak", max=0.5), POINTS, [measurement_of(0.1, 0.2)])
 
 
 def test_ids_of_gates_depend_on_what_they_pick_and_not_on_its_order() -> None:
@@ -245,19 +253,21 @@ def test_ids_of_gates_depend_on_what_they_pick_and_not_on_its_order() -> None:
 
 
 def test_an_interval_by_itself_says_how_it_becomes_joint() -> None:
-    scatter = found(0.9, 0.95, metric="utility.rmse", kind="assumes-law")
+    scatter = measurement_of(0.9, 0.95, metric="utility.rmse", kind="assumes-law")
     judged = judge(Gate(metric="utility.rmse", max=1.0), POINTS, [scatter])
     assert judged.outcome == "inconclusive"
     assert "kind assumes-law cannot gate: run a config that has this gate" in judged.reason
 
 
 def test_a_kind_that_no_gate_makes_joint_has_another_remedy() -> None:
-    judged = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, [found(0, 1, kind="credible")])
+    judged = judge(
+        Gate(metric="attack.accuracy", max=0.35), POINTS, [measurement_of(0, 1, kind="credible")]
+    )
     assert judged.reason.endswith("of kind credible cannot gate: gate another metric")
 
 
 def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
-    measured = [found(0.3, 0.35)]
+    measured = [measurement_of(0.3, 0.35)]
     most = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
     assert most.reason.endswith("0.325 [0.3, 0.35] does not exceed 0.35")
     least = judge(Gate(metric="attack.accuracy", min=0.3), POINTS, measured)
@@ -265,7 +275,7 @@ def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
 
 
 def test_more_trainings_narrow_a_utility_of_a_membership_audit() -> None:
-    measured = [game(0.1), found(0.4, 0.6, metric="utility.rmse")]
+    measured = [game(0.1), measurement_of(0.4, 0.6, metric="utility.rmse")]
     judged = judge(Gate(metric="utility.rmse", max=0.5), POINTS[:1], measured)
     assert judged.reason.endswith("straddles 0.5: more membership.trainings narrow it")
 
@@ -273,7 +283,9 @@ def test_more_trainings_narrow_a_utility_of_a_membership_audit() -> None:
 @pytest.mark.parametrize("metric", ["leak", "attack.advantage"])
 def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.2})
-    low, high = (found(*ends, metric=metric, pair="here") for ends in ((0.0, 0.1), (0.3, 0.4)))
+    low, high = (
+        measurement_of(*ends, metric=metric, pair="here") for ends in ((0.0, 0.1), (0.3, 0.4))
+    )
     passed = judge(gate, POINTS, [low])
     assert passed.outcome == "pass"
     assert passed.reason.endswith("does not exceed 0.2 for the attacks that were run")
@@ -301,7 +313,7 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
 def test_what_narrows_an_interval_is_named(metric: str, more: str, changes: dict[str, Any]) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.5})
     changes = {"attack": STRONGEST, **changes} if metric == "leak" else changes
-    judged = judge(gate, POINTS, [found(0.4, 0.6, metric=metric, **changes)])
+    judged = judge(gate, POINTS, [measurement_of(0.4, 0.6, metric=metric, **changes)])
     assert judged.outcome == "inconclusive"
     assert judged.reason.endswith(f"straddles 0.5: more {more} narrow it")
 
@@ -309,7 +321,7 @@ def test_what_narrows_an_interval_is_named(metric: str, more: str, changes: dict
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
     """The mutant for a limit has the noise of a multiple of that limit, whatever is claimed."""
     tried = (control(1.5, 1.4), control(4.5, 4.0))
-    measured = [found(0.9, float("inf"), metric="epsilon", tried=tried)]
+    measured = [measurement_of(0.9, float("inf"), metric="epsilon", tried=tried)]
     for limit, factor, outcome in (
         (3.0, 1.5, "pass"),
         (3.0, 1.4, "inconclusive"),
@@ -323,7 +335,7 @@ def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
 def test_nothing_claimed_is_inconclusive() -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=1.5)
     silent = [POINTS[0].model_copy(update={"claim": None})]
-    measured = [found(0.9, float("inf"), metric="epsilon", shift=1.0)]
+    measured = [measurement_of(0.9, float("inf"), metric="epsilon", shift=1.0)]
     assert judge(gate, silent, measured).outcome == "inconclusive"
 
 
@@ -341,7 +353,7 @@ def game(
 ) -> Measurement:
     observer = other.pop("observer", "scores")
     other.setdefault("tried", (control(1.5, 1.4),))
-    made = found(
+    measurement = measurement_of(
         lower,
         math.inf,
         metric="epsilon",
@@ -352,8 +364,8 @@ def game(
         **other,
     )
     if value is None:
-        return made
-    return made.model_copy(update={"estimate": made.estimate.changed(value=value)})
+        return measurement
+    return measurement.model_copy(update={"estimate": measurement.estimate.changed(value=value)})
 
 
 ONE = Gate(metric="epsilon", max=1.0, detectable=1.5)
@@ -448,7 +460,7 @@ def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
 def test_an_attack_that_is_always_wrong_is_no_pass(
     lower: float, upper: float, outcome: str
 ) -> None:
-    area = found(lower, upper, metric="attack.auc", attack=STRONGEST)
+    area = measurement_of(lower, upper, metric="attack.auc", attack=STRONGEST)
     judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
     assert judged.outcome == outcome
     assert ("reverse attack may have 0." in judged.reason) == (outcome == "inconclusive")
@@ -467,7 +479,7 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
 def test_an_advantage_of_the_reverse_attack_counts(
     lower: float, upper: float, outcome: str
 ) -> None:
-    advantage = found(lower, upper, metric="attack.advantage", attack=STRONGEST)
+    advantage = measurement_of(lower, upper, metric="attack.advantage", attack=STRONGEST)
     judged = judge(Gate(metric="attack.advantage", max=0.1), POINTS, [advantage])
     assert judged.outcome == outcome
     assert ("the reverse attack may have" in judged.reason) == (lower < -0.1)
@@ -479,7 +491,7 @@ def test_single_attacks_are_not_judged() -> None:
     gate = Gate(metric="attack.auc", max=0.6)
 
     def area(upper: float, attack: str, kind: str = "frequentist") -> Measurement:
-        return found(0.5, upper, metric="attack.auc", attack=attack, unit="user",
+        return measurement_of(0.5, upper, metric="attack.auc", attack=attack, unit="user",
                      observer="scores", kind=kind)  # fmt: skip
 
     assert judge(gate, POINTS, [area(0.55, STRONGEST), area(0.9, "lira")]).outcome == "pass"
@@ -500,7 +512,7 @@ def test_a_gate_on_epsilon_says_in_words_what_its_game_has_to_find() -> None:
 
 def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
     def rate(at: float, upper: float) -> Measurement:
-        return found(0.0, upper, metric="attack.tpr", attack=STRONGEST, unit="user",
+        return measurement_of(0.0, upper, metric="attack.tpr", attack=STRONGEST, unit="user",
                      observer="scores", at=at)  # fmt: skip
 
     both = [rate(0.01, 0.05), rate(0.1, 0.4)]
@@ -513,7 +525,7 @@ def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
 
 
 def test_an_advantage_may_be_negative() -> None:
-    low = found(-0.4, -0.1, metric="attack.advantage", attack=STRONGEST, unit="user",
+    low = measurement_of(-0.4, -0.1, metric="attack.advantage", attack=STRONGEST, unit="user",
                 observer="scores")  # fmt: skip
     assert judge(Gate(metric="attack.advantage", max=0.4), POINTS, [low]).outcome == "pass"
     assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
@@ -538,7 +550,7 @@ def test_a_number_that_a_finding_leaves_open_does_not_pass(
         seen = {"observer": observer, "unit": "interaction", "attack": "strongest"}
     if metric == "attack.tpr":
         seen["at"] = 0.01
-    measured = found(0.1, 0.2, metric=metric, **seen)
+    measured = measurement_of(0.1, 0.2, metric=metric, **seen)
     finding = FindingRecord(
         model="m", about="missing", text="Much is missing.", remedy="Do this.", undecided=True,
         observer=of,

@@ -29,11 +29,11 @@ def test_waivers_are_judged_on_the_day(result: AuditResult) -> None:
 
 def test_what_is_judged_anew_is_a_consistent_record(result: AuditResult) -> None:
     gates = [Gate(metric="attack.accuracy", max=0.9), Gate(metric="utility.overlap", min=0.99)]
-    found = judge_run(result, LAST, gates=gates, waivers=[waiver("gate/utility.overlap/min")])
-    assert [gate.outcome for gate in found.gates] == ["pass", "inconclusive"]
-    assert found.outcome == "pass"
-    assert problem(found) is None
-    assert problem(judge_run(found, LATER)) is None
+    rejudged = judge_run(result, LAST, gates=gates, waivers=[waiver("gate/utility.overlap/min")])
+    assert [gate.outcome for gate in rejudged.gates] == ["pass", "inconclusive"]
+    assert rejudged.outcome == "pass"
+    assert problem(rejudged) is None
+    assert problem(judge_run(rejudged, LATER)) is None
 
 
 def test_an_unknown_id_is_refused_with_one_that_is_close() -> None:

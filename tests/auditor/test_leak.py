@@ -65,9 +65,13 @@ def advantage(estimate: Estimate, pair: str = "here", epsilon: float = 1.0) -> M
 
 def of(record: AuditResult, metric: str) -> dict[tuple[Any, ...], Measurement]:
     return {
-        (each.model, each.epsilon, each.pair if metric != "leak" else None): each
-        for each in record.measurements
-        if each.metric == metric
+        (
+            measurement.model,
+            measurement.epsilon,
+            measurement.pair if metric != "leak" else None,
+        ): measurement
+        for measurement in record.measurements
+        if measurement.metric == metric
     }
 
 
@@ -78,12 +82,12 @@ def test_an_attack_that_is_always_wrong_leaks_by_its_reverse() -> None:
 
 
 def test_the_leak_is_the_largest_of_each_end() -> None:
-    found = [
+    parts = [
         advantage(interval(0.2, 0.3, 0.4), "near"),
         advantage(interval(-0.1, 0.35, 0.9, n=40), "wide"),
         advantage(interval(0.1, 0.1, 0.1), epsilon=2.0),
     ]
-    one, two = leaks(found)
+    one, two = leaks(parts)
     assert (one.metric, one.model, one.epsilon) == ("leak", "m", 1.0)
     # It names the pair of the largest lower end.
     assert (one.pair, one.attack) == ("near", "a")
@@ -94,16 +98,16 @@ def test_the_leak_is_the_largest_of_each_end() -> None:
 
 
 def test_an_attacker_may_keep_silent() -> None:
-    (found,) = leaks([advantage(interval(-0.1, 0.0, 0.2))])
-    assert (found.estimate.lower, found.estimate.value, found.estimate.upper) == (0, 0, 0.2)
+    (leak,) = leaks([advantage(interval(-0.1, 0.0, 0.2))])
+    assert (leak.estimate.lower, leak.estimate.value, leak.estimate.upper) == (0, 0, 0.2)
 
 
 def test_what_assumes_a_law_or_is_no_advantage_does_not_count() -> None:
     alone = advantage(interval(0.5, 0.6, 0.7, kind="assumes-law"))
     other = alone.model_copy(update={"metric": "attack.auc"})
     assert not list(leaks([alone, other]))
-    (found,) = leaks([alone, other, advantage(interval(0.1, 0.2, 0.3))])
-    assert found.estimate.upper == 0.3
+    (leak,) = leaks([alone, other, advantage(interval(0.1, 0.2, 0.3))])
+    assert leak.estimate.upper == 0.3
 
 
 @pytest.mark.long
@@ -117,8 +121,8 @@ def test_the_maximum_of_joint_intervals_is_covered() -> None:
             best_advantage(rng.normal(size=60), rng.normal(shift, 1, 60), alpha=level / 4)
             for shift in shifts
         ]
-        (found,) = leaks([advantage(game, f"{place}") for place, game in enumerate(games)])
-        missed += not found.estimate.lower <= truth <= found.estimate.upper
+        (leak,) = leaks([advantage(game, f"{place}") for place, game in enumerate(games)])
+        missed += not leak.estimate.lower <= truth <= leak.estimate.upper
     assert missed <= stats.binom.isf(1e-6, runs, level)
 
 
@@ -136,12 +140,16 @@ def test_every_game_has_an_advantage_and_every_point_a_leak(
     advantages, leak = of(record, "attack.advantage"), of(record, "leak")
     assert set(advantages) == set(of(record, "epsilon"))
     assert set(leak) == {(point.model, point.epsilon, None) for point in record.points}
-    for (model, epsilon, _), found in leak.items():
-        here = [each.estimate for key, each in advantages.items() if key[:2] == (model, epsilon)]
-        assert found.estimate.lower == max(0, *(each.lower for each in here))
-        assert found.estimate.upper == max(each.upper for each in here)
-        assert found.pair is not None
-        assert advantages[model, epsilon, found.pair].estimate.lower == found.estimate.lower
+    for (model, epsilon, _), largest in leak.items():
+        here = [
+            measurement.estimate
+            for key, measurement in advantages.items()
+            if key[:2] == (model, epsilon)
+        ]
+        assert largest.estimate.lower == max(0, *(estimate.lower for estimate in here))
+        assert largest.estimate.upper == max(estimate.upper for estimate in here)
+        assert largest.pair is not None
+        assert advantages[model, epsilon, largest.pair].estimate.lower == largest.estimate.lower
 
 
 def test_an_advantage_is_counted_and_a_leak_is_not(audit: tuple[Config, AuditResult]) -> None:
@@ -155,16 +163,16 @@ def test_an_advantage_is_counted_and_a_leak_is_not(audit: tuple[Config, AuditRes
     assert not any(key.metric in {"leak", "attack.advantage"} for key in plan(without))
     games = len(of(record, "epsilon"))
     assert record.family.size - family_of(without, None).size == games
-    for each in of(record, "attack.advantage").values():
-        assert each.estimate.alpha == record.family.alpha
+    for measurement in of(record, "attack.advantage").values():
+        assert measurement.estimate.alpha == record.family.alpha
 
 
 def test_the_gate_passes_where_little_is_told_and_fails_where_all_is(
     audit: tuple[Config, AuditResult],
 ) -> None:
     _, record = audit
-    leak = [each.estimate for each in of(record, "leak").values()]
-    assert min(each.upper for each in leak) < 0.5 < max(each.lower for each in leak)
+    leak = [measurement.estimate for measurement in of(record, "leak").values()]
+    assert min(estimate.upper for estimate in leak) < 0.5 < max(estimate.lower for estimate in leak)
     (gate,) = record.gates
     assert gate.outcome == "fail"
     assert "lies above 0.5" in gate.reason
@@ -183,7 +191,7 @@ def test_a_leak_below_the_limit_passes_for_the_attacks_that_were_run() -> None:
 def test_coins_are_guessed_by_the_signs_of_their_scores() -> None:
     """With little noise most coins of each training are told; the sample are the trainings."""
     record = run_audit(Config.model_validate(TRAINED))
-    found = of(record, "attack.advantage")["dpsgd-mf published", 140.0, "many"].estimate
-    assert found.value > 0.8
-    assert (found.n, found.method) == (60, "betting over trainings")
-    assert 0.5 < found.lower < found.value <= found.upper
+    estimate = of(record, "attack.advantage")["dpsgd-mf published", 140.0, "many"].estimate
+    assert estimate.value > 0.8
+    assert (estimate.n, estimate.method) == (60, "betting over trainings")
+    assert 0.5 < estimate.lower < estimate.value <= estimate.upper

@@ -21,28 +21,28 @@ JOINT = Family(confidence=0.95, size=10, alpha=0.005)
 @pytest.mark.parametrize("least", [0.0, -1.0])
 def test_the_joint_mean_bets_on_the_values_scaled_to_the_unit_interval(least: float) -> None:
     values = np.random.default_rng(1).uniform(least, 1, 40)
-    found = joint_mean(values, JOINT, least)
+    estimate = joint_mean(values, JOINT, least)
     unit = betting_mean((values - least) / (1 - least), 0.005, 0.95)
-    assert found.value == pytest.approx(values.mean())
+    assert estimate.value == pytest.approx(values.mean())
     for side in ("lower", "upper"):
         expected = least + (1 - least) * getattr(unit, side)
-        assert getattr(found, side) == pytest.approx(expected)
-    assert (found.alpha, found.confidence, found.kind) == (0.005, 0.95, "frequentist")
+        assert getattr(estimate, side) == pytest.approx(expected)
+    assert (estimate.alpha, estimate.confidence, estimate.kind) == (0.005, 0.95, "frequentist")
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
 def test_equal_values_at_an_end_of_the_range_have_no_certain_mean(value: float) -> None:
-    found = joint_mean(np.full(4, value), JOINT, -1.0)
-    assert found.lower <= value <= found.upper
-    assert found.upper - found.lower > 0.5
+    estimate = joint_mean(np.full(4, value), JOINT, -1.0)
+    assert estimate.lower <= value <= estimate.upper
+    assert estimate.upper - estimate.lower > 0.5
 
 
 def test_the_own_mean_is_students_interval_cut_to_the_range() -> None:
     values = np.random.default_rng(2).uniform(0, 1, 12)
     low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    found = own_mean(values, JOINT)
-    assert (found.lower, found.upper) == pytest.approx((max(0, low), min(1, high)))
-    assert found.kind == "assumes-law"
+    estimate = own_mean(values, JOINT)
+    assert (estimate.lower, estimate.upper) == pytest.approx((max(0, low), min(1, high)))
+    assert estimate.kind == "assumes-law"
     wide = own_mean([0.0, 1.0], JOINT)
     assert (wide.lower, wide.upper) == (0, 1)
     negative = own_mean([-0.9, 0.9], JOINT, -1.0)
@@ -51,24 +51,24 @@ def test_the_own_mean_is_students_interval_cut_to_the_range() -> None:
 
 def test_an_error_above_1_keeps_both_ends_of_its_interval() -> None:
     values = np.array([1.2, 1.4, 1.3, 1.5])
-    found = own_mean(values, JOINT, most=math.inf)
+    estimate = own_mean(values, JOINT, most=math.inf)
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    assert (found.lower, found.upper) == pytest.approx((low, high))
+    assert (estimate.lower, estimate.upper) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("folds", [2, 5])
 def test_the_mean_over_folds_samples_every_training(folds: int) -> None:
     values = np.random.default_rng(4).normal(np.linspace(0.7, 1.3, folds), 0.02, (30, folds))
-    found = joint_mean(values, JOINT, most=3.0)
+    estimate = joint_mean(values, JOINT, most=3.0)
     unit = betting_mean(values.reshape(-1) / 3, 0.005, 0.95, together=folds)
-    ends = (found.value, found.lower, found.upper)
+    ends = (estimate.value, estimate.lower, estimate.upper)
     assert ends == pytest.approx((3 * unit.value, 3 * unit.lower, 3 * unit.upper))
-    assert found.value == pytest.approx(1.0, abs=0.02)
-    assert (found.n, found.kind) == (30 * folds, "frequentist")
-    assert found.method == f"betting over trainings on {folds} folds"
+    assert estimate.value == pytest.approx(1.0, abs=0.02)
+    assert (estimate.n, estimate.kind) == (30 * folds, "frequentist")
+    assert estimate.method == f"betting over trainings on {folds} folds"
     # Means over folds alone would be as many values as there are trials.
     few = joint_mean(values.mean(1), JOINT, most=3.0)
-    assert found.upper - found.lower < 0.8 * (few.upper - few.lower)
+    assert estimate.upper - estimate.lower < 0.8 * (few.upper - few.lower)
 
 
 def test_the_mean_over_folds_is_covered() -> None:
@@ -78,15 +78,15 @@ def test_the_mean_over_folds_is_covered() -> None:
 
     def missed() -> bool:
         useless = (rng.random((12, 3)) < shares).astype(np.float64)
-        found = joint_mean(2 * useless, family, most=2.0)
-        return not found.lower <= 2 * shares.mean() <= found.upper
+        estimate = joint_mean(2 * useless, family, most=2.0)
+        return not estimate.lower <= 2 * shares.mean() <= estimate.upper
 
     assert not claims_too_much((missed() for _ in count()), 1e-6)
 
 
 def test_one_trial_says_nothing() -> None:
-    found = joint_mean(np.array([[0.3, 0.4]]), JOINT, most=2.0)
-    assert (found.lower, found.upper) == (0, 2)
+    estimate = joint_mean(np.array([[0.3, 0.4]]), JOINT, most=2.0)
+    assert (estimate.lower, estimate.upper) == (0, 2)
 
 
 def test_a_number_beyond_the_largest_possible_is_refused() -> None:
@@ -97,5 +97,5 @@ def test_a_number_beyond_the_largest_possible_is_refused() -> None:
 
 
 def test_a_number_that_can_only_be_0_is_0() -> None:
-    found = joint_mean(np.zeros((200, 2)), JOINT, most=0.0)
-    assert found.lower == found.value == 0
+    estimate = joint_mean(np.zeros((200, 2)), JOINT, most=0.0)
+    assert estimate.lower == estimate.value == 0

@@ -76,10 +76,10 @@ def test_the_other_trainings_of_a_block_keep_their_numbers() -> None:
             raise NoModelError("it diverged")
         return np.column_stack([streams.trials, streams.trials**2]).astype(np.float64)
 
-    found = outcomes(work, Streams.first(1, "test", 8), np.full((1, 1), np.nan))
+    rows = outcomes(work, Streams.first(1, "test", 8), np.full((1, 1), np.nan))
     expected = np.column_stack([np.arange(8), np.arange(8) ** 2]).astype(np.float64)
     expected[5] = np.nan
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(rows, expected)
 
 
 def test_indices_of_trainings_are_parts_too() -> None:
@@ -100,20 +100,20 @@ def test_other_errors_end_the_audit() -> None:
 
 
 def test_rows_of_several_widths_are_joined() -> None:
-    found = joined([np.full((2, 1), np.nan), np.ones((1, 3))])
-    np.testing.assert_array_equal(found, [[np.nan] * 3, [np.nan] * 3, [1.0] * 3])
+    rows = joined([np.full((2, 1), np.nan), np.ones((1, 3))])
+    np.testing.assert_array_equal(rows, [[np.nan] * 3, [np.nan] * 3, [1.0] * 3])
 
 
 def test_a_finding_says_how_many_trainings_ended_without_a_model() -> None:
     assert not list(diverged(0, 10, "utility", "m", 1.0))
-    [found] = diverged(3, 10, "utility", "m", 1.0, ["utility.rmse"])
-    assert found.text.startswith("At ε = 1 it diverged in 3 of 10 trainings for utility: ")
-    assert found.lacks("utility.rmse", "m", 1.0)
+    [finding] = diverged(3, 10, "utility", "m", 1.0, ["utility.rmse"])
+    assert finding.text.startswith("At ε = 1 it diverged in 3 of 10 trainings for utility: ")
+    assert finding.lacks("utility.rmse", "m", 1.0)
     for other in (("utility.mae", "m", 1.0), ("utility.rmse", "m", 2.0)):
-        assert not found.lacks(*other)
-    [found] = diverged(1, 2, "membership", "m", math.inf)
-    assert found.lacks("leak", "m", math.inf)
-    assert found.text.startswith("It diverged in 1 of 2 ")
+        assert not finding.lacks(*other)
+    [finding] = diverged(1, 2, "membership", "m", math.inf)
+    assert finding.lacks("leak", "m", math.inf)
+    assert finding.text.startswith("It diverged in 1 of 2 ")
 
 
 @pytest.mark.long
@@ -123,7 +123,7 @@ def test_a_model_that_diverges_leaves_its_utility_open_and_the_run_goes_on() -> 
         for label in ("sound", "wild")
     ]
     result = run(gate=gates, train={"folds": 2, "trials": 20}, model=[WILD, SOUND])
-    assert {each.model for each in result.measurements} == {"sound"}
+    assert {measurement.model for measurement in result.measurements} == {"sound"}
     assert [gate.outcome for gate in result.gates] == ["pass", "inconclusive"]
     assert "diverged in 40 of 40 trainings for utility" in result.gates[1].reason
     check(result, "diverged in 40 of 40 trainings for utility")
@@ -196,7 +196,7 @@ def test_what_is_stored_of_a_training_without_a_model_is_not_trained_again(
     monkeypatch.setattr(SgdFactors, "train", never)
     again = run_audit(config, place=RunFolder(tmp_path))
     assert again.findings == first.findings
-    assert [each.about for each in again.findings] == ["diverged"]
+    assert [finding.about for finding in again.findings] == ["diverged"]
 
 
 @pytest.mark.long
@@ -223,7 +223,7 @@ def test_submissions_of_a_training_that_diverges() -> None:
     assert result.gates[0].outcome == result.outcome == "inconclusive"
     assert said in result.gates[0].reason
     # One training whose users' factors are too long counts them: the longest is infinite.
-    assert {each.metric for each in result.measurements} == {"assumption.norm"}
+    assert {measurement.metric for measurement in result.measurements} == {"assumption.norm"}
     check(result, said, "diverged in 16 of 16 trainings for reconstruction")
 
 
@@ -261,7 +261,10 @@ def test_transcripts_of_a_training_that_diverges(monkeypatch: pytest.MonkeyPatch
     )
     said = "diverged in 1 of 3 trainings for transcripts"
     assert all(gate.outcome == "inconclusive" and said in gate.reason for gate in result.gates)
-    assert {each.metric for each in result.measurements} == {"utility.rmse", "utility.mae"}
+    assert {measurement.metric for measurement in result.measurements} == {
+        "utility.rmse",
+        "utility.mae",
+    }
     check(result, said)
 
 
@@ -275,10 +278,10 @@ class Diverging(Copying):  # type: ignore[misc]
     share: float = 0.0
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
-        found: Answer = super().answer(interactions, seed, query)
+        answer: Answer = super().answer(interactions, seed, query)
         if generator(seed, "diverging").random() < self.share:
-            found.scores[:] = np.nan
-        return found
+            answer.scores[:] = np.nan
+        return answer
 
 
 def audit(model: Trainable, trainings: int = 16, **more: Any) -> AuditResult:
@@ -298,18 +301,23 @@ def audit(model: Trainable, trainings: int = 16, **more: Any) -> AuditResult:
 @pytest.mark.long
 def test_a_membership_game_goes_on_without_the_trainings_that_diverge() -> None:
     some = audit(Diverging(share=0.3), claim={"epsilon": 1.0})
-    [finding] = [each for each in some.findings if each.about == "diverged"]
+    [finding] = [part for part in some.findings if part.about == "diverged"]
     count = int(finding.text.split("diverged in ")[1].split()[0])
     assert 0 < count < 16
     # Without a model trainings show the same, and this is nothing of the others.
-    assert not {"repeated", "missing"} & {each.about for each in some.findings}
+    assert not {"repeated", "missing"} & {finding.about for finding in some.findings}
     # The others show everything, so the claim is broken.
-    assert [each.verdict for each in some.verdicts] == ["broken"]
+    assert [verdict.verdict for verdict in some.verdicts] == ["broken"]
     assert all(gate.outcome == "inconclusive" for gate in some.gates)
-    for each in some.measurements:
-        if each.metric == "attack.auc" and each.attack == "strongest":
-            assert 0 <= each.estimate.lower <= each.estimate.value < each.estimate.upper
-            assert each.estimate.upper > 0.99  # as if the others told every coin
+    for measurement in some.measurements:
+        if measurement.metric == "attack.auc" and measurement.attack == "strongest":
+            assert (
+                0
+                <= measurement.estimate.lower
+                <= measurement.estimate.value
+                < measurement.estimate.upper
+            )
+            assert measurement.estimate.upper > 0.99  # as if the others told every coin
     check(some, f"diverged in {count} of 16 trainings for membership")
 
 
@@ -332,7 +340,7 @@ def test_a_defense_that_diverges_in_a_membership_game() -> None:
         "units": ["interaction"], "observers": ["scores", "own-list"], "trainings": 8,
         "interactions": 40, "held_out": 40, "k": 4, "rates": [0.5],
     }  # fmt: skip
-    found = []
+    results = []
     for workers in (1, 2):
         config = Config.model_validate(
             {
@@ -343,15 +351,15 @@ def test_a_defense_that_diverges_in_a_membership_game() -> None:
                 "gate": {"metric": "attack.auc", "max": 0.9, "where": {"model": "wild"}},
             }
         )
-        found.append(run_audit(config, workers=Workers(workers)))
-    assert found[0].model_dump(exclude={"timing"}) == found[1].model_dump(exclude={"timing"})
-    assert {each.model for each in found[0].measurements} == {"sound"}
-    assert found[0].outcome == "inconclusive"
-    check(found[0], "wild: It diverged in 8 of 8 trainings for membership")
+        results.append(run_audit(config, workers=Workers(workers)))
+    assert results[0].model_dump(exclude={"timing"}) == results[1].model_dump(exclude={"timing"})
+    assert {measurement.model for measurement in results[0].measurements} == {"sound"}
+    assert results[0].outcome == "inconclusive"
+    check(results[0], "wild: It diverged in 8 of 8 trainings for membership")
 
 
 def test_a_model_that_raises_anything_else_ends_the_game() -> None:
-    def fail(found: Answer, interactions: csr_array, query: Query) -> None:
+    def fail(answer: Answer, interactions: csr_array, query: Query) -> None:
         raise RunError("a defect")
 
     with pytest.raises(RunError, match="a defect"):

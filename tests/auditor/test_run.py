@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
 def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often() -> None:
     """Their noise n Δf/ε is larger, so drawing them more often lowers the accuracy only."""
     nearest = {"params": {"reader": "round"}}
-    found = run(
+    record = run(
         model=[{"label": "published", "epsilon": 10}],
         attack=[
             {"label": "users", **nearest},
@@ -76,17 +76,17 @@ def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often
         audit={"trials": 200_000},
         game=[],
     )
-    assert {label: attack["draw"] for label, attack in found.attacks.items()} == {
+    assert {label: attack["draw"] for label, attack in record.attacks.items()} == {
         "users": "users",
         "ratings": "ratings",
     }
     shares = {
-        each.attack: each.estimate
-        for each in found.measurements
-        if each.metric == "attack.accuracy"
+        measurement.attack: measurement.estimate
+        for measurement in record.measurements
+        if measurement.metric == "attack.accuracy"
     }
     assert shares["ratings"].upper < shares["users"].lower
-    (point,) = found.points
+    (point,) = record.points
     train = OnDemandConfig.model_validate(BASE)
     _, users = split_users(load(train.data), train.split.test_share, train.seed)
     sizes = np.array([len(user) for user in users if len(user) >= 20])
@@ -101,17 +101,19 @@ def test_another_point_of_the_sweep_does_not_move_the_others(result: AuditResult
 
     def at(record: AuditResult, epsilon: float) -> list[float]:
         return [
-            found.estimate.value
-            for found in record.measurements
-            if (found.model, found.epsilon) == ("published", epsilon)
+            measurement.estimate.value
+            for measurement in record.measurements
+            if (measurement.model, measurement.epsilon) == ("published", epsilon)
         ]
 
     assert at(wider, 30.0) == at(result, 30.0)
 
 
 def test_without_noise_everything_is_recovered_and_kept(result: AuditResult) -> None:
-    exact = [found for found in result.measurements if found.model == "exact"]
-    values = {(found.metric, found.attack): found.estimate for found in exact}
+    exact = [measurement for measurement in result.measurements if measurement.model == "exact"]
+    values = {
+        (measurement.metric, measurement.attack): measurement.estimate for measurement in exact
+    }
     assert values["attack.accuracy", "one"].value == 1
     assert values["attack.accuracy", "list"].value == 1
     assert values["utility.overlap", None].value == 1
@@ -123,9 +125,11 @@ def test_the_family_holds_every_interval(result: AuditResult) -> None:
     family = result.family
     assert len(result.measurements) == family.size == 3 * (2 + 2 + 1)
     assert family.alpha == pytest.approx(0.05 / 15)
-    for found in result.measurements:
-        assert found.estimate.alpha == family.alpha
-        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+    for measurement in result.measurements:
+        assert measurement.estimate.alpha == family.alpha
+        assert (
+            measurement.estimate.lower <= measurement.estimate.value <= measurement.estimate.upper
+        )
 
 
 def test_the_record_says_what_was_audited(result: AuditResult) -> None:
@@ -145,9 +149,10 @@ def test_the_record_says_what_was_audited(result: AuditResult) -> None:
 
 def test_the_published_noise_is_certified_to_leak_more_than_claimed(result: AuditResult) -> None:
     bound = next(
-        found
-        for found in result.measurements
-        if (found.metric, found.model, found.epsilon) == ("epsilon", "published", 1.0)
+        measurement
+        for measurement in result.measurements
+        if (measurement.metric, measurement.model, measurement.epsilon)
+        == ("epsilon", "published", 1.0)
     )
     assert bound.estimate.lower > 1
     assert bound.shift == pytest.approx(4)
@@ -158,7 +163,9 @@ def test_constructed_pairs_follow_the_scale_of_the_data() -> None:
     scale = {"minimum": 0, "maximum": 100, "step": 1}
     data = {"synthetic": BASE["data"]["synthetic"] | {"scale": scale, "noise": 20}}
     record = run(data=data, attack=[])
-    bound = next(found for found in record.measurements if found.metric == "epsilon")
+    bound = next(
+        measurement for measurement in record.measurements if measurement.metric == "epsilon"
+    )
     assert bound.shift == pytest.approx(100)
     assert bound.estimate.lower > bound.epsilon == 1
 
@@ -168,7 +175,7 @@ def test_a_claim_for_replaced_ratings_is_run_on_replaced_ratings() -> None:
     model = {"epsilon": 1, "params": {"top_k": 5, "adjacency": "rating-replace"}}
     games = [{"pair": pair, "trials": 2000} for pair in ("beside", "data")]
     record = run(model=model, attack=[], game=games)
-    bounds = [found for found in record.measurements if found.metric == "epsilon"]
+    bounds = [measurement for measurement in record.measurements if measurement.metric == "epsilon"]
     assert len(bounds) == 2
     assert all(bound.estimate.lower <= 1 for bound in bounds)
     assert bounds[0].shift == pytest.approx(4 / 11)
@@ -178,15 +185,15 @@ def test_purchases_have_no_rating_error() -> None:
     data = BASE["data"] | {"binarize": 1}
     model = {"defense": "cosine", "epsilon": 3, "params": {"top_k": 5}}
     record = run(data=data, model=model, game={"pair": "tight", "trials": 500})
-    metrics = [found.metric for found in record.measurements]
+    metrics = [measurement.metric for measurement in record.measurements]
     assert metrics == ["attack.accuracy"] * 2 + ["utility.overlap", "epsilon"]
     assert record.family.size == 4
 
 
 def test_a_pair_from_the_data(result: AuditResult) -> None:
     record = run(game={"pair": "data", "trials": 500, "candidates": 20})
-    bounds = [found for found in record.measurements if found.metric == "epsilon"]
-    assert all(found.shift is not None and found.shift > 0 for found in bounds)
+    bounds = [measurement for measurement in record.measurements if measurement.metric == "epsilon"]
+    assert all(bound.shift is not None and bound.shift > 0 for bound in bounds)
     assert re.search(r"of (2\d|3\d|40) ratings added", record.pairs[0].summary)
 
 
@@ -257,33 +264,33 @@ def test_a_gate_judges_what_lists_tell_of_hidden_ratings() -> None:
     record = run_lists(attack=[{}], game=[], convergence=None, gate=gates, audit={"trials": 200})
     assert [gate.outcome for gate in record.gates] == ["pass", "fail"]
     assert set(record.attacks) == {"list-ideal"}
-    found = [m for m in record.measurements if m.metric == "attack.accuracy"]
-    assert len(found) == 4
-    assert {m.estimate.kind for m in found} == {"frequentist"}
+    measurements = [m for m in record.measurements if m.metric == "attack.accuracy"]
+    assert len(measurements) == 4
+    assert {m.estimate.kind for m in measurements} == {"frequentist"}
 
 
 def test_lists_are_audited_by_their_law() -> None:
     record = run_lists()
     assert numbers(run_lists(threads=2)) == numbers(record)
-    found = {(m.metric, m.model, m.epsilon): m for m in record.measurements if m.step is None}
-    assert {metric for metric, _, _ in found} == {"utility.overlap", "epsilon"}
-    assert len(found) == record.family.size == 8
+    by_key = {(m.metric, m.model, m.epsilon): m for m in record.measurements if m.step is None}
+    assert {metric for metric, _, _ in by_key} == {"utility.overlap", "epsilon"}
+    assert len(by_key) == record.family.size == 8
     # Some sets are possible on one data set only, so the true ε is infinite.
-    broken = found["epsilon", "published", 0.1]
+    broken = by_key["epsilon", "published", 0.1]
     assert broken.estimate.lower > 1
     assert broken.theory is not None
     assert broken.theory.value == math.inf
     assert (broken.attack, broken.pair, broken.shift) == ("likelihood-ratio", "last-ranked", None)
     assert broken.control is None  # the game itself found the violation
-    held = found["epsilon", "corrected", 1.0]
+    held = by_key["epsilon", "corrected", 1.0]
     assert held.theory is not None
     assert held.estimate.lower <= held.theory.value <= 1
     # The same game certified a violation on a copy with too little noise.
     assert held.control is not None
     assert held.control.found
     assert held.control.certified > 1
-    assert found["utility.overlap", "exact", math.inf].estimate.value == 1
-    assert found["utility.overlap", "published", 0.1].estimate.value >= 0.8  # one of five swapped
+    assert by_key["utility.overlap", "exact", math.inf].estimate.value == 1
+    assert by_key["utility.overlap", "published", 0.1].estimate.value >= 0.8  # one of five swapped
     assert all(point.sensitivity is point.noise_scale is None for point in record.points)
     claim = record.points[0].claim
     assert claim is not None
@@ -304,7 +311,10 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
     outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["pass", "inconclusive", "fail", "pass"]
     held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
-    assert [(each.factor, each.found) for each in held.tried] == [(1.001, False), (1.5, True)]
+    assert [(control.factor, control.found) for control in held.tried] == [
+        (1.001, False),
+        (1.5, True),
+    ]
     assert held.control == held.tried[1]
     assert "the same game finds noise for ε = 1.5" in record.gates[0].reason
     assert "the game cannot find 1.001; the same" in record.gates[1].reason
@@ -318,17 +328,17 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
     def judged(*pairs: str) -> tuple[GateRecord, dict[str | None, Control | None]]:
         games = [{"pair": pair, "trials": 20_000} for pair in pairs]
         record = run(model=model, attack=[], game=games, gate=gate, audit={"trials": 20})
-        found = {m.pair: m.control for m in record.measurements if m.metric == "epsilon"}
-        return record.gates[0], found
+        controls = {m.pair: m.control for m in record.measurements if m.metric == "epsilon"}
+        return record.gates[0], controls
 
-    silent, found = judged("support-threshold")
+    silent, controls = judged("support-threshold")
     assert silent.outcome == "inconclusive"
     assert "the same game also misses noise for ε = 4 (certified ε >= 0)" in silent.reason
-    passed, found = judged("support-threshold", "tight")
+    passed, controls = judged("support-threshold", "tight")
     assert passed.outcome == "pass"
     assert "tight: certified ε >= 0.9" in passed.reason
     assert "the same game finds noise for ε = 1.5" in passed.reason
-    control = found["tight"]
+    control = controls["tight"]
     assert control is not None
     assert (control.factor, control.found) == (1.5, True)
     assert 1 < control.certified <= 1.5
@@ -337,17 +347,17 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
 @pytest.mark.long
 def test_convergence_is_computed_and_takes_no_confidence() -> None:
     with_it, without = run_lists(), run_lists(convergence=None)
-    found = [m for m in with_it.measurements if m.metric == "chain.divergence"]
-    assert [m for m in with_it.measurements if m not in found] == without.measurements
+    measurements = [m for m in with_it.measurements if m.metric == "chain.divergence"]
+    assert [m for m in with_it.measurements if m not in measurements] == without.measurements
     assert with_it.family == without.family
-    assert {(m.model, m.epsilon) for m in found} == {("published", 0.1), ("published", 10.0)}
-    assert {(m.step, m.detail) for m in found} == {
+    assert {(m.model, m.epsilon) for m in measurements} == {("published", 0.1), ("published", 10.0)}
+    assert {(m.step, m.detail) for m in measurements} == {
         (step, states)
         for step in (0, 5, 50)
         for states in ("explored states, at most 10", "all states")
     }
-    assert all(m.estimate.kind == "exact" and m.estimate.n == 0 for m in found)
-    assert all("mean of 6 users" in m.estimate.method for m in found)
+    assert all(m.estimate.kind == "exact" and m.estimate.n == 0 for m in measurements)
+    assert all("mean of 6 users" in m.estimate.method for m in measurements)
 
 
 def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
@@ -360,8 +370,8 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
             {"pair": "data", "observe": "list", "trials": 500, "candidates": 5},
         ],
     )
-    found = {(m.pair, m.epsilon): m for m in record.measurements if m.metric == "epsilon"}
-    values, places = found["support-threshold", 1.0], found["support-threshold (list)", 1.0]
+    games = {(m.pair, m.epsilon): m for m in record.measurements if m.metric == "epsilon"}
+    values, places = games["support-threshold", 1.0], games["support-threshold (list)", 1.0]
     assert (values.attack, places.attack) == ("likelihood-ratio", "item-place")
     assert places.estimate.lower > 1
     assert places.theory is not None
@@ -373,7 +383,7 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
     assert summaries["support-threshold (list)"] == (
         summaries["support-threshold"] + "; 5 items that nobody has rated are listed too"
     )
-    data = found["data (list)", 1.0]
+    data = games["data (list)", 1.0]
     assert data.theory is not None
     assert data.control is not None
     assert data.estimate.lower <= data.theory.value
@@ -383,13 +393,13 @@ def test_a_list_of_which_the_claim_does_not_speak_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A rating of the target's own moves every prediction; the claim covers one.
-    made = SlopeOne.pair
+    original = SlopeOne.pair
 
     def pair(self: SlopeOne, name: str, scale: Scale) -> PredictionPair:
-        found = made(self, name, scale)
-        profile = found.ratings.profile(found.target)
-        change = RatingReplaced(found.target, int(profile.items[0]), 1.0)
-        return replace(found, change=change)
+        pair = original(self, name, scale)
+        profile = pair.ratings.profile(pair.target)
+        change = RatingReplaced(pair.target, int(profile.items[0]), 1.0)
+        return replace(pair, change=change)
 
     monkeypatch.setattr(SlopeOne, "pair", pair)
     game = {"pair": "support-threshold", "observe": "list", "trials": 500}
@@ -417,13 +427,20 @@ def test_movielens_follows_the_closed_form(real_data: Path) -> None:
     _, attacked = split_users(ratings, config.split.test_share, config.seed)
     n = np.array([len(profile) for profile in attacked])
     result = run_audit(config, workers=Workers(2))
-    measured = [found for found in result.measurements if found.metric == "attack.accuracy"]
+    measured = [
+        measurement
+        for measurement in result.measurements
+        if measurement.metric == "attack.accuracy"
+    ]
     # Eleven comparisons share a false-failure rate of 1e-6: exact binomial quantiles.
     tail = 1e-6 / len(sweep) / 2
     noticed = 0
-    for found in measured:
-        expected = float(np.mean(1 - np.exp(-found.epsilon / (2 * n * 0.5))))
-        trials, count = found.estimate.n, round(found.estimate.value * found.estimate.n)
+    for measurement in measured:
+        expected = float(np.mean(1 - np.exp(-measurement.epsilon / (2 * n * 0.5))))
+        trials, count = (
+            measurement.estimate.n,
+            round(measurement.estimate.value * measurement.estimate.n),
+        )
         assert binom.ppf(tail, trials, expected) <= count <= binom.isf(tail, trials, expected)
         for wrong in (expected - 0.02, expected + 0.02):
             low, high = binom.ppf(tail, trials, wrong), binom.isf(tail, trials, wrong)

@@ -37,15 +37,15 @@ def test_lists_of_many_users_in_many_trials(k: int) -> None:
         lists, users, liked_by[kept].astype(np.int32), liked[kept].astype(np.int32)
     )
     for w in range(4):
-        shares, found = [], []
+        shares, values = [], []
         for place, user in enumerate(users):
             mine = set(liked[kept & (liked_by == user)].tolist())
             if mine:
                 hits = len(mine & set(lists[w, place].tolist()))
                 shares.append(hits / k)
-                found.append(hits / len(mine))
+                values.append(hits / len(mine))
         assert precision[w] == pytest.approx(np.mean(shares))
-        assert recall[w] == pytest.approx(np.mean(found))
+        assert recall[w] == pytest.approx(np.mean(values))
     assert recall.max() > 0
 
 
@@ -53,9 +53,9 @@ def test_gains_of_an_example_by_hand() -> None:
     users = indices(4, 0, 2)
     lists = np.array([[[1, 2, 3], [3, 1, 7], [5, 6, 0]], [[9, 3, 7], [1, -1, -1], [0, 1, 2]]])
     # User 4 likes 3 and 9, user 0 likes 1; user 2 likes nothing and does not count.
-    found = ndcg(lists.astype(np.int32), users, indices(4, 4, 0), indices(3, 9, 1))
+    values = ndcg(lists.astype(np.int32), users, indices(4, 4, 0), indices(3, 9, 1))
     second, third = 1 / np.log2(3), 1 / np.log2(4)
-    np.testing.assert_allclose(found, [(third / (1 + second) + second) / 2, 1])
+    np.testing.assert_allclose(values, [(third / (1 + second) + second) / 2, 1])
 
 
 def test_gains_agree_with_scikit_learn() -> None:
@@ -64,11 +64,11 @@ def test_gains_agree_with_scikit_learn() -> None:
     lists = np.array([[source.permutation(n_items)[:k] for _ in users] for _ in range(3)], np.int32)
     likes = source.random((20, n_items)) < 0.3
     likes[:, 0] |= ~likes.any(1)
-    liked_by, liked = (each.astype(np.int32) for each in np.nonzero(likes))
-    for one, found in zip(lists, ndcg(lists, users, liked_by, liked), strict=True):
+    liked_by, liked = (column.astype(np.int32) for column in np.nonzero(likes))
+    for one, value in zip(lists, ndcg(lists, users, liked_by, liked), strict=True):
         scores = np.zeros((20, n_items))
         np.put_along_axis(scores, one, np.arange(k, 0, -1.0), axis=1)
-        assert found == pytest.approx(ndcg_score(likes.astype(float), scores, k=k))
+        assert value == pytest.approx(ndcg_score(likes.astype(float), scores, k=k))
 
 
 def test_a_missing_item_at_the_end_of_a_list_is_nobodys() -> None:

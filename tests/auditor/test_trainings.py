@@ -51,10 +51,12 @@ def gate(**fields: object) -> Gate:
 def outcome(*censuses: Census, one: Gate | None = None) -> str:
     """The worst outcome of one gate on all these."""
     chosen = one or gate()
-    picked = [measured(each) for each in censuses]
+    picked = [measured(census) for census in censuses]
     together = NextTraining.of([(chosen, picked)], ALPHA)
     outcomes = [
-        together.judge(chosen, each, each.census)[0] for each in picked if each.census is not None
+        together.judge(chosen, measurement, measurement.census)[0]
+        for measurement in picked
+        if measurement.census is not None
     ]
     return next(word for word in ("fail", "inconclusive", "pass") if word in outcomes)
 
@@ -179,13 +181,14 @@ def test_sets_of_gates_pass_wrongly_at_most_at_their_level_in_every_order(draws:
         wrong = 0
         for last in range(draws):
             rest = [[value for at, value in enumerate(row) if at != last] for row in pattern]
-            own = [census(np.array(row), 0.0, 1.0) for row in rest]
+            censuses = [census(np.array(row), 0.0, 1.0) for row in rest]
             coming = NextTraining.of(
-                [(one, [measured(each)]) for one, each in zip(chosen, own, strict=True)], alpha
+                [(one, [measured(census)]) for one, census in zip(chosen, censuses, strict=True)],
+                alpha,
             )
             outcomes = [
-                coming.judge(one, measured(each), each)[0]
-                for one, each in zip(chosen, own, strict=True)
+                coming.judge(one, measured(census), census)[0]
+                for one, census in zip(chosen, censuses, strict=True)
             ]
             wrong += any(
                 word == "pass" and row[last] > LIMIT
@@ -214,8 +217,12 @@ def test_gates_on_many_numbers_pass_wrongly_at_most_at_their_level(
         ]
         coming = NextTraining.of(picked, ALPHA)
         passed = [
-            all(coming.judge(one, each, each.census)[0] == "pass" for each in found if each.census)
-            for one, found in picked
+            all(
+                coming.judge(one, measurement, measurement.census)[0] == "pass"
+                for measurement in measurements
+                if measurement.census
+            )
+            for one, measurements in picked
         ]
         wrong += any(ok and rows[:, -1].any() for ok, rows in zip(passed, broken, strict=True))
     assert wrong <= binom.isf(1e-6, AUDITS, ALPHA)
@@ -236,18 +243,18 @@ def test_thresholds_that_are_set_afterwards_share_the_level() -> None:
 def test_trainings_at_hand_are_judged_by_their_own_intervals(
     values: tuple[float, float], word: str
 ) -> None:
-    own, chosen = census(np.array(values), alpha=ALPHA / 2), gate(of="this-model")
-    one = measured(own)
-    said, reason = NextTraining.of([], ALPHA).judge(chosen, one, own)
+    observed, chosen = census(np.array(values), alpha=ALPHA / 2), gate(of="this-model")
+    one = measured(observed)
+    said, reason = NextTraining.of([], ALPHA).judge(chosen, one, observed)
     assert said == word
     assert "with the sampling of targets" in reason
-    said, reason = NextTraining.of([], ALPHA, hold=False).judge(chosen, one, own)
+    said, reason = NextTraining.of([], ALPHA, hold=False).judge(chosen, one, observed)
     assert (said, "do not hold together" in reason) == ("inconclusive", True)
 
 
 def test_the_reverse_of_an_attack_keeps_trainings_at_hand_from_passing() -> None:
-    own, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
-    said, reason = NextTraining.of([], ALPHA).judge(chosen, measured(own), own)
+    observed, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
+    said, reason = NextTraining.of([], ALPHA).judge(chosen, measured(observed), observed)
     assert (said, "the reverse attack may have 0.97" in reason) == ("inconclusive", True)
 
 

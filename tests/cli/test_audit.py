@@ -96,7 +96,7 @@ def test_a_broken_claim_fails_a_run_without_gates(config: Path, tmp_path: Path) 
     assert result.exit_code == 1, result.output
     assert call("gate", tmp_path).exit_code == 1
     record = json.loads((tmp_path / "record.json").read_text())
-    assert [found["verdict"] for found in record["verdicts"]] == ["broken", "not tested"]
+    assert [verdict["verdict"] for verdict in record["verdicts"]] == ["broken", "not tested"]
 
 
 def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
     record = json.loads((folder / "record.json").read_text())
     assert record["schema_version"] == 3
     assert record["config"]["seed"] == 3
-    assert {found["metric"] for found in record["measurements"]} == {
+    assert {measurement["metric"] for measurement in record["measurements"]} == {
         "attack.accuracy",
         "utility.overlap",
         "utility.rmse",
@@ -231,7 +231,7 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_an_empty_path_is_refused(arguments: list[str], config: Path) -> None:
-    result = call(*(config if each == "CONFIG" else each for each in arguments), "")
+    result = call(*(config if argument == "CONFIG" else argument for argument in arguments), "")
     assert result.exit_code == 2
     assert "it is empty: name a path, or leave it out" in result.output
 
@@ -386,10 +386,10 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
     least = sorted(source.binarize or 0 for source in sources)
     assert least == ([0, 1, 4] if name == "ml-100k" else [0])
     for source in sources:
-        found = load(source)
+        ratings = load(source)
         # 55,375 lines of MovieLens-100K have a rating of 4 or 5.
-        assert len(found) == (55_375 if source.binarize == 4 else size)
-        assert found.scale.width == (0 if source.binarize else 4)
+        assert len(ratings) == (55_375 if source.binarize == 4 else size)
+        assert ratings.scale.width == (0 if source.binarize else 4)
 
 
 @pytest.mark.parametrize(
@@ -405,8 +405,8 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     text = example.read_text()
     # What is run is the same on fewer ratings; published divisions belong to their data.
     many = ("grid =", "[[sybil]]", "candidates =", "delay =", '"recommender"', "-ranking", "ml-1m")
-    made = any(word in text for word in many)
-    if "DPAUDIT_DATA" in text and not made:
+    several = any(word in text for word in many)
+    if "DPAUDIT_DATA" in text and not several:
         data: Path = request.getfixturevalue("real_data")
         if not (data / "ml-100k").is_dir():
             pytest.skip("there is no ml-100k in DPAUDIT_DATA")
@@ -424,7 +424,7 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     for i, game in enumerate(text.split("[[game]]")[1:]):
         if "candidates =" in game:
             options += ["-s", f"game.{i}.candidates=20"]
-    if made:
+    if several:
         binarize = tomllib.loads(text)["data"].get("binarize")
         kept = f", binarize = {binarize}" if binarize else ""
         social = ", synthetic = { mean_friends = 3, n_users = 150 }, sensitive = { share = 0.1 }"

@@ -31,17 +31,17 @@ def folders(tmp_path: Path, make: Callable[..., AuditResult]) -> tuple[Path, Pat
 def test_the_exit_code_does_not_depend_on_the_comparison(folders: tuple[Path, Path]) -> None:
     before, after = folders
     for style in ("text", "md", "json"):
-        found = call("diff", before, after, "--format", style)
-        assert found.exit_code == 0, found.output
-        assert "ε = 1 of 'published'" in " ".join(found.output.split())
+        result = call("diff", before, after, "--format", style)
+        assert result.exit_code == 0, result.output
+        assert "ε = 1 of 'published'" in " ".join(result.output.split())
     assert call("gate", after, "--baseline", before).exit_code == 4
     assert call("gate", before, "--baseline", after).exit_code == 0
 
 
 def test_json_holds_the_whole_comparison(folders: tuple[Path, Path]) -> None:
     text = call("diff", *folders, "--format", "json").output
-    found = Comparison.model_validate_json(text)
-    assert (found.outcome, found.confidence) == ("inconclusive", 0.9)
+    compared = Comparison.model_validate_json(text)
+    assert (compared.outcome, compared.confidence) == ("inconclusive", 0.9)
     assert json.loads(text)["numbers"][-1]["upper"] == "Infinity"
 
 
@@ -51,9 +51,9 @@ def test_a_folder_without_a_record_is_an_error(folders: tuple[Path, Path], tmp_p
         ("diff", folders[0], tmp_path),
         ("gate", folders[1], "--baseline", tmp_path),
     ):
-        found = call(*command)
-        assert found.exit_code == 2
-        assert f"{tmp_path / record.NAME} does not exist" in found.output
+        result = call(*command)
+        assert result.exit_code == 2
+        assert f"{tmp_path / record.NAME} does not exist" in result.output
 
 
 def test_all_shows_what_cannot_be_told(folders: tuple[Path, Path]) -> None:

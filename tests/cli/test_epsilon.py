@@ -53,7 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pat
     """The same scores (present, absent) in every form that is read."""
     folder = tmp_path_factory.mktemp("scores")
     absent, present = trials()
-    found = {}
+    by_option = {}
     for name, (suffix, header, encoding) in {
         "csv": (".csv", "", "utf-8"),
         "header": (".txt", "score\n", "utf-8"),
@@ -67,8 +67,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pat
             else:
                 rows = "\n".join(map(repr, values.tolist()))
                 path.write_text(f"{header}{rows}\n", encoding=encoding)
-        found[name] = pair
-    return found
+        by_option[name] = pair
+    return by_option
 
 
 def of_files(files: tuple[Path, Path], *arguments: object) -> Result:
@@ -119,10 +119,10 @@ CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
 def assert_says(result: Result, expected: Estimate, seed: int | None = None) -> None:
     """The JSON of a result is that estimate, and is JSON for a reader that is strict."""
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert found.pop("event") is None or "D'" in result.stdout
+    values = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert values.pop("event") is None or "D'" in result.stdout
     point = expected.value if math.isfinite(expected.value) else None
-    assert found == {
+    assert values == {
         "epsilon_lower": expected.lower,
         "epsilon_point": point,
         "epsilon_lower_of_both_directions": None,
@@ -193,11 +193,11 @@ def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) ->
 
 def test_a_perfect_attack_has_no_finite_point_and_is_json() -> None:
     result = call("--counts", "100,0,0,100", "--format", "json")
-    found = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert found["epsilon_point"] is None
+    values = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert values["epsilon_point"] is None
     # Both rates are bounded at level 0.025; the lower limit of 100 of 100 is 0.025^(1/100).
     share = 0.025**0.01
-    assert found["epsilon_lower"] == pytest.approx(math.log(share / (1 - share)))
+    assert values["epsilon_lower"] == pytest.approx(math.log(share / (1 - share)))
 
 
 @pytest.mark.long

@@ -129,9 +129,9 @@ def test_a_gate_or_merge_without_a_record_is_an_error(config: Path) -> None:
 
 def test_annotations_of_a_failure_are_printed(config: Path) -> None:
     result = call("run", "nowhere.toml", "--report", "github=-")
-    [found] = ci_reports.github(result.stdout)
-    assert found.kind == "error"
-    assert found.properties["file"] == "nowhere.toml"
+    [note] = ci_reports.github(result.stdout)
+    assert note.kind == "error"
+    assert note.properties["file"] == "nowhere.toml"
 
 
 def test_a_failure_is_added_to_the_job_summary(
@@ -241,8 +241,8 @@ def test_a_wrong_config_is_annotated_at_its_line(config: Path, text: str, line: 
     config.write_text(text)
     result = call("run", config, "--report", "github=-", *stale("sarif", "gitlab"))
     assert result.exit_code == 2
-    [found] = ci_reports.github(result.stdout)
-    assert (found.properties["file"], found.properties["line"]) == ("audit.toml", str(line))
+    [note] = ci_reports.github(result.stdout)
+    assert (note.properties["file"], note.properties["line"]) == ("audit.toml", str(line))
     [issue] = ci_reports.gitlab(Path("gitlab.ci").read_text())
     assert issue["location"]["lines"]["begin"] == line
     assert f'"startLine": {line}' in Path("sarif.ci").read_text()

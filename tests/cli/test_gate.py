@@ -60,38 +60,38 @@ def words(result: Result) -> str:
 def test_a_waiver_holds_until_its_last_day(waived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = (waived, "--waivers", waived / "waivers.toml")
     on(monkeypatch, date(2027, 1, 31))
-    found = call("gate", *options)
-    assert found.exit_code == 0, found.output
-    assert found.output.startswith("BROKEN ")
+    result = call("gate", *options)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("BROKEN ")
     said = "WAIVED epsilon <= claim above 1 waived until 2027-01-31 by recommendations team: kept"
-    assert said in words(found)
+    assert said in words(result)
     on(monkeypatch, date(2027, 2, 1))
-    found = call("gate", *options)
-    assert found.exit_code == 1
+    result = call("gate", *options)
+    assert result.exit_code == 1
     assert (
         "EXPIRED the waiver of gate/epsilon/max by recommendations team expired after 2027-01-31, "
         "and its gate fails: remove the waiver, or review and renew it"
-    ) in words(found)
+    ) in words(result)
     assert call("gate", waived).exit_code == 1
 
 
 def test_an_unknown_id_is_an_error(waived: Path) -> None:
     path = waived / "waivers.toml"
     path.write_text(waiver("gate/epsilon/min"))
-    found = call("gate", waived, "--waivers", path)
-    assert found.exit_code == 2
+    result = call("gate", waived, "--waivers", path)
+    assert result.exit_code == 2
     assert (
-        f"{path}: waiver.0.id = 'gate/epsilon/min' is no claim or gate of the run" in found.output
+        f"{path}: waiver.0.id = 'gate/epsilon/min' is no claim or gate of the run" in result.output
     )
-    assert "'gate/epsilon/max'" in found.output
+    assert "'gate/epsilon/max'" in result.output
 
 
 def test_a_waiver_of_the_run_s_gate_may_stay_beside_a_policy(waived: Path) -> None:
     policy = waived / "policy.toml"
     policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.9\n")
-    found = call("gate", waived, "--policy", policy, "--waivers", waived / "waivers.toml")
+    result = call("gate", waived, "--policy", policy, "--waivers", waived / "waivers.toml")
     assert "UNUSED the waiver of gate/epsilon/max is unused, as its gate is not judged here" in (
-        words(found)
+        words(result)
     )
 
 
@@ -105,7 +105,7 @@ def test_a_run_records_its_waivers_and_a_gate_judges_them_anew(
     config.write_text(CONFIG + waiver(CLAIM))
     assert call("run", config, "-o", out, "-q").exit_code == 0
     written = json.loads((out / record.NAME).read_text())
-    assert [(each["id"], each["state"]) for each in written["waivers"]] == [(CLAIM, "active")]
+    assert [(waiver["id"], waiver["state"]) for waiver in written["waivers"]] == [(CLAIM, "active")]
     assert written["waivers"][0]["judged"] == written["timing"]["started"][:10]
     assert call("gate", out).exit_code == 0
     last = date(2027, 1, 31)
@@ -128,19 +128,19 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
     game = broken.measurements[-1]
     kept = game.model_copy(update={"estimate": game.estimate.changed(lower=0.5)})
     before = judged(broken.model_copy(update={"measurements": [*broken.measurements[:-1], kept]}))
-    for name, made in (("before", before), ("after", broken)):
+    for name, audit in (("before", before), ("after", broken)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / record.NAME).write_text(record.render(made))
+        (tmp_path / name / record.NAME).write_text(record.render(audit))
     after, baseline = tmp_path / "after", ("--baseline", tmp_path / "before")
     assert call("gate", after).exit_code == 0  # by its config, a broken claim does not fail it
-    found = call("gate", after, *baseline)
-    assert found.exit_code == 1
-    assert "The run is worse than its baseline (newly broken claims: 1)." in words(found)
-    assert found.output.endswith("\nOutcome: fail\n")
+    result = call("gate", after, *baseline)
+    assert result.exit_code == 1
+    assert "The run is worse than its baseline (newly broken claims: 1)." in words(result)
+    assert result.output.endswith("\nOutcome: fail\n")
     waivers = tmp_path / "waivers.toml"
     waivers.write_text(waiver("claim/published/1"))
-    found = call("gate", after, *baseline, "--waivers", waivers)
-    assert found.exit_code == 0, found.output
+    result = call("gate", after, *baseline, "--waivers", waivers)
+    assert result.exit_code == 0, result.output
     policy = tmp_path / "policy.toml"
     policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.001\n")
     options = (*baseline, "--waivers", waivers, "--policy", policy)

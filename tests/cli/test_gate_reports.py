@@ -38,11 +38,11 @@ def written(result: AuditResult, name: str) -> Path:
 
 def test_json_is_all_that_is_printed(folder: Path) -> None:
     for quiet in ((), ("-q",)):
-        found = call("gate", folder, "--format", "json", *quiet)
-        assert (found.exit_code, found.stderr) == (1, "")
-        decided = json.loads(found.stdout)
+        result = call("gate", folder, "--format", "json", *quiet)
+        assert (result.exit_code, result.stderr) == (1, "")
+        decided = json.loads(result.stdout)
         assert (decided["outcome"], decided["exit_code"]) == ("fail", 1)
-        assert {each["id"]: each["verdict"] for each in decided["verdicts"]} == {
+        assert {verdict["id"]: verdict["verdict"] for verdict in decided["verdicts"]} == {
             "claim/published/0.1": "broken",
             "claim/published/1": "broken",
             "claim/published/10": "not tested",
@@ -58,20 +58,20 @@ def test_json_is_all_that_is_printed(folder: Path) -> None:
 
 
 def test_the_table_that_is_missing_is_named(make: Make, folder: Path) -> None:
-    found = call("gate", written(make(gate=False), "bare"))
-    assert "no gates: add [[gate]] to the config" in found.output
+    result = call("gate", written(make(gate=False), "bare"))
+    assert "no gates: add [[gate]] to the config" in result.output
 
 
 def test_quiet_prints_nothing(folder: Path) -> None:
-    found = call("gate", folder, "-q")
-    assert (found.exit_code, found.output) == (1, "")
+    result = call("gate", folder, "-q")
+    assert (result.exit_code, result.output) == (1, "")
 
 
 def test_a_gate_of_a_policy_stands_in_the_policy(folder: Path) -> None:
     Path("policy.toml").write_text("\n[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.01\n")
-    found = call("gate", folder, "-q", "--policy", "policy.toml", "--report", "github=-")
-    assert found.exit_code == 1
-    first, *_ = ci_reports.github(found.stdout)
+    result = call("gate", folder, "-q", "--policy", "policy.toml", "--report", "github=-")
+    assert result.exit_code == 1
+    first, *_ = ci_reports.github(result.stdout)
     assert (first.properties["file"], first.properties["line"]) == ("policy.toml", "2")
 
 
@@ -99,7 +99,8 @@ def test_what_is_waived_is_shown_as_suppressed(make: Make, folder: Path) -> None
     }
     results = ci_reports.sarif(Path("s").read_text())["results"]
     shown: dict[str, Any] = {
-        each["properties"]["id"]: (each["level"], "suppressions" in each) for each in results
+        result["properties"]["id"]: (result["level"], "suppressions" in result)
+        for result in results
     }
     assert shown == {
         "claim/published/0.1": ("warning", True),
@@ -127,9 +128,9 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     for name, result in (("good", good), ("worse", worse)):
         written(result, name)
     options = ("--baseline", "good", "-q", "--report", "junit=j", "--report", "badge=b")
-    found = call("gate", "worse", "--format", "json", *options)
-    decided = json.loads(found.stdout)
-    assert found.exit_code == decided["exit_code"] == 4
+    reply = call("gate", "worse", "--format", "json", *options)
+    decided = json.loads(reply.stdout)
+    assert reply.exit_code == decided["exit_code"] == 4
     assert decided["baseline"]["outcome"] == "inconclusive"
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "error"
     assert ci_reports.badge(Path("b").read_text())["message"] == "inconclusive"
@@ -155,9 +156,9 @@ def test_a_report_cannot_replace_what_is_read(
     Path("waivers.toml").write_text(accepted("2999-01-01"))
     before = Path(target).read_text()
     for name in ("md", "junit"):
-        found = call("gate", folder, *options, "--report", f"{name}={target}")
-        assert found.exit_code == 2
-        assert "which the command reads: give --report" in found.stderr
+        result = call("gate", folder, *options, "--report", f"{name}={target}")
+        assert result.exit_code == 2
+        assert "which the command reads: give --report" in result.stderr
         assert Path(target).read_text() == before
 
 
@@ -180,7 +181,7 @@ def test_a_report_that_raises_hides_no_failed_gate(
         raise ValueError("no page")
 
     monkeypatch.setattr("dpaudit.reports.render.html.render", failing)
-    found = call("gate", folder, "--report", "html=page.html")
-    assert found.exit_code == 1
-    assert "report 'html' failed (ValueError: no page); the outcome is fail" in found.stderr
+    reply = call("gate", folder, "--report", "html=page.html")
+    assert reply.exit_code == 1
+    assert "report 'html' failed (ValueError: no page); the outcome is fail" in reply.stderr
     assert not Path("page.html").exists()

@@ -68,9 +68,9 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", config).exit_code == 0
-    found = load_as(DataConfig, config)
-    assert found.data.format == "synthetic"
-    assert [model.params["min_ratings"] for model in found.model] == [20, 20]
+    loaded = load_as(DataConfig, config)
+    assert loaded.data.format == "synthetic"
+    assert [model.params["min_ratings"] for model in loaded.model] == [20, 20]
 
 
 def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
@@ -78,10 +78,13 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     said = call("init", "--recommender", "most-popular", "--data", data, config)
     assert said.exit_code == 0, said.output
     assert "users with 60 items" in said.output
-    found = call("run", config, "-o", out, "-s", "membership.trainings=8", "-q")
-    assert found.exit_code == 0, found.output
+    result = call("run", config, "-o", out, "-s", "membership.trainings=8", "-q")
+    assert result.exit_code == 0, result.output
     record = json.loads((out / "record.json").read_text(encoding="utf-8"))
-    assert {each["metric"] for each in record["measurements"]} >= {"attack.tpr", "epsilon"}
+    assert {measurement["metric"] for measurement in record["measurements"]} >= {
+        "attack.tpr",
+        "epsilon",
+    }
 
 
 @pytest.mark.long
@@ -103,11 +106,11 @@ def test_ratings_are_audited_with_private_recommenders_that_fit(
     assert "Private recommenders are audited" in said.output
     text = config.read_text(encoding="utf-8")
     assert "# Found: separator ',', header, user = 'user_id', item = 'item_id'" in text
-    found = call("run", config, "-o", tmp_path / "out", *FEW, "-q")
-    assert found.exit_code in {0, 4}, found.output
+    result = call("run", config, "-o", tmp_path / "out", *FEW, "-q")
+    assert result.exit_code in {0, 4}, result.output
     record = json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))
     assert all(gate["outcome"] != "fail" for gate in record["gates"])
-    assert [each["label"] for each in record["models"]] == ["published", "corrected"]
+    assert [model["label"] for model in record["models"]] == ["published", "corrected"]
 
 
 @pytest.mark.long
@@ -122,8 +125,8 @@ def test_interactions_are_audited_for_membership_inference(
     written = tomllib.loads(config.read_text(encoding="utf-8"))
     assert written["data"].keys() & {"binarize", "scale"} == keys
     assert written["recommender"][0]["library"] in {"implicit", "most-popular"}
-    found = call("run", config, "-o", tmp_path / "out", "-s", "membership.trainings=8", "-q")
-    assert found.exit_code == 0, found.output
+    result = call("run", config, "-o", tmp_path / "out", "-s", "membership.trainings=8", "-q")
+    assert result.exit_code == 0, result.output
 
 
 def test_without_implicit_the_most_popular_items_are_audited(
@@ -182,11 +185,11 @@ def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: 
 def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     data, config = tmp_path / "data.csv", tmp_path / "dpaudit.toml"
     data.write_text(text, encoding="utf-8")
-    found = call("init", "--data", data, config)
-    assert found.exit_code == 2
-    assert said in found.output
-    assert str(data) in found.output
-    assert found.output.count("\n") == 1
+    result = call("init", "--data", data, config)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert str(data) in result.output
+    assert result.output.count("\n") == 1
     assert not config.exists()
 
 
@@ -196,7 +199,7 @@ def test_nothing_is_overwritten_or_half_written(data: Path, tmp_path: Path) -> N
     assert not config.exists()
     config.write_text("x", encoding="utf-8")
     for options in (("--data", data), ("--recommender", "most-popular"), ()):
-        found = call("init", *options, config)
-        assert found.exit_code == 2
-        assert "already exists" in found.output
+        result = call("init", *options, config)
+        assert result.exit_code == 2
+        assert "already exists" in result.output
     assert config.read_text(encoding="utf-8") == "x"

@@ -53,8 +53,8 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the config of an audit whose gate fails, and its run in `out`."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "audit.toml").write_text(TINY)
-    found = unread("run", folder / "audit.toml", "-o", folder / "out")
-    assert found.returncode == 1, found.stderr
+    result = unread("run", folder / "audit.toml", "-o", folder / "out")
+    assert result.returncode == 1, result.stderr
     return folder
 
 
@@ -66,16 +66,16 @@ def test_a_run_keeps_its_exit_code_and_its_record_when_nobody_reads(failed: Path
 
 @pytest.mark.long
 def test_a_gate_keeps_its_exit_code_when_nobody_reads(failed: Path) -> None:
-    found = unread("gate", failed / "out")
-    assert (found.returncode, found.stderr) == (1, "")
+    result = unread("gate", failed / "out")
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["claims", "plan", "schema", "report", "--help"])
 def test_a_reader_who_leaves_is_no_failure(failed: Path, what: str) -> None:
     place = {"plan": [failed / "audit.toml"], "report": [failed / "out"]}.get(what, [])
-    found = unread(what, *place)
-    assert (found.returncode, found.stderr) == (0, "")
+    result = unread(what, *place)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.long
@@ -83,7 +83,7 @@ def test_a_reader_who_leaves_is_no_failure(failed: Path, what: str) -> None:
 @pytest.mark.parametrize("what", ["claims", "schema"])
 def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:
     with Path("/dev/full").open("w") as full:
-        found = command(what, stdout=full)
-    assert found.returncode == 3
-    assert found.stderr.startswith("dpaudit: the system refused: ")
-    assert len(found.stderr.splitlines()) == 1
+        result = command(what, stdout=full)
+    assert result.returncode == 3
+    assert result.stderr.startswith("dpaudit: the system refused: ")
+    assert len(result.stderr.splitlines()) == 1

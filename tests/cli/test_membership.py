@@ -30,11 +30,11 @@ def call(folder: Path, *arguments: str) -> Result:
 
 
 def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
-    found = call(files)
-    assert found.exit_code == 0
-    assert "AUC" in found.output
-    assert "TPR at 1 % FPR" in found.output
-    assert "That was not tested" in found.output
+    result = call(files)
+    assert result.exit_code == 0
+    assert "AUC" in result.output
+    assert "TPR at 1 % FPR" in result.output
+    assert "That was not tested" in result.output
 
 
 @pytest.mark.long
@@ -81,29 +81,29 @@ def test_a_rate_that_cannot_be_measured_says_what_it_needs(files: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--rate", "--confidence"])
 def test_nan_is_in_no_range(files: Path, option: str) -> None:
-    found = call(files, option, "nan")
-    assert found.exit_code == 2
-    assert "nan is no number" in found.output
+    result = call(files, option, "nan")
+    assert result.exit_code == 2
+    assert "nan is no number" in result.output
 
 
 def test_wrong_input_is_one_sentence(files: Path) -> None:
-    found = call(files, "--features-in", str(files / "a.csv"))
-    assert found.exit_code == 2
-    assert "give both" in found.output
+    result = call(files, "--features-in", str(files / "a.csv"))
+    assert result.exit_code == 2
+    assert "give both" in result.output
     (files / "bad.csv").write_text("x,y\n1,two\n", encoding="utf-8")
     bad = str(files / "bad.csv")
-    found = call(files, "--features-in", bad, "--features-out", bad)
-    assert found.exit_code == 2
-    assert "bad.csv, line 2, column 1 (counted from 0): 'two' is not a number" in found.output
-    assert "Traceback" not in found.output
+    result = call(files, "--features-in", bad, "--features-out", bad)
+    assert result.exit_code == 2
+    assert "bad.csv, line 2, column 1 (counted from 0): 'two' is not a number" in result.output
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize("rate", ["1e-300", "5e-324", "0", "1", "1_0", "٣"])
 def test_rates_that_are_none_are_one_sentence(files: Path, rate: str) -> None:
-    found = call(files, "--rate", rate)
-    assert found.exit_code == 2
-    assert "Invalid value for '--rate'" in found.output
-    assert len(found.output) < 250
+    result = call(files, "--rate", rate)
+    assert result.exit_code == 2
+    assert "Invalid value for '--rate'" in result.output
+    assert len(result.output) < 250
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_a_plan_without_config_is_the_library_s(
 ) -> None:
     options = ("--delta", delta, "--confidence", confidence, "--trials", 400)
     result = call("--epsilon", 0.5, "--game", game, *options)
-    found = planning.plan(0.5, delta=delta, confidence=confidence, trials=400, game=game)
+    plan = planning.plan(0.5, delta=delta, confidence=confidence, trials=400, game=game)
     expected = []
-    for reach in found.reaches:
+    for reach in plan.reaches:
         cells = [reach.method, reach.kind, "yes" if reach.may_gate else "no"]
         cells += [f"{at:.4g}".replace("inf", "nothing") for at in (reach.at_80, reach.at_95)]
         expected.append(cells + ([] if reach.rounds is None else [f"{reach.rounds:.0f}"]))
@@ -118,7 +118,7 @@ def test_a_plan_without_config_is_the_library_s(
     assert {row[2] for row in expected} == {"yes", "no"}
     assert f"a mechanism of kind {game} that truly leaks this ε" in result.stdout
     assert f"each with {stated} confidence" in result.stdout
-    assert f"recommended: {found.recommended}" in result.stdout
+    assert f"recommended: {plan.recommended}" in result.stdout
     assert "times the claim" not in result.stdout
 
 
@@ -169,9 +169,9 @@ def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
 @pytest.mark.long
 def test_the_quickstart_is_planned() -> None:
     """Its gates need a factor of 1.5, and its support-threshold pair attains the published Δf."""
-    found = rows(call(QUICKSTART))
-    assert len(found) == 2 * 7 * 2
-    cells = {(model, pair, claimed): rest for model, pair, claimed, *rest in found}
+    table_rows = rows(call(QUICKSTART))
+    assert len(table_rows) == 2 * 7 * 2
+    cells = {(model, pair, claimed): rest for model, pair, claimed, *rest in table_rows}
     trials, detectable, _, needed = cells["published", "support-threshold", "1"]
     # The numbers of all intervals: 14 points with 2 attacks, 2 utilities and 2 games.
     assert (trials, detectable) == ("40000", f"{detectable_epsilon(1, 40000, 0.05 / 84):.4g}")

@@ -20,8 +20,8 @@ def drawn(users: int, items: int, share: float, values: tuple[float, ...] = (1, 
 
 
 def test_the_sizes_of_the_generated_ratings_are_the_usual_ones() -> None:
-    found = defense_sizes(generate(SyntheticParams()), "")
-    assert (found.min_ratings, found.min_co_ratings, found.top_k) == (20, 10, 20)
+    sizes = defense_sizes(generate(SyntheticParams()), "")
+    assert (sizes.min_ratings, sizes.min_co_ratings, sizes.top_k) == (20, 10, 20)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_the_sizes_of_the_generated_ratings_are_the_usual_ones() -> None:
 )
 def test_sizes_leave_users_to_attack(users: int, items: int, share: float) -> None:
     ratings = drawn(users, items, share)
-    found = defense_sizes(ratings, "")
+    sizes = defense_sizes(ratings, "")
     counts = np.diff(ratings.by_user.start)
-    served = (counts > found.min_ratings) & (counts < items - found.top_k)
+    served = (counts > sizes.min_ratings) & (counts < items - sizes.top_k)
     assert served.mean() > 0.2
-    assert 2 <= found.min_co_ratings <= found.min_ratings
+    assert 2 <= sizes.min_co_ratings <= sizes.min_ratings
 
 
 def test_the_gate_is_above_the_best_constant_guess() -> None:

@@ -30,19 +30,19 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_choice_is_refused_without_a_terminal(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
-    found = call("init", config, "--data", data)
-    assert found.exit_code == 2
-    assert "--columns user=0,item=1,rating=3 for dpaudit init" in found.output
-    assert found.output.count("\n") == 1
+    result = call("init", config, "--data", data)
+    assert result.exit_code == 2
+    assert "--columns user=0,item=1,rating=3 for dpaudit init" in result.output
+    assert result.output.count("\n") == 1
     assert not config.exists()
 
 
 def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
-    found = call("init", config, "--data", data, "--columns", "user=0, item=2, rating=3")
-    assert found.exit_code == 0, found.output
+    result = call("init", config, "--data", data, "--columns", "user=0, item=2, rating=3")
+    assert result.exit_code == 0, result.output
     assert load_as(DataConfig, config).data.columns == Columns(user=0, item=2, rating=3)
-    assert f"{len(ROWS)} ratings of 60 users with 40 items" in found.output
+    assert f"{len(ROWS)} ratings of 60 users with 40 items" in result.output
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_terminal_is_asked(
 ) -> None:
     monkeypatch.setattr(stated, "_asks", lambda: True)
     config = tmp_path / "dpaudit.toml"
-    found = call("init", config, "--data", data, answer=answer)
-    assert found.exit_code == 0, found.output
+    result = call("init", config, "--data", data, answer=answer)
+    assert result.exit_code == 0, result.output
     assert load_as(DataConfig, config).data.columns == columns
 
 
@@ -68,12 +68,12 @@ def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
     lines = [f"{user if item % 9 else 'NA'},{item}" for user, item in ROWS]
     path.write_text("user,item\n" + "\n".join(lines) + "\n", encoding="utf-8")
     absent = sum(item % 9 == 0 for _, item in ROWS)
-    found = call("init", config, "--data", path)
-    assert found.exit_code == 2
-    assert f"the user id 'NA' marks a missing value, as in {absent - 1} more rows" in found.output
-    found = call("init", config, "--data", path, "--missing-ids", "drop")
-    assert found.exit_code == 0, found.output
-    assert f"Repairs: rows without a user or an item: {absent}." in found.output
+    result = call("init", config, "--data", path)
+    assert result.exit_code == 2
+    assert f"the user id 'NA' marks a missing value, as in {absent - 1} more rows" in result.output
+    result = call("init", config, "--data", path, "--missing-ids", "drop")
+    assert result.exit_code == 0, result.output
+    assert f"Repairs: rows without a user or an item: {absent}." in result.output
     assert load_as(DataConfig, config).data.missing_ids == "drop"
     config.unlink()
     assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
@@ -87,18 +87,18 @@ def test_values_that_may_mark_not_rated_need_a_range(
     lines = [f"{user},{item},{star}" for (user, item), star in zip(ROWS, stars, strict=True)]
     path.write_text("user_id,anime_id,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
     unrated = stars.count(-1)
-    found = call("init", config, "--data", path)
-    assert found.exit_code == 2
+    result = call("init", config, "--data", path)
+    assert result.exit_code == 2
     mark = (
         f'-1 (in {unrated} rows) may mark "not rated" beside the ratings 1 to 10: state the range'
     )
-    assert mark in found.output
+    assert mark in result.output
     assert not config.exists()
-    found = call("init", config, "--data", path, "--scale", "1..10")
+    result = call("init", config, "--data", path, "--scale", "1..10")
     assert (
-        "The ratings are 1 to 10, as stated; rows with another value are left out." in found.output
+        "The ratings are 1 to 10, as stated; rows with another value are left out." in result.output
     )
-    assert f"Repairs: rows with a rating outside the scale: {unrated}." in found.output
+    assert f"Repairs: rows with a rating outside the scale: {unrated}." in result.output
     assert load_as(DataConfig, config).data.outside_scale == "drop"
     config.unlink()
     call("init", config, "--data", path, "--scale", "-1..10")
@@ -134,14 +134,14 @@ def test_values_that_may_mark_not_rated_need_a_range(
 def test_wrong_statements_are_one_sentence(
     data: Path, tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
-    found = call("init", tmp_path / "dpaudit.toml", "--data", data, *options)
-    assert found.exit_code == 2
-    assert said in found.output
-    assert found.output.count("\n") == 1
+    result = call("init", tmp_path / "dpaudit.toml", "--data", data, *options)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert result.output.count("\n") == 1
     assert not (tmp_path / "dpaudit.toml").exists()
 
 
 def test_statements_need_a_file(tmp_path: Path) -> None:
-    found = call("init", tmp_path / "dpaudit.toml", "--columns", "user=0,item=1")
-    assert found.exit_code == 2
-    assert "describe a file: give --data" in found.output
+    result = call("init", tmp_path / "dpaudit.toml", "--columns", "user=0,item=1")
+    assert result.exit_code == 2
+    assert "describe a file: give --data" in result.output

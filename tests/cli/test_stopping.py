@@ -25,12 +25,12 @@ from dpaudit.execution.store import count
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
     """Let signals be heard, which a caller such as `nohup` may ignore, here and in children."""
-    before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
+    before = [(signum, signal.getsignal(signum)) for signum in (signal.SIGINT, signal.SIGTERM)]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
-    for each, handler in before:
-        signal.signal(each, handler)
+    for signum, handler in before:
+        signal.signal(signum, handler)
 
 
 LONG = """
@@ -213,16 +213,16 @@ def test_after_fresh_the_command_without_it_goes_on(
 
 
 def test_a_signal_is_an_interrupt_with_its_own_code() -> None:
-    before = {each: signal.getsignal(each) for each in SIGNALS}
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     try:
         with pytest.raises(Stopped) as caught, stoppable():
             signal.raise_signal(signal.SIGTERM)
         assert caught.value.code == 143
         # The next one ends the process.
-        assert {signal.getsignal(each) for each in SIGNALS} == {signal.SIG_DFL}
+        assert {signal.getsignal(signum) for signum in SIGNALS} == {signal.SIG_DFL}
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def closed_import(folder: Path) -> None:

@@ -43,9 +43,9 @@ def call(*arguments: object) -> Result:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    del found["timing"]
-    return found
+    values: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    del values["timing"]
+    return values
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ FURTHER = [
 
 
 @pytest.mark.parametrize(
-    "change", [SOME, *(pytest.param(each, marks=pytest.mark.long) for each in FURTHER)]
+    "change", [SOME, *(pytest.param(case, marks=pytest.mark.long) for case in FURTHER)]
 )
 def test_in_one_folder_a_changed_config_gives_its_own_record(
     config: Path, tmp_path: Path, change: str

@@ -91,7 +91,10 @@ def test_a_result_that_cannot_be_shown_leaves_its_reports() -> None:
 
 
 def test_an_outcome_has_its_own_code_where_all_is_written() -> None:
-    told: list[bool] = []
-    codes = [conclude(each, lambda: None, told.append) for each in ("pass", "fail", "inconclusive")]
+    written: list[bool] = []
+    codes = [
+        conclude(outcome, lambda: None, written.append)
+        for outcome in ("pass", "fail", "inconclusive")
+    ]
     assert codes == [0, 1, 4]
-    assert told == [True] * 3
+    assert written == [True] * 3

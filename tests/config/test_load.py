@@ -393,8 +393,8 @@ def test_the_config_is_found_in_the_folder(tmp_path: Path) -> None:
     project = write(tmp_path, "[tool.dpaudit]\nseed = 5\n", "pyproject.toml")
     assert config_file.find(tmp_path) == project
     assert config_file.load(project).seed == 5
-    own = write(tmp_path, "seed = 6\n", "dpaudit.toml")
-    assert config_file.find(tmp_path) == own
+    file = write(tmp_path, "seed = 6\n", "dpaudit.toml")
+    assert config_file.find(tmp_path) == file
 
 
 def test_a_config_survives_its_record() -> None:
@@ -414,7 +414,7 @@ def test_what_is_seen_is_part_of_a_game_s_name() -> None:
 
 def test_a_config_of_trained_models_survives_its_record() -> None:
     observed = ["public", "values", "list"]
-    games = [{"pair": "data"}, *({"pair": "data", "observe": each} for each in observed)]
+    games = [{"pair": "data"}, *({"pair": "data", "observe": name} for name in observed)]
     models = [{"defense": "dpsgd-mf", "epsilon": [1, 2]}]
     values = {"model": models, "game": games, "train": {"folds": 2}}
     config = Config.model_validate(values)

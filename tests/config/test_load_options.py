@@ -125,19 +125,19 @@ WRONG = [
 def test_an_option_is_named_with_its_value(
     tmp_path: Path, text: str, option: str, said: str
 ) -> None:
-    found = refused(tmp_path, text, option)
-    assert found.startswith(f"the option --set {option}: ")
-    assert "audit.toml" not in found
-    assert said in found
+    message = refused(tmp_path, text, option)
+    assert message.startswith(f"the option --set {option}: ")
+    assert "audit.toml" not in message
+    assert said in message
 
 
 @pytest.mark.parametrize(("text", "option", "said"), WRONG[1::7])
 def test_options_that_are_right_are_not_named(
     tmp_path: Path, text: str, option: str, said: str
 ) -> None:
-    found = refused(tmp_path, text, "audit.confidence=0.9", option, "audit.fail_on_broken=false")
-    assert found.startswith(f"the option --set {option}: ")
-    assert said in found
+    message = refused(tmp_path, text, "audit.confidence=0.9", option, "audit.fail_on_broken=false")
+    assert message.startswith(f"the option --set {option}: ")
+    assert said in message
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_the_seed_s_own_option_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_of_the_file_is_none_of_an_option(tmp_path: Path, text: str, line: str) -> None:
-    found = refused(tmp_path, text, "audit.trials=50", "model.0.label=mine", seed="5")
-    assert line in found
-    assert "option" not in found
+    message = refused(tmp_path, text, "audit.trials=50", "model.0.label=mine", seed="5")
+    assert line in message
+    assert "option" not in message
 
 
 @pytest.mark.parametrize("key", ["model.0.epsilon", "model.epsilon"])

@@ -32,22 +32,22 @@ max = 3
 def origin(folder: Path, text: str, *overrides: str, name: str = "audit.toml") -> Origin:
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    found = config_file.load(path, overrides).origin
-    assert found is not None
-    return found
+    places = config_file.load(path, overrides).origin
+    assert places is not None
+    return places
 
 
 def test_tables_stand_at_the_lines_of_their_headers(tmp_path: Path) -> None:
-    found = origin(tmp_path, TEXT)
-    assert found.models == {"one": 3, "two": 6}
-    assert found.gates == (12, 16)
+    places = origin(tmp_path, TEXT)
+    assert places.models == {"one": 3, "two": 6}
+    assert places.gates == (12, 16)
 
 
 def test_a_project_file_keeps_its_own_lines(tmp_path: Path) -> None:
     lines = TEXT.replace("[[", "[[tool.dpaudit.").replace("seed", "[tool.dpaudit]\nseed")
-    found = origin(tmp_path, lines, name="pyproject.toml")
-    assert found.models == {"one": 4, "two": 7}
-    assert found.gates == (13, 17)
+    places = origin(tmp_path, lines, name="pyproject.toml")
+    assert places.models == {"one": 4, "two": 7}
+    assert places.gates == (13, 17)
 
 
 def test_a_table_without_a_header_stands_at_its_list(tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def test_what_a_kind_cannot_do_with_a_model_is_refused(model: dict[str, Any]) ->
 
 
 def test_every_kind_has_a_config_of_its_own() -> None:
-    own = config_classes()
-    assert len(own) == len(set(own)) == len(kinds())
-    assert {kind for _, kind in KINDS} <= set(own)
+    configs = config_classes()
+    assert len(configs) == len(set(configs)) == len(kinds())
+    assert {kind for _, kind in KINDS} <= set(configs)
 
 
 @pytest.mark.parametrize(

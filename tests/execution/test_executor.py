@@ -66,8 +66,8 @@ def test_tasks_run_in_threads_and_are_taken_as_workers_become_free() -> None:
             assert made - done <= 8  # three running and the next ones
             yield number
 
-    found = on_threads(3).map("", work, parts(), lambda _: 1)
-    assert [int(each[0]) for each in found] == list(range(20))
+    results = on_threads(3).map("", work, parts(), lambda _: 1)
+    assert [int(result[0]) for result in results] == list(range(20))
     assert 1 < most <= 3
     assert on_threads(2).map("", work, []) == []
 
@@ -154,6 +154,6 @@ def test_parts_of_equal_words_have_equal_digests_and_others_none() -> None:
     same = [("a", 1, np.arange(3)), ("a", 1, np.arange(3))]
     assert digest_of(*same[0]) == digest_of(*same[1])
     others = [("a", 1), ("a", "1"), ("a1",), (("a",), 1), ("a", 1.0), ("a", np.arange(3.0))]
-    assert len({digest_of(*each) for each in others}) == len(others)
+    assert len({digest_of(*other) for other in others}) == len(others)
     with pytest.raises(TypeError, match="list cannot be a part"):
         digest_of([1])

@@ -14,10 +14,10 @@ from dpaudit.execution.identity import MACHINE, identity_of
 
 
 def test_the_identity_names_code_libraries_and_the_machine_s_type() -> None:
-    found = identity_of()
-    assert found == identity_of()
-    assert {**environment(), "code": found["code"]} == found
-    assert set(found) > MACHINE
+    words = identity_of()
+    assert words == identity_of()
+    assert {**environment(), "code": words["code"]} == words
+    assert set(words) > MACHINE
 
 
 def test_modules_of_dpaudit_add_nothing() -> None:

@@ -23,8 +23,8 @@ def test_every_task_has_one_shard_and_shards_are_even() -> None:
     counts: Counter[int] = Counter()
     for scope in ("a", "b", "c", "d"):
         for number in range(50):
-            [own] = [shard.index for shard in shards if shard.has(number, scope)]
-            counts[own] += 1
+            [shard_index] = [shard.index for shard in shards if shard.has(number, scope)]
+            counts[shard_index] += 1
     assert set(counts.values()) == {40}
     # Stages of a single task do not all fall on one shard.
     first = {shard.index for shard in shards for scope in "abcdefgh" if shard.has(0, scope)}

@@ -112,7 +112,7 @@ def test_no_flipped_byte_gives_a_wrong_result(tmp_path: Path) -> None:
     path = filled(tmp_path)
     good = path.read_bytes()
     rng = np.random.default_rng(0)
-    found = []
+    counts = []
     for place in [*range(0, 100, 3), *rng.integers(0, len(good), 400).tolist()]:
         changed = bytearray(good)
         changed[place] ^= 1 << int(rng.integers(8))
@@ -120,13 +120,13 @@ def test_no_flipped_byte_gives_a_wrong_result(tmp_path: Path) -> None:
         with opened(tmp_path, IDENTITY) as store:
             # Damage is told; or the byte is one that SQLite does not read.
             assert store.notes or held(store) == [0, 1, 2, 3]
-            found.append(len(held(store)))
+            counts.append(len(held(store)))
             for number, value in enumerate(VALUES):
                 store.put(f"key {number}", "stage", 1, 0.5, value)
         with opened(tmp_path, IDENTITY) as store:
             assert held(store) == [0, 1, 2, 3]
             assert store.notes == []
-    assert min(found) < 4  # some changes hit a result
+    assert min(counts) < 4  # some changes hit a result
 
 
 def test_a_truncated_file_is_told_and_mended(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_finished_run(
         store.flush()  # the next commit is at the end
         for number in range(4, 40):
             store.put(f"key {number}", "stage", 1, 0.5, np.zeros(5_000))
-    assert [("cannot be written" in each, "full" in each) for each in said] == [(True, True)]
+    assert [("cannot be written" in note, "full" in note) for note in said] == [(True, True)]
 
 
 def test_a_run_that_is_stopped_as_it_opens_leaves_nothing(
@@ -255,13 +255,13 @@ def test_what_is_stored_is_listed_by_stage(tmp_path: Path) -> None:
         store.set("trials", "20")
     assert count(tmp_path / NAME) == 3
     assert count(tmp_path / "none") == 0
-    found = read(tmp_path / NAME)
-    first = found.stages["first"]
+    contents = read(tmp_path / NAME)
+    first = contents.stages["first"]
     assert (first.tasks, first.trials, first.size, first.seconds) == (2, 8, 6, 0.75)
-    assert list(found.stages) == ["first", "second"]
-    assert found.meta["trials"] == "20"
-    assert found.identity == IDENTITY
-    assert found.damage == ""
+    assert list(contents.stages) == ["first", "second"]
+    assert contents.meta["trials"] == "20"
+    assert contents.identity == IDENTITY
+    assert contents.damage == ""
 
 
 def test_a_read_only_file_system_is_refused(small_disk: Path) -> None:

@@ -124,6 +124,6 @@ def test_a_process_that_dies_once_costs_nothing(tmp_path: Any) -> None:
         return np.array([number])
 
     with started(Workers(2, "processes")) as pool:
-        found = Executor(pool).map("", dying, range(20), lambda _: 1)
-    assert [int(each[0]) for each in found] == list(range(20))
+        results = Executor(pool).map("", dying, range(20), lambda _: 1)
+    assert [int(result[0]) for result in results] == list(range(20))
     assert place.exists()

@@ -34,9 +34,9 @@ def number(low: float, high: float, metric: str = "attack.accuracy", **more: Any
     fields: dict[str, Any] = {"attack.accuracy": {"attack": "one"}}.get(metric, {})
     changes = {name: more.pop(name) for name in ("value", "kind", "alpha") if name in more}
     value = changes.pop("value", low)
-    found = estimate(value, low, high, **changes)
+    bare = estimate(value, low, high, **changes)
     return Measurement(
-        metric=metric, model="published", epsilon=1.0, estimate=found, **fields | more
+        metric=metric, model="published", epsilon=1.0, estimate=bare, **fields | more
     )
 
 
@@ -53,8 +53,8 @@ def game(lower: float, *, found: bool = True, factor: float = 1.25) -> Measureme
 
 
 def one(before: Measurement, after: Measurement) -> NumberChange:
-    [found] = compare(record(before), record(after)).numbers
-    return found
+    [difference] = compare(record(before), record(after)).numbers
+    return difference
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_only_disjoint_intervals_certify_a_change(
 @pytest.mark.parametrize("metric", ["attack.accuracy", "utility.overlap"])
 def test_no_comparison_is_by_points(metric: str, old: float, new: float) -> None:
     """The same intervals have the same judgement, whatever their points."""
-    found = one(number(0.2, 0.4, metric, value=old), number(0.2, 0.4, metric, value=new))
-    assert (found.judgement, found.lower, found.upper) == ("cannot tell", -0.2, 0.2)
-    found = one(number(0.5, 0.6, metric, value=old), number(0.2, 0.4, metric, value=new))
-    assert found.judgement == ("better" if metric == "attack.accuracy" else "worse")
+    judgement = one(number(0.2, 0.4, metric, value=old), number(0.2, 0.4, metric, value=new))
+    assert (judgement.judgement, judgement.lower, judgement.upper) == ("cannot tell", -0.2, 0.2)
+    judgement = one(number(0.5, 0.6, metric, value=old), number(0.2, 0.4, metric, value=new))
+    assert judgement.judgement == ("better" if metric == "attack.accuracy" else "worse")
 
 
 @settings(deadline=None, derandomize=True)
@@ -116,18 +116,18 @@ def test_a_change_that_is_not_there_is_seldom_certified() -> None:
     hits = np.random.default_rng(0).binomial(100, 0.3, (2, 2000))
     low, high = proportion_confint(hits, 100, alpha=0.2, method="beta")
     ends = zip(low[0], high[0], low[1], high[1], strict=True)
-    found = [change(estimate(a, a, b), estimate(c, c, d)) for a, b, c, d in ends]
-    certified = np.mean([lower > 0 or upper < 0 for lower, upper in found])
+    changes = [change(estimate(a, a, b), estimate(c, c, d)) for a, b, c, d in ends]
+    certified = np.mean([lower > 0 or upper < 0 for lower, upper in changes])
     assert 0 < certified < 0.4
 
 
 def test_a_rising_lower_bound_tells_nothing_of_the_true_epsilon() -> None:
-    found = one(game(0.2), game(0.9))
-    assert (found.judgement, found.reason) == (
+    judgement = one(game(0.2), game(0.9))
+    assert (judgement.judgement, judgement.reason) == (
         "cannot tell",
         "the baseline has only a lower bound",
     )
-    assert (found.lower, found.upper) == (-INF, INF)
+    assert (judgement.lower, judgement.upper) == (-INF, INF)
     assert compare(record(game(0.2)), record(game(0.9))).outcome == "pass"
 
 
@@ -147,10 +147,10 @@ def test_a_rising_lower_bound_tells_nothing_of_the_true_epsilon() -> None:
 def test_verdicts_are_compared_by_themselves(
     before: Measurement, after: Measurement, move: str, outcome: str
 ) -> None:
-    found = compare(record(before), record(after))
-    assert [claim.move for claim in found.claims] == [move]
-    assert found.outcome == outcome
-    assert [number.judgement for number in found.numbers] == ["cannot tell"]
+    compared = compare(record(before), record(after))
+    assert [claim.move for claim in compared.claims] == [move]
+    assert compared.outcome == outcome
+    assert [number.judgement for number in compared.numbers] == ["cannot tell"]
 
 
 def test_a_looser_claim_and_less_power_are_changes() -> None:
@@ -164,7 +164,7 @@ def test_a_looser_claim_and_less_power_are_changes() -> None:
         record(game(0.5), points=points),
         record(game(0.5, factor=4.0)),
     ):
-        assert [each.move for each in compare(before, after).claims] == ["changed"]
+        assert [claim.move for claim in compare(before, after).claims] == ["changed"]
 
 
 def test_a_waiver_accepts_a_newly_broken_claim_and_nothing_else() -> None:
@@ -173,9 +173,9 @@ def test_a_waiver_accepts_a_newly_broken_claim_and_nothing_else() -> None:
     waivers = judged([waiver], {"claim/published/1"}, day)
     before = record(game(0.5), number(0.1, 0.2))
     broken = record(game(1.5), number(0.1, 0.2), waivers=waivers)
-    found = compare(before, broken)
-    assert [claim.waived for claim in found.claims] == [True]
-    assert found.outcome == "pass"
+    compared = compare(before, broken)
+    assert [claim.waived for claim in compared.claims] == [True]
+    assert compared.outcome == "pass"
     worse = record(game(1.5), number(0.3, 0.4), waivers=waivers)
     assert compare(before, worse).outcome == "fail"
 
@@ -186,9 +186,9 @@ def test_an_estimate_that_rests_on_an_assumption_decides_nothing() -> None:
             number(*ends, kind=kind)
             for ends, kind in zip(((0.1, 0.2), (0.3, 0.4)), kinds, strict=True)
         )
-        found = one(before, after)
-        assert found.judgement == "cannot tell"
-        assert "is of kind" in found.reason
+        judgement = one(before, after)
+        assert judgement.judgement == "cannot tell"
+        assert "is of kind" in judgement.reason
     both = compare(record(number(0.1, 0.2, kind="exact")), record(number(0.3, 0.4, kind="exact")))
     assert (both.numbers, both.uncompared) == ([], {"attack.accuracy": 1})
 
@@ -213,19 +213,19 @@ def test_errors_and_gains_of_attackers_grow_in_opposite_directions(
 
 def test_numbers_that_may_not_gate_are_counted() -> None:
     one = number(0.1, 0.2, "transcript.rmse", step=3)
-    found = compare(record(number(0.1, 0.2), one), record(number(0.1, 0.2)))
-    assert found.uncompared == {"transcript.rmse": 1}
-    assert not found.missing
+    compared = compare(record(number(0.1, 0.2), one), record(number(0.1, 0.2)))
+    assert compared.uncompared == {"transcript.rmse": 1}
+    assert not compared.missing
 
 
 def test_what_the_baseline_has_and_the_run_lacks_is_named() -> None:
     before = make_result(gate=False)
     fewer = make_result(epsilons=(0.1, 1.0), gate=False)
-    found = compare(before, fewer)
-    assert (found.missing, found.added) == (["ε = 10 of 'published'"], [])
-    assert found.outcome == "inconclusive"
-    assert "ε = 10 of 'published'" in found.reason
-    assert compare(fewer, before).added == found.missing
+    compared = compare(before, fewer)
+    assert (compared.missing, compared.added) == (["ε = 10 of 'published'"], [])
+    assert compared.outcome == "inconclusive"
+    assert "ε = 10 of 'published'" in compared.reason
+    assert compare(fewer, before).added == compared.missing
     assert compare(fewer, before).outcome == "pass"
     other = compare(before, make_result(label="other", gate=False))
     assert (other.missing, other.added) == (["model 'published'"], ["model 'other'"])
@@ -236,9 +236,9 @@ def test_what_the_baseline_has_and_the_run_lacks_is_named() -> None:
 
 
 def test_runs_without_anything_to_compare_are_inconclusive() -> None:
-    found = compare(record(), record())
-    assert found.outcome == "inconclusive"
-    assert found.reason.startswith("The runs share no tested claim")
+    compared = compare(record(), record())
+    assert compared.outcome == "inconclusive"
+    assert compared.reason.startswith("The runs share no tested claim")
 
 
 def test_gates_are_shown_and_decide_nothing_here() -> None:
@@ -246,21 +246,21 @@ def test_gates_are_shown_and_decide_nothing_here() -> None:
         gates = [GateRecord(id="gate/a/max", rule="", outcome=outcome, reason="")]
         return record(game(0.5), gates=gates)
 
-    found = compare(gated("pass"), gated("fail"))
-    assert [(gate.id, gate.before, gate.after) for gate in found.gates] == [
+    compared = compare(gated("pass"), gated("fail"))
+    assert [(gate.id, gate.before, gate.after) for gate in compared.gates] == [
         ("gate/a/max", "pass", "fail")
     ]
-    assert found.outcome == "pass"
+    assert compared.outcome == "pass"
     assert compare(gated("fail"), gated("fail")).gates == []
 
 
 def test_a_run_is_no_worse_than_itself(hard: AuditResult) -> None:
-    found = compare(hard, hard)
-    assert found.outcome in ("pass", "inconclusive")
-    assert not found.missing
-    assert not found.differences
-    assert {each.judgement for each in found.numbers} <= {"cannot tell"}
-    assert {each.move for each in found.claims} <= {"same"}
+    compared = compare(hard, hard)
+    assert compared.outcome in ("pass", "inconclusive")
+    assert not compared.missing
+    assert not compared.differences
+    assert {number.judgement for number in compared.numbers} <= {"cannot tell"}
+    assert {claim.move for claim in compared.claims} <= {"same"}
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_ranges_of_trainings_that_lie_apart_show_a_change(
     count: int, shift: float, judgement: str
 ) -> None:
     def one(values: Sequence[float]) -> Measurement:
-        own = tuple(values)
-        census = Census(values=own, lower=own, upper=own, alpha=0.0)
+        entries = tuple(values)
+        census = Census(values=entries, lower=entries, upper=entries, alpha=0.0)
         return Measurement(
             metric="attack.auc",
             model="m",

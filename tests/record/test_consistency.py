@@ -161,9 +161,9 @@ def test_a_record_that_contradicts_itself_is_refused(
     with pytest.raises(ConfigError) as caught:
         record.load(path)
     assert words in str(caught.value)
-    found = CliRunner().invoke(main, [*command, str(tmp_path)])
-    assert found.exit_code == 2
-    assert len(found.output.splitlines()) == 1
+    reply = CliRunner().invoke(main, [*command, str(tmp_path)])
+    assert reply.exit_code == 2
+    assert len(reply.output.splitlines()) == 1
 
 
 def test_what_a_run_writes_is_consistent(hard: AuditResult) -> None:

@@ -5,7 +5,10 @@ from dpaudit.record.result import AuditResult
 
 
 def keys(before: AuditResult, after: AuditResult) -> dict[str, tuple[str, str]]:
-    return {each.key: (each.before, each.after) for each in differences(before, after)}
+    return {
+        difference.key: (difference.before, difference.after)
+        for difference in differences(before, after)
+    }
 
 
 def test_equal_runs_differ_in_nothing(result: AuditResult) -> None:
@@ -36,17 +39,17 @@ def test_data_claims_version_and_environment_are_compared(result: AuditResult) -
             "environment": {"python": "3.12.0", "numpy": "2.4.6"},
         }
     )
-    found = keys(result, other)
-    assert set(found) == {
+    changes = keys(result, other)
+    assert set(changes) == {
         "data.digest",
         "claim.published, ε = 0.1.epsilon",
         "dpaudit",
         "environment.python",
     }
-    assert found["data.digest"] == ("'b4adf500'", f"'{'0' * 39}…")
-    assert found["claim.published, ε = 0.1.epsilon"] == ("0.1", "0.2")
+    assert changes["data.digest"] == ("'b4adf500'", f"'{'0' * 39}…")
+    assert changes["claim.published, ε = 0.1.epsilon"] == ("0.1", "0.2")
 
 
 def test_a_run_without_data_differs_in_all_of_them(result: AuditResult) -> None:
-    found = keys(result, result.model_copy(update={"data": None}))
-    assert found["data.users"] == ("600", "unset")
+    changes = keys(result, result.model_copy(update={"data": None}))
+    assert changes["data.users"] == ("600", "unset")

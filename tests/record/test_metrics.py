@@ -25,14 +25,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 VALUES: dict[str, Any] = {"effort": 3, "step": 4, "at": 0.01}
 
 
-def made(name: str, **changes: Any) -> Measurement:
-    fields = {each: VALUES.get(each, each) for each in METRICS[name].fields} | changes
+def measurement_of(name: str, **changes: Any) -> Measurement:
+    fields = {field: VALUES.get(field, field) for field in METRICS[name].fields} | changes
     return Measurement(metric=name, model="m", epsilon=1.0, estimate=ONE, **fields)
 
 
 def test_every_metric_stands_in_the_table_once() -> None:
-    own = {"metric", "model", "epsilon", "estimate", "census"}
-    assert set(FIELDS) == set(Measurement.model_fields) - own
+    usual = {"metric", "model", "epsilon", "estimate", "census"}
+    assert set(FIELDS) == set(Measurement.model_fields) - usual
     for metric in METRICS.values():
         assert metric.detail is None or metric.detail in metric.known
         assert len(metric.known) == len(set(metric.known))
@@ -53,8 +53,8 @@ def test_shares_of_utility_and_errors_of_attackers_are_better_if_larger() -> Non
 
 def schema_of(key: str) -> dict[str, Any]:
     printed = CliRunner().invoke(main, ["schema"]).output
-    found: dict[str, Any] = json.loads(printed)["$defs"]["Gate"]["properties"][key]
-    return found
+    values: dict[str, Any] = json.loads(printed)["$defs"]["Gate"]["properties"][key]
+    return values
 
 
 def test_the_schema_names_the_metrics_that_may_gate_and_explains_each() -> None:
@@ -124,30 +124,34 @@ def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> No
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: str) -> None:
-    metric, found = METRICS[name], made(name)
-    written = found.model_dump(mode="json")
+    metric, measurement = METRICS[name], measurement_of(name)
+    written = measurement.model_dump(mode="json")
     assert set(written) == {"metric", "model", "epsilon", "estimate", *metric.known}
-    assert Measurement.model_validate_json(found.model_dump_json()) == found
+    assert Measurement.model_validate_json(measurement.model_dump_json()) == measurement
     for field in metric.fields:
         with pytest.raises(ValidationError, match=f"lacks its {field}"):
-            made(name, **{field: None})
-    foreign = next(each for each in ("pair", "effort", "against") if each not in metric.known)
+            measurement_of(name, **{field: None})
+    foreign = next(field for field in ("pair", "effort", "against") if field not in metric.known)
     with pytest.raises(ValidationError, match=f"{name} of 'm' cannot have {foreign}"):
-        made(name, **{foreign: VALUES.get(foreign, "one")})
+        measurement_of(name, **{foreign: VALUES.get(foreign, "one")})
 
 
 def test_a_detail_stands_where_the_metric_has_it() -> None:
-    found = measured("transcript.kl", "m", 1.0, ONE, step=2, detail="whole")
-    assert (found.part, found.detail) == ("whole", "whole")
+    measurement = measured("transcript.kl", "m", 1.0, ONE, step=2, detail="whole")
+    assert (measurement.part, measurement.detail) == ("whole", "whole")
     assert measured("utility.rmse", "m", 1.0, ONE).detail is None
-    keys = {made(name).key for name in METRICS}
+    keys = {measurement_of(name).key for name in METRICS}
     assert len(keys) == len(METRICS)
 
 
 def test_a_maximum_is_the_same_number_wherever_it_is_attained() -> None:
-    one, other = (made("leak", attack=attack, pair=attack) for attack in ("first", "second"))
+    one, other = (
+        measurement_of("leak", attack=attack, pair=attack) for attack in ("first", "second")
+    )
     assert one.key == other.key == ("leak", "m", 1.0)
-    games = (made("attack.advantage", attack="a", pair=pair) for pair in ("here", "there"))
+    games = (
+        measurement_of("attack.advantage", attack="a", pair=pair) for pair in ("here", "there")
+    )
     assert len({game.key for game in games}) == 2
 
 

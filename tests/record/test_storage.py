@@ -16,7 +16,7 @@ def test_round_trip_keeps_every_number(result: AuditResult, tmp_path: Path) -> N
     path.write_text(record.render(result), encoding="utf-8")
     assert record.load(path) == result
     assert record.load(path.parent) == result
-    assert any(found.estimate.upper == math.inf for found in result.measurements)
+    assert any(measurement.estimate.upper == math.inf for measurement in result.measurements)
 
 
 def test_render_is_plain_json_with_a_final_newline(result: AuditResult) -> None:

@@ -17,8 +17,8 @@ def judge(*games: Measurement, **point: Any) -> VerdictRecord:
     """The verdict on a claim of ε = 1."""
     base = make_result(epsilons=(1.0,), attacks=False, game=False)
     points = [base.points[0].model_copy(update=point)]
-    [found] = verdicts(base.models, points, games)
-    return found
+    [verdict] = verdicts(base.models, points, games)
+    return verdict
 
 
 def game(lower: float, found: bool = True, **changes: Any) -> Measurement:
@@ -37,10 +37,10 @@ def game(lower: float, found: bool = True, **changes: Any) -> Measurement:
 
 
 def test_a_bound_above_the_claim_breaks_it() -> None:
-    found = judge(game(0.5), game(1.5, pair="support-threshold"))
-    assert (found.verdict, found.reason, found.certified) == ("broken", None, 1.5)
-    assert found.decided_by is not None
-    assert found.decided_by.pair == "support-threshold"
+    verdict = judge(game(0.5), game(1.5, pair="support-threshold"))
+    assert (verdict.verdict, verdict.reason, verdict.certified) == ("broken", None, 1.5)
+    assert verdict.decided_by is not None
+    assert verdict.decided_by.pair == "support-threshold"
 
 
 def test_a_bound_at_the_claim_does_not_break_it() -> None:
@@ -49,10 +49,10 @@ def test_a_bound_at_the_claim_does_not_break_it() -> None:
 
 def test_power_is_that_of_the_game_that_finds_the_least_mutant() -> None:
     weak = control(1.0).model_copy(update={"factor": 4.0})
-    found = judge(game(0.9, pair="weak", control=weak), game(0.1))
-    assert (found.verdict, found.factor, found.certified) == ("not broken", 1.25, 0.9)
-    assert found.decided_by is not None
-    assert found.decided_by.pair == "tight"
+    verdict = judge(game(0.9, pair="weak", control=weak), game(0.1))
+    assert (verdict.verdict, verdict.factor, verdict.certified) == ("not broken", 1.25, 0.9)
+    assert verdict.decided_by is not None
+    assert verdict.decided_by.pair == "tight"
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_what_is_not_tested_says_why(found: VerdictRecord, reason: str) -> None:
 
 
 def test_the_law_of_the_noise_neither_breaks_a_claim_nor_vouches_for_it() -> None:
-    found = judge(game(0.5, theory=Estimate.exact(7.0, "law")))
-    assert (found.verdict, found.law) == ("not tested", 7.0)
+    verdict = judge(game(0.5, theory=Estimate.exact(7.0, "law")))
+    assert (verdict.verdict, verdict.law) == ("not tested", 7.0)
     assert judge(game(0.5, theory=Estimate.exact(1 + 1e-9, "law"))).verdict == "not broken"
 
 
 def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None:
-    found = judge(game(5.0, unit="user", observer="own-list", event="guesses"))
-    assert (found.verdict, found.reason, found.certified) == ("not tested", "no game", None)
+    verdict = judge(game(5.0, unit="user", observer="own-list", event="guesses"))
+    assert (verdict.verdict, verdict.reason, verdict.certified) == ("not tested", "no game", None)
 
 
 def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
@@ -98,9 +98,9 @@ def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
         )
     ]
     assert verdicts(base.models, points, games)[0].verdict == "not broken"
-    [found] = beside(points, games)
-    assert (found.model, found.about) == ("published", "beside-claim")
-    assert found.text == (
+    [finding] = beside(points, games)
+    assert (finding.model, finding.about) == ("published", "beside-claim")
+    assert finding.text == (
         "More than the claimed ε = 1 is certified beside the claim, which is not about it: "
         "ε ≥ 3.84 for one interaction, seen: the list shown to the target's user; "
         "ε ≥ 2.50 for one user, seen: the scores of the target's own (user, item) pairs; "
@@ -109,8 +109,8 @@ def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
     wide = stated.model_copy(update={"also": ("own-list",)})
     points = [base.points[0].model_copy(update={"claim": wide})]
     assert verdicts(base.models, points, games)[0].verdict == "broken"
-    [found] = beside(points, games)
-    assert "own" not in found.text.partition("for one user")[0]
+    [finding] = beside(points, games)
+    assert "own" not in finding.text.partition("for one user")[0]
     assert not list(beside([base.points[0].model_copy(update={"claim": None})], games))
 
 
@@ -136,18 +136,18 @@ def test_membership_games_do_not_stand_for_each_other(
     words: dict[str, Any] = {"adjacency": "user-add-remove", "observer": "public"}
     claim = ClaimRecord(epsilon=1.0, delta=0.0, public="", source="", **words)
     games = map(membership, ("others-lists", "factors"), factors)
-    found = judge(*games, claim=claim)
-    assert (found.verdict, found.factor) == (verdict, factor)
-    assert found.decided_by is not None
-    assert found.decided_by.observer == observer
+    judgement = judge(*games, claim=claim)
+    assert (judgement.verdict, judgement.factor) == (verdict, factor)
+    assert judgement.decided_by is not None
+    assert judgement.decided_by.observer == observer
 
 
 def test_a_model_without_noise_is_named() -> None:
     base = make_result(epsilons=(math.inf,), attacks=False, game=False)
     models = [base.models[0].model_copy(update={"variant": "nonprivate"})]
-    [found] = verdicts(models, base.points, [])
-    assert (found.noiseless, found.reason) == (True, "no claim")
-    assert found.id == "claim/published/inf"
+    [verdict] = verdicts(models, base.points, [])
+    assert (verdict.noiseless, verdict.reason) == (True, "no claim")
+    assert verdict.id == "claim/published/inf"
 
 
 def test_ids_of_claims_do_not_round() -> None:
@@ -198,9 +198,9 @@ def test_what_is_waived_does_not_count() -> None:
 
 
 def test_an_expired_waiver_fails_whatever_became_of_its_finding() -> None:
-    for found in (judge(game(1.5)), judge(game(0.5))):
-        waivers = [waiver(found.id, "expired")]
-        assert decided([], [found], fail_on_broken=False, waivers=waivers) == "fail"
+    for verdict in (judge(game(1.5)), judge(game(0.5))):
+        waivers = [waiver(verdict.id, "expired")]
+        assert decided([], [verdict], fail_on_broken=False, waivers=waivers) == "fail"
 
 
 def test_an_unused_waiver_changes_nothing() -> None:
@@ -212,7 +212,7 @@ def test_an_unused_waiver_changes_nothing() -> None:
 
 def test_broken_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
     claims = [judge(game(1.5)), judge(game(0.5), epsilon=2.0)]
-    gates = [gate(each, each) for each in ("pass", "fail", "inconclusive")]
+    gates = [gate(outcome, outcome) for outcome in ("pass", "fail", "inconclusive")]
     assert waivable(gates, claims) == {"claim/published/1", "fail", "inconclusive"}
 
 

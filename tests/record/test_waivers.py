@@ -26,9 +26,9 @@ FIELDS: dict[str, Any] = {
     ],
 )
 def test_a_waiver_holds_to_the_end_of_its_last_day(day: date, needed: set[str], state: str) -> None:
-    [found] = judged([Waiver(**FIELDS)], needed, day)
-    assert (found.state, found.judged) == (state, day)
-    assert found.model_dump(include=set(FIELDS)) == FIELDS
+    [record] = judged([Waiver(**FIELDS)], needed, day)
+    assert (record.state, record.judged) == (state, day)
+    assert record.model_dump(include=set(FIELDS)) == FIELDS
 
 
 def test_a_state_is_judged_anew() -> None:
@@ -57,9 +57,9 @@ def test_a_number_is_no_day(value: Any) -> None:
 
 def test_a_day_is_also_read_from_text() -> None:
     """A record holds it as text, and the config of a report does."""
-    found = Waiver(**FIELDS)
-    assert Waiver(**{**FIELDS, "expires": "2027-01-31"}) == found
-    assert Waiver.model_validate_json(found.model_dump_json()) == found
+    waiver = Waiver(**FIELDS)
+    assert Waiver(**{**FIELDS, "expires": "2027-01-31"}) == waiver
+    assert Waiver.model_validate_json(waiver.model_dump_json()) == waiver
     with pytest.raises(ValidationError, match="expires"):
         Waiver(**{**FIELDS, "expires": "2027-02-31"})
 

@@ -19,11 +19,11 @@ from dpaudit.reports.chart_parts import (
 
 @pytest.mark.parametrize("wanted", [[5.0, 5.0, 5.0], [95.0, 99.0, 100.0], [0.0, 50.0, 51.0], []])
 def test_labels_are_spread_without_overlap(wanted: list[float]) -> None:
-    found = spread(wanted, 15, 100)
-    assert all(place <= 100 for place in found)
-    ordered = sorted(found)
+    places = spread(wanted, 15, 100)
+    assert all(place <= 100 for place in places)
+    ordered = sorted(places)
     assert all(low + 15 <= high for low, high in pairwise(ordered))
-    assert [found.index(place) for place in ordered] == list(range(len(wanted)))
+    assert [places.index(place) for place in ordered] == list(range(len(wanted)))
 
 
 def test_labels_far_apart_stay_at_their_lines() -> None:
@@ -36,7 +36,7 @@ def test_a_model_has_one_colour_and_its_attacks_have_dashes() -> None:
         for model, value in (("a", 0.2), ("b", 0.9))
         for attack in ("one", "two")
     ]
-    series = {each.name: each for each in Look(["b", "a"]).series(data, "value")}
+    series = {line.name: line for line in Look(["b", "a"]).series(data, "value")}
     assert list(series)[:2] == ["b, one", "b, two"]
     assert series["b, one"].color == series["b, two"].color == COLORS[0]
     assert series["a, one"].color == COLORS[1]
@@ -48,9 +48,9 @@ def test_series_that_one_colour_and_dash_cannot_tell_apart_are_ranked() -> None:
         {"series": f"{model}, ε = {epsilon}", "model": model, "value": epsilon}
         for model, epsilon in (("a", 1), ("a", 2), ("b", 3))
     ]
-    found = Look(["a", "b"]).series(data, "value")
-    assert found == ranked(data, "value")
-    assert [(each.name, each.color) for each in found] == [
+    series = Look(["a", "b"]).series(data, "value")
+    assert series == ranked(data, "value")
+    assert [(line.name, line.color) for line in series] == [
         ("b, ε = 3", COLORS[0]),
         ("a, ε = 2", COLORS[1]),
         ("a, ε = 1", COLORS[2]),
@@ -60,8 +60,8 @@ def test_series_that_one_colour_and_dash_cannot_tell_apart_are_ranked() -> None:
 def test_more_models_than_colours_have_colours_by_rank() -> None:
     models = [f"m{n}" for n in range(9)]
     data = [{"series": name, "model": name, "value": -n} for n, name in enumerate(models)]
-    found = Look(models).series(data, "value")
-    assert [each.color for each in found] == [*COLORS, REST, REST, REST]
+    series = Look(models).series(data, "value")
+    assert [line.color for line in series] == [*COLORS, REST, REST, REST]
 
 
 def test_a_grey_series_has_its_label_at_its_line() -> None:

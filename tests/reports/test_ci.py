@@ -15,15 +15,15 @@ def states(result: AuditResult) -> dict[str, str]:
 
 def test_each_claim_and_gate_is_a_check_and_the_worst_is_first(make: Make) -> None:
     result = make(epsilons=(0.1, 1.0, 5.0, 10.0)).model_copy(update={"fail_on_broken": True})
-    found = states(result)
-    assert found == {
+    by_name = states(result)
+    assert by_name == {
         "claim/published/0.1": "fail",
         "claim/published/1": "fail",
         "claim/published/5": "pass",
         "claim/published/10": "untested",
         "gate/epsilon/max": "fail",
     }
-    assert [*found.values()] == ["fail", "fail", "fail", "untested", "pass"]
+    assert [*by_name.values()] == ["fail", "fail", "fail", "untested", "pass"]
     run = run_of(result)
     assert run.headline == "1 model: 1 broken. 1 gate: 1 fail. The run fails: a claim is broken."
     assert run.exit_code == 1

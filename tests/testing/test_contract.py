@@ -108,17 +108,20 @@ class Broken(SgdFactors):
 
     def claim(self) -> Claim | None:
         """For somebody who observes nothing."""
-        found = super().claim()
-        if self.way == "claim" and found:
-            return dataclasses.replace(found, observer="nobody")
-        return found
+        claim = super().claim()
+        if self.way == "claim" and claim:
+            return dataclasses.replace(claim, observer="nobody")
+        return claim
 
     def observers(self) -> Any:
         """None, or one that shows something else than it says."""
-        found = super().observers()
+        observers = super().observers()
         if self.way == "nobody":
             return {}
-        return {**found, "strange": Observer((ItemList, ItemInDoubt), self._strange, "?", "x", 16)}
+        return {
+            **observers,
+            "strange": Observer((ItemList, ItemInDoubt), self._strange, "?", "x", 16),
+        }
 
     def _strange(self, pair: PreparedPair[Any], shown: Any, streams: Streams) -> Iterator[View]:
         yield View("no list", ItemInDoubt(0))

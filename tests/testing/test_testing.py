@@ -33,12 +33,12 @@ def never(data: Any, rng: Rng) -> float:
 
 def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
     """False-failure rate 1e-6: the default false alarm."""
-    found = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000)
-    assert found == audit_pairs(
-        laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000, seed=found.seed
+    audit = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000)
+    assert audit == audit_pairs(
+        laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000, seed=audit.seed
     )
-    assert found.seed != assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400).seed
-    assert found.epsilon.lower <= 1
+    assert audit.seed != assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400).seed
+    assert audit.epsilon.lower <= 1
 
 
 def test_a_broken_claim_fails_with_its_witness() -> None:
@@ -46,7 +46,7 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
         assert_satisfies_dp(
             responses, (0, 1), 0.5, 1e-3, trials=20_000, batched=True, score=itself, seed=0
         )
-    found = audit_pairs(
+    audit = audit_pairs(
         responses,
         [(0, 1)],
         delta=1e-3,
@@ -59,24 +59,24 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
-    assert f"Witness: {found.event}; on pair 0" in message
+    assert f"Witness: {audit.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
     assert (
-        f"({found.event.trials} trials in all; itself score; repeat with trials=20000, seed=0)"
+        f"({audit.event.trials} trials in all; itself score; repeat with trials=20000, seed=0)"
         in message
     )
     certified = re.search(r"ε >= ([\d.]+) is certified", message)
     assert certified is not None
     # Rounded down, so that what is written is certified.
-    assert found.epsilon.lower - 0.001 < float(certified[1]) <= found.epsilon.lower
+    assert audit.epsilon.lower - 0.001 < float(certified[1]) <= audit.epsilon.lower
     shown = re.search(r"in ([\d.]+)% of the trials on D' and in ([\d.]+)% of those on D ", message)
     assert shown is not None
-    absent, present = found.event.rates
+    absent, present = audit.event.rates
     assert [float(rate) for rate in shown.groups()] == pytest.approx(
         [100 * present, 100 * absent], abs=0.001
     )
     # The rates of the law are e/(1 + e) and 1/(1 + e); high scores speak for D'.
-    at_high = str(found.event).startswith("score >=")
+    at_high = str(audit.event).startswith("score >=")
     rates = [0.731, 0.269] if at_high else [0.269, 0.731]
     assert [present, absent] == pytest.approx(rates, abs=0.03)
 
@@ -89,14 +89,14 @@ def test_the_failure_names_what_repeats_the_test() -> None:
     assert again is not None
     trials, seed = map(int, again.groups())
     assert 1_000 <= trials <= 20_000
-    found = audit_pairs(
+    audit = audit_pairs(
         lambda data, rng: rng.random() + data,
         [(0.0, 3.0)],
         confidence=1 - 1e-6,
         trials=trials,
         seed=seed,
     )
-    assert str(found.event) in str(caught.value)
+    assert str(audit.event) in str(caught.value)
 
 
 @pytest.mark.long
@@ -119,7 +119,7 @@ def test_the_false_alarm_is_the_level_of_the_test() -> None:
         count = 0
         for seed in range(200):
             try:
-                found = assert_satisfies_dp(
+                audit = assert_satisfies_dp(
                     responses,
                     (0, 1),
                     epsilon,
@@ -132,7 +132,7 @@ def test_the_false_alarm_is_the_level_of_the_test() -> None:
             except AssertionError:
                 count += 1
             else:
-                assert found.epsilon.alpha == pytest.approx(0.1)
+                assert audit.epsilon.alpha == pytest.approx(0.1)
         return count
 
     assert alarms(1.0) <= binom.isf(1e-6, 200, 0.1) < alarms(0.75)
@@ -159,10 +159,10 @@ def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
 
 @pytest.mark.long
 def test_a_stated_power_is_measured_on_a_mutant() -> None:
-    found = assert_satisfies_dp(
+    audit = assert_satisfies_dp(
         laplace, (0.0, 1.0), 1.0, trials=4000, detectable=1.8, score=itself, seed=0
     )
-    control = found.control
+    control = audit.control
     assert control is not None
     assert control.found
     assert 1 < control.certified <= control.factor == 1.8
@@ -284,7 +284,7 @@ def test_a_failure_shows_the_line_of_the_test_and_not_the_library(tmp_path: Path
     )
     options = ("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path))
     command = [sys.executable, "-m", "pytest", *options, str(case)]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert found.returncode == 1
-    assert "assert_satisfies_dp(lambda d, rng" in found.stdout
-    assert "dpaudit/testing/__init__.py" not in found.stdout.partition("short test summary")[0]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert process.returncode == 1
+    assert "assert_satisfies_dp(lambda d, rng" in process.stdout
+    assert "dpaudit/testing/__init__.py" not in process.stdout.partition("short test summary")[0]

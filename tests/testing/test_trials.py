@@ -46,9 +46,9 @@ def test_a_stated_power_has_enough_trials() -> None:
     def least(count: int) -> float:
         return detectable_epsilon(1.0, count, 1e-6)
 
-    found = [sufficient(least, 1.0, factor) for factor in (3.0, 2.0, 1.5, 1.1)]
-    assert found == sorted(found)
-    for count, factor in zip(found, (3.0, 2.0, 1.5, 1.1), strict=True):
+    counts = [sufficient(least, 1.0, factor) for factor in (3.0, 2.0, 1.5, 1.1)]
+    assert counts == sorted(counts)
+    for count, factor in zip(counts, (3.0, 2.0, 1.5, 1.1), strict=True):
         assert least(count) < factor
-    assert found[0] < 20_000 < found[-1]
+    assert counts[0] < 20_000 < counts[-1]
     assert sufficient(lambda count: math.inf, 1.0, 2.0) == 1_000_000

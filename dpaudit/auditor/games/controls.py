@@ -92,8 +92,8 @@ def rungs(
 
 def reported(controls: Sequence[Control]) -> Control | None:
     """Return the control to report: the smallest mutant found, else the largest one tried."""
-    found = [control for control in controls if control.found]
-    return min(found, key=_factor) if found else max(controls, key=_factor, default=None)
+    successes = [control for control in controls if control.found]
+    return min(successes, key=_factor) if successes else max(controls, key=_factor, default=None)
 
 
 def shows(control: Control, limit: float, factor: float) -> bool:

@@ -75,7 +75,7 @@ class DistinguishingGame(Generic[P]):
             fitted = reads(self._features, "fit/", attack.fitted_on)
             scored = reads(self._features, "play/", trials)
             *seen, absent, present = in_blocks([*fitted, *scored], size, executor)
-            score = _fitted(attack, *(each[each[:, 0] == 0, 1:] for each in seen))
+            score = _fitted(attack, *(rows[rows[:, 0] == 0, 1:] for rows in seen))
             return GameScores(score(absent), score(present))
         absent, present = in_blocks(reads(self._score, "", trials), size, executor)
         return GameScores(absent, present)
@@ -105,8 +105,8 @@ class DistinguishingGame(Generic[P]):
 
         def read(part: Streams) -> NDArray[Any]:
             views = self.observer.views(self.pair, shown, part)
-            found = np.concatenate([attack.features(*view) for view in views], axis=1)
-            return np.column_stack([np.zeros(len(found), np.int8), found])
+            features = np.concatenate([attack.features(*view) for view in views], axis=1)
+            return np.column_stack([np.zeros(len(features), np.int8), features])
 
         return outcomes(read, streams, np.ones((1, 1), np.int8))
 
@@ -121,9 +121,9 @@ def _fitted(
     enough = min(len(absent), len(present)) >= min(_FITTED, attack.fitted_on)
     ratio = attack.fit(absent, present) if enough else None
 
-    def score(found: NDArray[Any]) -> NDArray[np.float64]:
-        scores, model = np.full(len(found), NO_MODEL), found[:, 0] == 0
-        scores[model] = ratio.score(found[model, 1:]) if ratio and model.any() else 0.0
+    def score(rows: NDArray[Any]) -> NDArray[np.float64]:
+        scores, model = np.full(len(rows), NO_MODEL), rows[:, 0] == 0
+        scores[model] = ratio.score(rows[model, 1:]) if ratio and model.any() else 0.0
         return scores
 
     return score
@@ -142,8 +142,8 @@ def in_blocks(reads: Sequence[Read], size: int, executor: Executor) -> list[NDAr
         executor: runs the blocks of all functions together.
     """
     counts = [-(-len(streams) // size) for _, streams in reads]
-    found = executor.run(
+    results = executor.run(
         Task(read, block, len(block)) for read, streams in reads for block in streams.blocks(size)
     )
     ends = np.cumsum([0, *counts])
-    return [joined(found[start:end]) for start, end in pairwise(ends)]
+    return [joined(results[start:end]) for start, end in pairwise(ends)]

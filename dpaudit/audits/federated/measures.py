@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.auditor.measure import Found, Measure, MetricKey, gated, points
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.federated.scores import (
@@ -81,7 +81,7 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
             for metric in _SEEN if model in private else _SEEN[:1]:
                 yield MetricKey(metric, model, epsilon, joint=False)
 
-    def run(self, model: TrainedModel) -> Iterator[Found]:
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Train the model at every ε, and run the attacks at the chosen rounds.
 
         Raises:
@@ -92,7 +92,9 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
             measured = partial(self._measured, stage, model, self.wanted)
             yield from self.context.unit(stage, measured)
 
-    def _measured(self, stage: str, model: TrainedModel, wanted: Transcript) -> Iterator[Found]:
+    def _measured(
+        self, stage: str, model: TrainedModel, wanted: Transcript
+    ) -> Iterator[RecordPart]:
         context = self.context
         streams = Streams.first(context.seed, "transcript", wanted.trials)
         tasks = (

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measure import Found, Measure, MetricKey
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
@@ -144,7 +144,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
         """Yield the key of the one bound."""
         yield _key(config.defense)
 
-    def run(self, model: Mechanism) -> Iterator[Found]:
+    def run(self, model: Mechanism) -> Iterator[RecordPart]:
         """Draw outputs and certify.
 
         Raises:

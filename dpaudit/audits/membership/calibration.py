@@ -89,7 +89,7 @@ class Trials:
         first, others = division(len(self), calibrating, seed)
         return self.of(first), self.of(others)
 
-    def told(self, epsilon: float, seed: int) -> Self:
+    def mutant(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.
 
         It is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less, and whoever sees it
@@ -126,14 +126,14 @@ class Trials:
         if not len(seen) or not len(known):
             return np.zeros(self.present.shape)
         toward = direction(known.features, known.present)
-        found = attack.score(seen._signals(toward), known._signals(toward), known.present)
-        if found.shape != seen.present.shape or not np.isfinite(found).all():
+        values = attack.score(seen._signals(toward), known._signals(toward), known.present)
+        if values.shape != seen.present.shape or not np.isfinite(values).all():
             raise RunError(
                 f"attack {attack.name!r} does not score every target in every training by a finite "
                 "number: correct its method score"
             )
-        scores = np.full(self.present.shape, np.median(found))
-        scores[self.ended] = found
+        scores = np.full(self.present.shape, np.median(values))
+        scores[self.ended] = values
         return scores
 
     def rehearsed(self, attack: MembershipInference) -> Numbers:
@@ -149,7 +149,7 @@ class Trials:
 
     def _signals(self, toward: Numbers) -> Signals:
         fit, population = (
-            np.einsum("tmf,f->tm", each, toward) for each in (self.features, self.population)
+            np.einsum("tmf,f->tm", block, toward) for block in (self.features, self.population)
         )
         return Signals(self.features, fit, population)
 
@@ -234,8 +234,8 @@ class Calibration:
         if not len(self.others):
             return self.reference.rehearsed(attack), self.judged.scores(attack, self.reference)
         if not len(self.reference):
-            own = self.choosing
-            return own.scores(attack, own), self.judged.scores(attack, own)
+            trials = self.choosing
+            return trials.scores(attack, trials), self.judged.scores(attack, trials)
         choosing, judged = (
             part.scores(attack, self.reference.among(which))
             for part, which in ((self.choosing, self.others), (self.judged, self.targets))
@@ -274,12 +274,12 @@ def judged(
             "epsilon": epsilon,
             "auc": float(curve.areas().mean()),
             "advantage": float(curve.advantages(threshold).mean()),
-            **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},
+            **{f"tpr {rate:g}": float(curve.rates(rate).mean()) for rate in rates},
         },
         judging.unanswered,
     )
 
 
-def strongest(found: Mapping[str, Judged], metric: str) -> str:
+def strongest(scored: Mapping[str, Judged], metric: str) -> str:
     """Return the label of the attack that promises most by a metric; the first of equals."""
-    return max(found, key=lambda label: found[label].promise[metric])
+    return max(scored, key=lambda label: scored[label].promise[metric])

@@ -41,7 +41,7 @@ class Subsets:
 
     def census(self, judged: Judged, number: Number) -> Census:
         """Return a number of an attack in each judged training, with bounds for all its data."""
-        values = number.each(judged, judged.curve)
+        values = number.values(judged, judged.curve)
         worst = judged.worst
         limits = [self._limits(judged, number, training, worst) for training in range(len(values))]
         return Census(
@@ -49,7 +49,7 @@ class Subsets:
             lower=tuple(min(low, value) for (low, _), value in zip(limits, values, strict=True)),
             upper=tuple(max(high, value) for (_, high), value in zip(limits, values, strict=True)),
             alpha=self.alpha,
-            most=tuple(number.each(judged, worst).tolist()) if worst else (),
+            most=tuple(number.values(judged, worst).tolist()) if worst else (),
         )
 
     def _limits(self, judged: Judged, number: Number, training: int, worst: Curve | None) -> Limits:

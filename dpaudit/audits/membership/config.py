@@ -193,22 +193,22 @@ class OwnRecommender(Table):
         Raises:
             ConfigError: the library or a parameter is unknown, or a value is out of range.
         """
-        made: Trainable
+        trainable: Trainable
         if self.library is not None:
-            made = registry.create("recommenders", self.library, place, self.params)
+            trainable = registry.create("recommenders", self.library, place, self.params)
         elif self.target is not None:
             params = {**self.params, "target": self.target}
-            made = registry.create_instance(
+            trainable = registry.create_instance(
                 PythonClass, place, params, "a Python class", ("target",)
             )
         elif self.command is not None:
-            own = {"cwd": self._folder, **self.params, "command": self.command}
-            made = registry.create_instance(Command, place, own, "a command", ("command",))
+            params = {"cwd": self._folder, **self.params, "command": self.command}
+            trainable = registry.create_instance(Command, place, params, "a command", ("command",))
         else:
-            own = {"cwd": self._folder, **self.params, "returned": self.returned}
+            params = {"cwd": self._folder, **self.params, "returned": self.returned}
             what = "trainings done elsewhere"
-            made = registry.create_instance(Returned, place, own, what, ("returned",))
-        return made
+            trainable = registry.create_instance(Returned, place, params, what, ("returned",))
+        return trainable
 
     @property
     def served(self) -> list[Observer]:
@@ -488,7 +488,7 @@ class MembershipConfig(DataConfig):
 
     def within(self, folder: Path) -> Self:
         """Return the config as one of a file in this folder, where commands run."""
-        placed = [each.within(folder) for each in self.recommender]
+        placed = [recommender.within(folder) for recommender in self.recommender]
         return self.model_copy(update={"recommender": placed})
 
     @property
@@ -499,8 +499,8 @@ class MembershipConfig(DataConfig):
     @property
     def labels(self) -> Mapping[str, list[str]]:
         """The labels of recommenders, models and attacks."""
-        own = [recommender.label for recommender in self.recommender]
-        return {**({"recommender": own} if own else {}), **super().labels}
+        labels = [recommender.label for recommender in self.recommender]
+        return {**({"recommender": labels} if labels else {}), **super().labels}
 
     @property
     def inferring(self) -> Sequence[Attack]:
@@ -510,26 +510,30 @@ class MembershipConfig(DataConfig):
     @property
     def code(self) -> list[str]:
         """The keys of recommenders that name code to run."""
-        return [each.runs_code for each in self.recommender if each.runs_code]
+        return [recommender.runs_code for recommender in self.recommender if recommender.runs_code]
 
     @property
     def unversioned(self) -> list[str]:
         """The Python classes."""
-        targets = [each.target for each in self.recommender if each.target]
+        targets = [recommender.target for recommender in self.recommender if recommender.target]
         return [f"recommender.target = {target!r}" for target in targets]
 
     @property
     def files(self) -> list[Path]:
         """The files that the recommenders' results depend on."""
-        return [file for each in self.recommender for file in each.files]
+        return [file for recommender in self.recommender for file in recommender.files]
 
     @property
     def plugins(self) -> set[str]:
         """The modules of its recommenders, defenses and attacks."""
-        libraries = [each.library for each in self.recommender if each.library]
+        libraries = [recommender.library for recommender in self.recommender if recommender.library]
         named = {registry.load("recommenders", library).__module__ for library in libraries}
-        targets = {each.target.partition(":")[0] for each in self.recommender if each.target}
-        attacks = {registry.load("attacks", each.plugin).__module__ for each in self.inferring}
+        targets = {
+            recommender.target.partition(":")[0]
+            for recommender in self.recommender
+            if recommender.target
+        }
+        attacks = {registry.load("attacks", attack.plugin).__module__ for attack in self.inferring}
         return super().plugins | named | targets | attacks
 
 

@@ -60,11 +60,11 @@ class DefenseRecommender(Trainable):
             RunError: the training diverges.
         """
         self._check(query)
-        own = self._data(interactions)
+        ratings = self._data(interactions)
         if self.defense.trains_subsets():
-            whole = np.ones((1, len(own)), np.bool_)
-            return next(self._together(own, whole, [seed], query))
-        prepared = self.defense.prepare(own, self._public)
+            whole = np.ones((1, len(ratings)), np.bool_)
+            return next(self._together(ratings, whole, [seed], query))
+        prepared = self.defense.prepare(ratings, self._public)
         trained = self.defense.train(prepared, _streams([seed]))
         model = _Model(interactions, trained)
         return Answer(
@@ -100,8 +100,8 @@ class DefenseRecommender(Trainable):
         models = self.defense.train_subsets(ratings, kept, _streams(seeds), self._public)
         scores = models.predict(query.users, query.items)
         lists = models.recommend(query.listed, query.k)
-        for each, own in zip(scores, lists, strict=True):
-            yield Answer(each, own, None)
+        for predictions, items in zip(scores, lists, strict=True):
+            yield Answer(predictions, items, None)
 
     def _check(self, query: Query) -> None:
         if query.factors:
@@ -113,11 +113,11 @@ class DefenseRecommender(Trainable):
 
     def _data(self, interactions: csr_array) -> Ratings:
         """Return interactions of `ratings` with what users keep private, friends and budgets."""
-        every, own = self.ratings, ratings_of(interactions, self.ratings.scale)
+        every, ratings = self.ratings, ratings_of(interactions, self.ratings.scale)
         private = every.sensitive
         if private is not None:
-            private = private[np.searchsorted(_cells(every), _cells(own))]
-        return replace(own, sensitive=private, friends=every.friends, budgets=every.budgets)
+            private = private[np.searchsorted(_cells(every), _cells(ratings))]
+        return replace(ratings, sensitive=private, friends=every.friends, budgets=every.budgets)
 
 
 def _cells(ratings: Ratings) -> NDArray[np.int64]:

@@ -188,14 +188,14 @@ class Design:
     def tested_users(self) -> Users:
         """The target users, with items that they have and as many that they have not."""
         history = self.knowledge.history
-        own, others = (np.empty((len(self.users), _ASKED), np.int32) for _ in range(2))
+        items, others = (np.empty((len(self.users), _ASKED), np.int32) for _ in range(2))
         for row, user in enumerate(self.users):
             had = history.indices[history.indptr[user] : history.indptr[user + 1]]
             stream = generator(self.seed, "membership items", child=int(user))
-            own[row] = stream.choice(had, _ASKED)
+            items[row] = stream.choice(had, _ASKED)
             lacking = np.setdiff1d(np.arange(history.shape[1]), had)
             others[row] = stream.choice(lacking if len(lacking) else had, _ASKED)
-        return Users(self.users, own, others, len(self.tested.users))
+        return Users(self.users, items, others, len(self.tested.users))
 
     @cached_property
     def query(self) -> Query:

@@ -66,12 +66,12 @@ def best_guesses(
     sizes = [size >> j for j in range(1, size.bit_length()) if size >> j >= _LEAST]
     pairs = [(k, k) for k in sizes if 2 * k <= size]
     pairs += [pair for k in sizes for pair in ((k, 0), (0, k))]
-    found = []
+    bounds = []
     for high, low in pairs:
         right = int(right_in[high] + right_out[low])
         estimate = one_run_epsilon(size, high + low, right, delta=delta, alpha=family.alpha)
-        found.append((estimate.lower, (high / size, low / size)))
-    return max(found, default=(0.0, (0.5, 0.5)))
+        bounds.append((estimate.lower, (high / size, low / size)))
+    return max(bounds, default=(0.0, (0.5, 0.5)))
 
 
 def certified(

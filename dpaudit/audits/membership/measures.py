@@ -19,9 +19,9 @@ from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
-    Found,
     Measure,
     MetricKey,
+    RecordPart,
     metric_of,
     of_trainings,
     picked,
@@ -109,7 +109,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
 
-    def run(self, model: MemberModel) -> Iterator[Found]:
+    def run(self, model: MemberModel) -> Iterator[RecordPart]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             # A stated ε trains nothing.
@@ -119,7 +119,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # Attacks by themselves have no joint interval, or the strongest one's again.
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
-    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
+    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         seen = kept(point.trainable, model.observers)
         blocks = [(unit, observer) for unit in self.table.units for observer in seen]
         training = Training(point.trainable, self.design, blocks)
@@ -189,7 +189,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         yield from self._numbers(scored, rates, unit, key)
         for at in curve:
             best = strongest(scored, f"tpr {at:g}")
-            share = range_of(scored[best].curve.found(at))
+            share = range_of(scored[best].curve.rates(at))
             yield key("membership.roc", attack=best, at=at).measured(share)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(scored, f"tpr {exposing:g}")
@@ -212,15 +212,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Yield the numbers of each attack, then of the one that promises most by each number."""
         for label, one in scored.items():
             for number in numbers(rates):
-                yield number.key(key, label).measured(range_of(number.each(one, one.curve)))
+                yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         for number in numbers(rates):
             best = strongest(scored, number.promise)
-            own = of_trainings(self.context.config, number.key(key, STRONGEST))
-            census = self._subsets(own, unit, scored[best]).census(scored[best], number)
+            metric_key = of_trainings(self.context.config, number.key(key, STRONGEST))
+            census = self._subsets(metric_key, unit, scored[best]).census(scored[best], number)
             estimate = census.estimate
-            if own.joint:
+            if metric_key.joint:
                 estimate = average(scored[best], number, self.context.family)
-            yield own.measured(estimate, event=best, census=census)
+            yield metric_key.measured(estimate, event=best, census=census)
 
     def _subsets(self, key: MetricKey, unit: Unit, one: Judged) -> Subsets:
         """Return what the census of a number is about, and the level of its intervals.
@@ -278,9 +278,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             key = _useful_key(self.context.config, name, model, epsilon)
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
-            own = tuple(values[judging].tolist())
+            judged_values = tuple(values[judging].tolist())
             # Of these trainings and these held-out interactions it is known.
-            census = records.Census(values=own, lower=own, upper=own, alpha=0.0)
+            census = records.Census(
+                values=judged_values, lower=judged_values, upper=judged_values, alpha=0.0
+            )
             estimate = joint_mean(values, family, most=most) if key.joint else census.estimate
             yield key.measured(estimate, census=census)
 
@@ -314,7 +316,7 @@ class _CoinGame:
         yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
 
     def control(self, rung: float, bar: Bar) -> records.Control:
-        mutant = self.trials.told(rung, self.context.seed)
+        mutant = self.trials.mutant(rung, self.context.seed)
         lower = self._certificate(self.judging(mutant)).estimate.lower
         base = self.claimed or bar.limit
         return records.Control(
@@ -339,7 +341,7 @@ class _CoinGame:
         return Certificate(one, estimate, best)
 
 
-def _of_strongest(number: Found) -> bool:
+def _of_strongest(number: RecordPart) -> bool:
     return isinstance(number, records.Measurement) and number.attack == STRONGEST
 
 

@@ -42,10 +42,10 @@ class Number(NamedTuple):
         """Its least value; the largest is 1."""
         return -1.0 if self.metric == "attack.advantage" else 0.0
 
-    def each(self, one: Judged, curve: Curve) -> NDArray[np.float64]:
+    def values(self, one: Judged, curve: Curve) -> NDArray[np.float64]:
         """Return it in each judged training, on a curve of the attack's scores `(C,)`."""
         if self.at is not None:
-            return curve.found(self.at)
+            return curve.rates(self.at)
         return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.threshold)
 
 
@@ -57,8 +57,8 @@ def numbers(rates: Sequence[float]) -> list[Number]:
 
 def range_of(values: NDArray[np.float64]) -> Estimate:
     """Return the mean of a number over the judged trainings, with its range."""
-    own = tuple(values.tolist())
-    return Census(values=own, lower=own, upper=own, alpha=0.0).estimate
+    entries = tuple(values.tolist())
+    return Census(values=entries, lower=entries, upper=entries, alpha=0.0).estimate
 
 
 def average(judged: Judged, number: Number, family: Family) -> Estimate:
@@ -67,10 +67,10 @@ def average(judged: Judged, number: Number, family: Family) -> Estimate:
     What the model did not answer may be a leak, so the upper end is that of scores in which each
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
-    estimate = joint_mean(number.each(judged, judged.curve), family, number.least)
+    estimate = joint_mean(number.values(judged, judged.curve), family, number.least)
     if judged.worst is None:
         return estimate
-    most = joint_mean(number.each(judged, judged.worst), family, number.least)
+    most = joint_mean(number.values(judged, judged.worst), family, number.least)
     return estimate.changed(
         upper=max(estimate.upper, most.upper), method=f"{estimate.method}, missing answers as leaks"
     )

@@ -130,10 +130,10 @@ def _check_rates(rates: Sequence[float]) -> None:
 def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
     groups = []
     for name, values in (("present", present), ("absent", absent)):
-        found = outcomes.scores(values, name)
-        if len(found) < 4:
-            raise InputError(f"{name} has shape {found.shape}: give at least 4 scores")
-        groups.append(found)
+        group = outcomes.scores(values, name)
+        if len(group) < 4:
+            raise InputError(f"{name} has shape {group.shape}: give at least 4 scores")
+        groups.append(group)
     return np.concatenate(groups), np.arange(sum(map(len, groups))) < len(groups[0])
 
 
@@ -142,8 +142,8 @@ def _alternating(real: Mask) -> Mask:
     number = np.empty(len(real), np.int64)
     for which in (real, ~real):
         number[which] = np.arange(which.sum())
-    found: Mask = number % 2 == 0
-    return found
+    mask: Mask = number % 2 == 0
+    return mask
 
 
 def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -> Estimate:
@@ -211,8 +211,8 @@ def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Est
     limits = []
     for which in (real[~choosing], ~real[~choosing]):
         hits, n = int(above[which].sum()), int(which.sum())
-        found = binomtest(hits, n).proportion_ci(1 - alpha / 2, "exact")
-        limits.append((hits / n, found.low, found.high))
+        interval = binomtest(hits, n).proportion_ci(1 - alpha / 2, "exact")
+        limits.append((hits / n, interval.low, interval.high))
     (hit, hit_low, hit_high), (false, false_low, false_high) = limits
     return Estimate(
         value=hit - false,
@@ -253,6 +253,6 @@ def _classified(
     x = np.concatenate(groups)[order]
     classifier = HistGradientBoostingClassifier(max_iter=50, random_state=seed % 2**32)
     folds = StratifiedKFold(min(_FOLDS, *sizes), shuffle=True, random_state=seed % 2**32)
-    told = cross_val_predict(classifier, x, real, cv=folds, method="predict_proba")[:, 1]
-    found = clustered_auc(told, real, np.arange(len(real)), alpha=alpha)
-    return found.changed(method="cross-validated classifier, auc")
+    chances = cross_val_predict(classifier, x, real, cv=folds, method="predict_proba")[:, 1]
+    area = clustered_auc(chances, real, np.arange(len(real)), alpha=alpha)
+    return area.changed(method="cross-validated classifier, auc")

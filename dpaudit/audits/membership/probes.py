@@ -238,7 +238,7 @@ def _again(training: Training) -> Packed:
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
     if moved is None:
         return np.array([same, constant, 0, 0, 0], np.float64)
-    shown = [(each.scores, each.lists, _items(each)) for each in (first, moved, second)]
+    shown = [(answer.scores, answer.lists, _items(answer)) for answer in (first, moved, second)]
     unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]
     return np.array([same, constant, *unmoved], np.float64)
 

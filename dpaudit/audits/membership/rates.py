@@ -64,10 +64,10 @@ class Curve:
         bar = ordered[np.arange(len(ordered)), np.maximum(rank, 1) - 1]
         bar = np.where(rank > 0, bar, np.inf)[:, None]
         tied = (rank - (absent > bar).sum(1)) / ((absent == bar).sum(1) + 1)
-        found: Numbers = (self.scores > bar) + (self.scores == bar) * tied[:, None]
-        return found
+        calls: Numbers = (self.scores > bar) + (self.scores == bar) * tied[:, None]
+        return calls
 
-    def found(self, rate: float) -> Numbers:
+    def rates(self, rate: float) -> Numbers:
         """Return each training's true-positive rate at a false-positive rate `(T,)`."""
         return self.share(self.above(rate), np.ones_like(self.present))
 
@@ -80,8 +80,8 @@ class Curve:
     def share(self, above: Numbers, among: Mask) -> Numbers:
         """Return the share of present targets of a group that are found; 0 without any `(T,)`."""
         group = self.present & among
-        found: Numbers = (above * group).sum(1) / np.maximum(group.sum(1), 1)
-        return found
+        shares: Numbers = (above * group).sum(1) / np.maximum(group.sum(1), 1)
+        return shares
 
     def gain(self, above: Numbers, among: Mask) -> Numbers:
         """Return how much more a group's present targets are found than its absent ones `(T,)`.
@@ -100,8 +100,8 @@ class Curve:
         both = (times > 0) & (times < len(self.present))
         within = (above * self.present).sum(0)[both] / times[both]
         without = (above * ~self.present).sum(0)[both] / (~self.present).sum(0)[both]
-        found: Numbers = within - without
-        return found
+        gains: Numbers = within - without
+        return gains
 
 
 def least_absent(rate: float) -> int:

@@ -134,10 +134,10 @@ class MemberModels(Subject[MembershipConfig]):
             raise TypeError("a membership audit needs ratings and [membership]")
         gates = context.config.gate
         check_rated(gates, ratings.scale)
-        made = cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        subject = cls(context, ratings, table, Design.of(ratings, table, context.seed))
         for index, gate in enumerate(gates):
-            made._check_useful(f"gate.{index}", gate)
-        return made
+            subject._check_useful(f"gate.{index}", gate)
+        return subject
 
     def _check_useful(self, place: str, gate: Gate) -> None:
         """Refuse a gate on a utility that one of the picked models does not have."""
@@ -179,9 +179,9 @@ class MemberModels(Subject[MembershipConfig]):
     def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
         if isinstance(model, OwnRecommender):
             claim = model.claim.claim() if model.claim else None
-            own = model.create("recommender")
-            return [MemberPoint(model.epsilon[0], own, claim, model.state, (model,))]
-        made: list[TrainedDefense[Any]] = model.defenses("model")
+            recommender = model.create("recommender")
+            return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
+        defenses: list[TrainedDefense[Any]] = model.defenses("model")
         return [
             MemberPoint(
                 defense.epsilon,
@@ -189,7 +189,7 @@ class MemberModels(Subject[MembershipConfig]):
                 defense.claim(),
                 f"{model.defense}: {defense!r}",
             )
-            for defense in made
+            for defense in defenses
         ]
 
     def data(self) -> DataRecord:
@@ -200,4 +200,4 @@ class MemberModels(Subject[MembershipConfig]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the attacks by label, with their parameters."""
         inferring = self.context.config.inferring
-        return {each.label: attack_record(each.create("attack")) for each in inferring}
+        return {attack.label: attack_record(attack.create("attack")) for attack in inferring}

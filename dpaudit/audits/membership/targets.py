@@ -41,17 +41,17 @@ def likeness(ratings: Ratings) -> NDArray[np.float64]:
     history.data[:] = 1
     sizes = np.bincount(history.indices, minlength=ratings.n_items)
     columns = history.multiply(1 / np.sqrt(np.maximum(sizes, 1))).tocsr()
-    found = np.empty(len(ratings))
+    cosines = np.empty(len(ratings))
     start = ratings.by_user.start
     by_item = columns.T.tocsr()
     for user in range(ratings.n_users):
         rows = slice(int(start[user]), int(start[user + 1]))
-        own = by_item[ratings.item[rows]]
-        total = np.asarray(own.sum(0)).reshape(-1)
-        others = max(1, own.shape[0] - 1)
+        items = by_item[ratings.item[rows]]
+        total = np.asarray(items.sum(0)).reshape(-1)
+        others = max(1, items.shape[0] - 1)
         # An item's cosine with itself is 1.
-        found[rows] = (own @ total - 1) / others
-    return found
+        cosines[rows] = (items @ total - 1) / others
+    return cosines
 
 
 def fake_users(ratings: Ratings, count: int, seed: int) -> Ratings:

@@ -102,8 +102,8 @@ class Training:
 
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
-        found: Packed = self.together((index,))[0]
-        return found
+        vector: Packed = self.together((index,))[0]
+        return vector
 
     def together(self, part: tuple[int, ...]) -> Packed:
         """Return what a call with each index returns `(n, L)`.
@@ -141,8 +141,8 @@ class Training:
             answer.lists,
             answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
         )
-        made = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
-        return packed([*made, np.array([self._utility(answer, kept)])])
+        blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
+        return packed([*blocks, np.array([self._utility(answer, kept)])])
 
     def answer(self, data: csr_array, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
@@ -196,13 +196,13 @@ class Training:
         design, held, data = self.design, self._held, self.design.ratings
         users = np.isin(design.tested.users[held], data.user[kept])
         items = np.isin(design.tested.items[held], data.item[kept])
-        found, values = scores[held].astype(np.float64), design.tested.values[held]
-        able = ~np.isnan(found) | (users & items)
+        predictions, values = scores[held].astype(np.float64), design.tested.values[held]
+        able = ~np.isnan(predictions) | (users & items)
         low, high = data.scale.minimum, data.scale.maximum
-        if not able.any() or data.scale.width == 0 or np.isnan(found).all():
+        if not able.any() or data.scale.width == 0 or np.isnan(predictions).all():
             return {}
         most = np.maximum(values - low, high - values)
-        away = np.where(np.isnan(found), most, np.clip(found, low, high) - values)[able]
+        away = np.where(np.isnan(predictions), most, np.clip(predictions, low, high) - values)[able]
         return {"rmse": float(np.sqrt(np.mean(away**2))), "mae": float(np.mean(abs(away)))}
 
     def _usefulness(self, every: Indices) -> dict[str, float]:
@@ -210,9 +210,9 @@ class Training:
         owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
         users = np.unique(owners)
         lists = every[None, np.searchsorted(self.design.listed, users)]
-        found = lists, users, owners, items
-        [precision], [recall] = precision_and_recall(*found)
-        return {"ndcg": float(ndcg(*found)[0]), "recall": recall, "precision": precision}
+        arguments = lists, users, owners, items
+        [precision], [recall] = precision_and_recall(*arguments)
+        return {"ndcg": float(ndcg(*arguments)[0]), "recall": recall, "precision": precision}
 
     @property
     def _held(self) -> slice:
@@ -228,17 +228,17 @@ def packed(blocks: Sequence[Numbers]) -> Packed:
 
 def all_unpacked(rows: Sequence[Packed], count: int) -> list[list[Numbers]]:
     """Return the `count` matrices of each training; NaN without a model, and none without any."""
-    made = [None if np.isnan(row[0]) else unpacked(row, count) for row in rows]
-    some = next((each for each in made if each), None)
+    trainings = [None if np.isnan(row[0]) else unpacked(row, count) for row in rows]
+    some = next((training for training in trainings if training), None)
     if some is None:
         return []
     nothing = [np.full_like(block, np.nan) for block in some]
-    return [each or nothing for each in made]
+    return [training or nothing for training in trainings]
 
 
-def unpacked(found: Packed, count: int) -> list[Numbers]:
+def unpacked(vector: Packed, count: int) -> list[Numbers]:
     """Return the `count` matrices of a packed vector."""
-    shapes = found[: 2 * count].reshape(count, 2).astype(int)
+    shapes = vector[: 2 * count].reshape(count, 2).astype(int)
     ends = np.cumsum(shapes.prod(1))
-    parts = np.split(found[2 * count :], ends[:-1])
+    parts = np.split(vector[2 * count :], ends[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

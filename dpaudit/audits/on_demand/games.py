@@ -12,7 +12,7 @@ import numpy as np
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.auditor.measure import Found
+from dpaudit.auditor.measure import RecordPart
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.list_truth import entry_truth, place_epsilon
 from dpaudit.audits.on_demand.model import OnDemandModel
@@ -225,7 +225,7 @@ class Games(GameMeasure[OnDemandConfig, OnDemandModel]):
         """Keep the context."""
         self.context = subject.context
 
-    def games(self, model: OnDemandModel) -> Iterator[Found]:
+    def games(self, model: OnDemandModel) -> Iterator[RecordPart]:
         """Run each game of the config at every ε."""
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
@@ -243,7 +243,7 @@ class Games(GameMeasure[OnDemandConfig, OnDemandModel]):
         defense: OnDemandDefense,
         game: tables.Game,
         match: Match,
-    ) -> Iterator[Found]:
+    ) -> Iterator[RecordPart]:
         def score(defense: OnDemandDefense, seed: int) -> PairScores:
             executor = self.context.tasks(stage, model.model, game, of=[defense])
             return match.run(defense, game.trials, seed, executor)

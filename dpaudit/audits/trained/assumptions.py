@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from dpaudit.auditor.measure import Found, Measure, MetricKey
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
@@ -35,7 +35,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
                 for metric in model.assumes:
                     yield _key(metric, model.label, epsilon)
 
-    def run(self, model: TrainedModel) -> Iterator[Found]:
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Train the model at each ε and count violated assumptions."""
         published = [defense for defense in model.defenses if defense.variant == "published"]
         if published and model.model.assumes:
@@ -45,7 +45,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
 
     def _counted(
         self, stage: str, model: TrainedModel, published: Sequence[Any]
-    ) -> Iterator[Found]:
+    ) -> Iterator[RecordPart]:
         ratings, seed = self.ratings, self.context.seed
 
         def count(place: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame, game_key
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import CoinScores, GameScores
-from dpaudit.auditor.measure import Found, MetricKey, gated, points
+from dpaudit.auditor.measure import MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.observers import sees_steps
@@ -48,7 +48,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                     yield game_key("game.kl", model, epsilon, game)
                 yield game_key("game.kl", model, epsilon, game, joint=False)
 
-    def games(self, model: TrainedModel) -> Iterator[Found]:
+    def games(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Run each game of the config at every ε."""
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
@@ -70,7 +70,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _pair(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[Found]:
+    ) -> Iterator[RecordPart]:
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = Pairs(self.ratings).of(model.label, game, defense)
         executor = partial(self._executor, stage, model, game)
@@ -124,7 +124,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
 
     def _many(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
-    ) -> Iterator[Found]:
+    ) -> Iterator[RecordPart]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
         rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Found, Measure, MetricKey, points
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import (
@@ -54,13 +54,13 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
                 for metric in _METRICS:
                     yield from recovery_keys(config, metric, model, epsilon, attack.label)
 
-    def run(self, model: TrainedModel) -> Iterator[Found]:
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Run all attacks on the model at every ε."""
         if self.attacks:
             stage = f"{model.label}: submissions"
             yield from self.context.unit(stage, partial(self._errors, stage, model))
 
-    def _errors(self, stage: str, model: TrainedModel) -> Iterator[Found]:
+    def _errors(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
         config, seed = self.context.config, self.context.seed
         executor = self.context.tasks(stage, model.model, *config.attack)
         tasks = (

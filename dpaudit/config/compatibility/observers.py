@@ -43,7 +43,7 @@ def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) 
         ConfigError: the model has no such observer, or the attack does not read what it sees.
     """
     place = f"[[game]] {game.label!r}"
-    readable = [name for name, each in observers.items() if _reads(game.attack, each)]
+    readable = [name for name, observer in observers.items() if _reads(game.attack, observer)]
     if game.observe is None and readable:
         return readable[0]
     if game.observe is None:

@@ -18,59 +18,62 @@ _GAP = 2
 _SHOWN = 8
 
 
-def show(found: Comparison, console: Console, *, everything: bool) -> None:
+def show(compared: Comparison, console: Console, *, everything: bool) -> None:
     """Print a comparison.
 
     Args:
-        found: the comparison.
+        compared: the comparison.
         console: where to print.
         everything: whether to print also what is the same and what cannot be told.
     """
-    for table in comparison.tables(found, everything=everything):
+    for table in comparison.tables(compared, everything=everything):
         _show_table(table, console)
-    if found.differences:
-        _show_differences(found, console, len(found.differences) if everything else _SHOWN)
-    for sentence in comparison.sentences(found):
+    if compared.differences:
+        _show_differences(compared, console, len(compared.differences) if everything else _SHOWN)
+    for sentence in comparison.sentences(compared):
         console.print(plain(sentence), markup=False, highlight=False)
 
 
-def render(found: Comparison) -> str:
+def render(compared: Comparison) -> str:
     """Render a comparison as GitHub Markdown, with all that was compared."""
-    shown = comparison.tables(found, everything=True)
-    if found.differences:
-        shown.append(comparison.differences(found))
+    shown = comparison.tables(compared, everything=True)
+    if compared.differences:
+        shown.append(comparison.differences(compared))
     parts = [
         "# Comparison with the baseline",
-        *map(markdown.escape, comparison.sentences(found)),
+        *map(markdown.escape, comparison.sentences(compared)),
         *map(markdown.captioned, shown),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _show_differences(found: Comparison, console: Console, most: int) -> None:
+def _show_differences(compared: Comparison, console: Console, most: int) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
     console.print(Text(comparison.DIFFERENCES, style="bold"))
-    lines = [f"{each.key}: {each.before} → {each.after}" for each in found.differences[:most]]
-    if most < len(found.differences):
-        more = len(found.differences) - most
+    lines = [
+        f"{difference.key}: {difference.before} → {difference.after}"
+        for difference in compared.differences[:most]
+    ]
+    if most < len(compared.differences):
+        more = len(compared.differences) - most
         lines.append(f"and {more} more: 'dpaudit diff --all' shows them")
     for line in lines:
         console.print(Padding.indent(Text(plain(line)), _GAP))
     console.print()
 
 
-def _show_table(found: Table, console: Console) -> None:
+def _show_table(table: Table, console: Console) -> None:
     from rich.text import Text
 
-    cells = [[plain(cell) for cell in row] for row in found.cells]
-    console.print(Text(found.caption, style="bold"))
-    header, lines = _laid_out(found.header, cells, console.width)
+    cells = [[plain(cell) for cell in row] for row in table.cells]
+    console.print(Text(table.caption, style="bold"))
+    header, lines = _laid_out(table.header, cells, console.width)
     if header:
         console.print(Text(header, style="dim"))
     for row, line in enumerate(lines):
-        marked = any((row, at) in found.marked for at in range(len(found.header)))
+        marked = any((row, at) in table.marked for at in range(len(table.header)))
         console.print(Text(line, style="bold red" if marked else ""))
     console.print()
 
@@ -86,7 +89,7 @@ def _laid_out(header: list[str], cells: list[list[str]], width: int) -> tuple[st
     widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
 
     def beside(row: list[str], first: int) -> str:
-        padded = (set_cell_size(*each) for each in zip(row[first:], widths[first:], strict=True))
+        padded = (set_cell_size(*cell) for cell in zip(row[first:], widths[first:], strict=True))
         return (" " * _GAP).join(padded).rstrip()
 
     if sum(widths) + _GAP * (len(widths) - 1) <= width:

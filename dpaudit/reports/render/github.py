@@ -16,11 +16,11 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 def _render(run: Run) -> str:
     lines = []
     for level, command in _COMMANDS.items():
-        found = [check for check in run.problems if check.level == level]
-        shown = found if len(found) <= _MOST else found[: _MOST - 1]
+        checks = [check for check in run.problems if check.level == level]
+        shown = checks if len(checks) <= _MOST else checks[: _MOST - 1]
         lines += [_annotation(command, check) for check in shown]
-        if len(shown) < len(found):
-            lines.append(f"::{command} title=dpaudit::{len(found) - len(shown)} more like these")
+        if len(shown) < len(checks):
+            lines.append(f"::{command} title=dpaudit::{len(checks) - len(shown)} more like these")
     return "".join(f"{line}\n" for line in lines)
 
 

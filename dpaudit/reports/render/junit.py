@@ -58,8 +58,8 @@ def _add(suite: Xml.Element, check: Check) -> None:
     test = Xml.SubElement(suite, "testcase", classname=check.kind, name=check.name, time="0")
     element = _ELEMENTS.get(check.state)
     if element:
-        found = Xml.SubElement(test, element, type=check.rule.id, message=check.text)
-        found.text = f"{check.path}:{check.place.line}: {check.text}"
+        problem = Xml.SubElement(test, element, type=check.rule.id, message=check.text)
+        problem.text = f"{check.path}:{check.place.line}: {check.text}"
 
 
 render = Format("JUnit XML: a test for each claim and gate", _render)

@@ -38,7 +38,7 @@ def render(result: AuditResult) -> str:
     sections = [
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
-        *(_verdict(found) for found in verdicts.of(result)),
+        *(_verdict(verdict) for verdict in verdicts.of(result)),
         f"**{result.outcome.upper()}** {escape(summary.decision(result))} "
         f"{escape(summary.gates_said(result))}",
         _bullets(summary.findings(result)),
@@ -64,17 +64,17 @@ def render(result: AuditResult) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _verdict(found: ModelVerdict) -> str:
-    return f"**{found.verdict.upper()}** {escape(found.model)}\n\n{_bullets(found.sentences)}"
+def _verdict(verdict: ModelVerdict) -> str:
+    return f"**{verdict.verdict.upper()}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
 
 
-def section(title: str, found: Sequence[Table | None], level: int = 2, below: str = "") -> str:
+def section(title: str, tables: Sequence[Table | None], level: int = 2, below: str = "") -> str:
     """Return a heading with `below` and the tables under it; empty if there is no table."""
     parts = [f"{'#' * level} {title}", *([below] if below else [])]
-    for table in found:
+    for table in tables:
         if table:
             parts.append(table_text(table) if table.caption == title else captioned(table))
-    return "\n\n".join(parts) if any(found) else ""
+    return "\n\n".join(parts) if any(tables) else ""
 
 
 def captioned(table: Table) -> str:
@@ -88,9 +88,9 @@ def table_text(table: Table) -> str:
     cells = [
         [
             f"**{escape(cell)}**" if (i, j) in table.marked else escape(cell)
-            for j, cell in enumerate(found)
+            for j, cell in enumerate(row)
         ]
-        for i, found in enumerate(table.cells)
+        for i, row in enumerate(table.cells)
     ]
     header = [escape(name) for name in table.header]
     return "\n".join(map(row, (header, ["---"] * len(header), *cells)))

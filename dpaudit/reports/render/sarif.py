@@ -48,14 +48,14 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def _invocation(run: Run) -> dict[str, Any]:
     ran = run.outcome != "error"
-    found: dict[str, Any] = {
+    invocation: dict[str, Any] = {
         "executionSuccessful": ran,
         "exitCode": run.exit_code,
         "exitCodeDescription": run.outcome,
         "startTimeUtc": run.started.replace("+00:00", "Z"),
     }
     if not ran:
-        found["toolExecutionNotifications"] = [
+        invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
                 "message": {"text": check.text},
@@ -64,11 +64,11 @@ def _invocation(run: Run) -> dict[str, Any]:
             }
             for check in run.checks
         ]
-    return found
+    return invocation
 
 
 def _result(check: Check) -> dict[str, Any]:
-    found = {
+    result = {
         "ruleId": check.rule.id,
         "ruleIndex": _AT[check.rule.id],
         "level": check.level,
@@ -82,10 +82,10 @@ def _result(check: Check) -> dict[str, Any]:
         "properties": {"id": check.name},
     }
     if check.because:
-        found["suppressions"] = [
+        result["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": check.because}
         ]
-    return found
+    return result
 
 
 def _location(check: Check) -> dict[str, Any]:

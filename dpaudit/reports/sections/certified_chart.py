@@ -31,9 +31,9 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     drawn = [datum["mutant"] for datum in data if datum["mutant"]]
     y = Axis.over("certified ε", [*claims, *drawn, *(datum["y"] for datum in data)])
     series = look.series(data, "multiple")
-    last = {datum["series"]: datum for datum in sorted(data, key=lambda each: each["claimed"])}
+    last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
     named, rows = parts.labels(
-        [Label(each.name, y.share(last[each.name]["y"]), each.color) for each in series]
+        [Label(line.name, y.share(last[line.name]["y"]), line.color) for line in series]
         + [Label("claimed ε", y.share(x.high), start=y.share(x.low))]
     )
     base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y(), opacity=parts.opacity())

@@ -21,126 +21,129 @@ _CAPTIONS = {
 }
 
 
-def tables(found: Comparison, *, everything: bool) -> list[Table]:
+def tables(compared: Comparison, *, everything: bool) -> list[Table]:
     """Return the tables: verdicts first, then what got worse, then what got better.
 
     Args:
-        found: the comparison.
+        compared: the comparison.
         everything: whether to show also what is the same and what cannot be told.
     """
     shown = [
-        claims([each for each in found.claims if everything or each.move != "same"]),
-        _gates(found),
+        claims([change for change in compared.claims if everything or change.move != "same"]),
+        _gates(compared),
     ]
     for judgement, caption in _CAPTIONS.items():
         if everything or judgement != "cannot tell":
-            here = [each for each in found.numbers if each.judgement == judgement]
+            here = [change for change in compared.numbers if change.judgement == judgement]
             shown.append(_numbers(caption, here))
     return [table for table in shown if table.cells]
 
 
-def claims(found: Sequence[ClaimChange]) -> Table:
+def claims(changes: Sequence[ClaimChange]) -> Table:
     """Return the table of verdicts on claims; those that are newly broken are marked."""
     order = ("newly broken", "no longer tested", "changed", "same")
-    rows = sorted(found, key=lambda each: order.index(each.move))
+    rows = sorted(changes, key=lambda change: order.index(change.move))
     return Table(
         "Verdicts on claims",
         ["claim", "baseline", "run", "change"],
         [
             [
-                each.id,
-                _verdict(each.before),
-                _verdict(each.after),
-                f"{each.move}, waived" if each.waived else each.move,
+                change.id,
+                _verdict(change.before),
+                _verdict(change.after),
+                f"{change.move}, waived" if change.waived else change.move,
             ]
-            for each in rows
+            for change in rows
         ],
         {
             (row, 3)
-            for row, each in enumerate(rows)
-            if each.move == "newly broken" and not each.waived
+            for row, change in enumerate(rows)
+            if change.move == "newly broken" and not change.waived
         },
     )
 
 
-def sentences(found: Comparison) -> Iterator[str]:
+def sentences(compared: Comparison) -> Iterator[str]:
     """Yield what the comparison shows in all, and what it does not show."""
-    yield found.reason
-    sure = words.percent(found.confidence)
+    yield compared.reason
+    sure = words.percent(compared.confidence)
     yield f"All comparisons hold together with {sure} confidence (union bound over both runs)."
-    if any(each.key == "data.digest" for each in found.differences):
+    if any(difference.key == "data.digest" for difference in compared.differences):
         yield "The data differ, so a change may come from the data and not from the models."
-    unsure = [each for each in found.numbers if each.judgement == "cannot tell"]
+    unsure = [change for change in compared.numbers if change.judgement == "cannot tell"]
     if unsure:
-        reasons = Counter(each.reason or "the intervals overlap" for each in unsure)
+        reasons = Counter(change.reason or "the intervals overlap" for change in unsure)
         said = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
-        yield f"Cannot tell for {len(unsure)} of {len(found.numbers)} numbers ({said})."
-    if found.uncompared:
-        listed = ", ".join(f"{count} of {name}" for name, count in found.uncompared.items())
+        yield f"Cannot tell for {len(unsure)} of {len(compared.numbers)} numbers ({said})."
+    if compared.uncompared:
+        listed = ", ".join(f"{count} of {name}" for name, count in compared.uncompared.items())
         yield f"Not compared, as these numbers may not gate: {listed}."
-    for name, parts in (("Missing", found.missing), ("New", found.added)):
+    for name, parts in (("Missing", compared.missing), ("New", compared.added)):
         if parts:
             yield f"{name} in the run: {'; '.join(parts)}."
 
 
-def differences(found: Comparison) -> Table:
+def differences(compared: Comparison) -> Table:
     """Return the table of what else differs between the runs, which may explain changes."""
     return Table(
         DIFFERENCES,
         ["key", "baseline", "run"],
-        [[each.key, each.before, each.after] for each in found.differences],
+        [
+            [difference.key, difference.before, difference.after]
+            for difference in compared.differences
+        ],
     )
 
 
-def _gates(found: Comparison) -> Table:
+def _gates(compared: Comparison) -> Table:
     return Table(
         "Gates whose outcome changed",
         ["gate", "baseline", "run"],
-        [[each.id, each.before, each.after] for each in found.gates],
+        [[gate.id, gate.before, gate.after] for gate in compared.gates],
     )
 
 
-def _numbers(caption: str, found: Sequence[NumberChange]) -> Table:
+def _numbers(caption: str, changes: Sequence[NumberChange]) -> Table:
     return Table(
         caption,
         ["number", "baseline", "run", "change"],
         [
             [
-                f"{each.metric} of {each.place}",
-                _estimate(each.before),
-                _estimate(each.after),
-                _change(each),
+                f"{change.metric} of {change.place}",
+                _estimate(change.before),
+                _estimate(change.after),
+                _change(change),
             ]
-            for each in found
+            for change in changes
         ],
-        {(row, 3) for row, each in enumerate(found) if each.judgement == "worse"},
+        {(row, 3) for row, change in enumerate(changes) if change.judgement == "worse"},
     )
 
 
-def _verdict(found: VerdictRecord) -> str:
+def _verdict(verdict: VerdictRecord) -> str:
     """Return a verdict with its numbers, e.g. `broken (ε ≥ 2.71, claimed 1)`."""
     parts = []
-    if found.certified is not None:
-        parts.append(f"ε ≥ {rounding.at_least(found.certified, 2)}")
-    if found.claimed is not None:
-        parts.append(f"claimed {words.epsilon(found.claimed)}")
-    if found.factor is not None:
-        parts.append(f"finds {found.factor:.3g}×")
-    if found.reason is not None:
-        parts.append(found.reason)
-    return f"{found.verdict} ({', '.join(parts)})" if parts else found.verdict
+    if verdict.certified is not None:
+        parts.append(f"ε ≥ {rounding.at_least(verdict.certified, 2)}")
+    if verdict.claimed is not None:
+        parts.append(f"claimed {words.epsilon(verdict.claimed)}")
+    if verdict.factor is not None:
+        parts.append(f"finds {verdict.factor:.3g}×")
+    if verdict.reason is not None:
+        parts.append(verdict.reason)
+    return f"{verdict.verdict} ({', '.join(parts)})" if parts else verdict.verdict
 
 
-def _estimate(found: Estimate) -> str:
+def _estimate(estimate: Estimate) -> str:
     """Return an interval; of a lower bound only that."""
-    if found.upper == math.inf:
-        return f"≥ {rounding.at_least(found.lower)}"
-    return words.interval(found)
+    if estimate.upper == math.inf:
+        return f"≥ {rounding.at_least(estimate.lower)}"
+    return words.interval(estimate)
 
 
-def _change(found: NumberChange) -> str:
+def _change(change: NumberChange) -> str:
     """Return the interval of a change, rounded outwards."""
-    if -math.inf == found.lower and found.upper == math.inf:
+    if -math.inf == change.lower and change.upper == math.inf:
         return NONE
-    low, high = rounding.at_least(found.lower), rounding.at_most(found.upper)
+    low, high = rounding.at_least(change.lower), rounding.at_most(change.upper)
     return f"[{low.replace('-', '−')}, {high.replace('-', '−')}]"

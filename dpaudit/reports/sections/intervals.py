@@ -11,16 +11,18 @@ from dpaudit.reports.table import NONE, Table
 def judged(result: AuditResult) -> bool:
     """Return whether any interval belongs to the family of intervals that hold together."""
     return any(
-        not over_folds(found)
-        and not _alone(found)
-        and found.estimate.kind not in ("exact", "range")
-        for found in result.measurements
+        not over_folds(measurement)
+        and not _alone(measurement)
+        and measurement.estimate.kind not in ("exact", "range")
+        for measurement in result.measurements
     )
 
 
-def over_folds(found: Measurement) -> bool:
+def over_folds(measurement: Measurement) -> bool:
     """Return whether it is Student's interval over folds, which holds only by itself."""
-    return found.estimate.kind == "assumes-law" and "over folds" in found.estimate.method
+    return (
+        measurement.estimate.kind == "assumes-law" and "over folds" in measurement.estimate.method
+    )
 
 
 def together(family: Family) -> str:
@@ -33,7 +35,7 @@ def together(family: Family) -> str:
 
 def table(result: AuditResult) -> Table:
     """Return a table of each interval's trials, level, method and kind."""
-    kinds = dict.fromkeys(_method(found) for found in result.measurements)
+    kinds = dict.fromkeys(_method(measurement) for measurement in result.measurements)
     return Table(
         "How each interval was made",
         ["quantity", "trials", "level α", "method", "kind"],
@@ -41,23 +43,27 @@ def table(result: AuditResult) -> Table:
     )
 
 
-def _alone(found: Measurement) -> bool:
+def _alone(measurement: Measurement) -> bool:
     """Return whether the interval holds only by itself, and is none over folds."""
-    if found.estimate.kind == "assumes-law" and not over_folds(found):
+    if measurement.estimate.kind == "assumes-law" and not over_folds(measurement):
         return True
-    return found.estimate.kind != "frequentist" and entry(found.metric).alone
+    return measurement.estimate.kind != "frequentist" and entry(measurement.metric).alone
 
 
-def _method(found: Measurement) -> tuple[str, ...]:
-    metric, made = entry(found.metric), found.estimate
-    of = getattr(found, metric.by) if metric.by else found.group or found.attack or found.detail
+def _method(measurement: Measurement) -> tuple[str, ...]:
+    metric, estimate = entry(measurement.metric), measurement.estimate
+    of = (
+        getattr(measurement, metric.by)
+        if metric.by
+        else measurement.group or measurement.attack or measurement.detail
+    )
     quantity = f"{metric.quantity or metric.name} {of or ''}".rstrip()
-    if _alone(found):  # many intervals share this row, with different numbers of users
-        return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
-    both = found.metric == "epsilon" and not found.unit
-    trials = f"{made.n}" + (", on both data sets together" if both else "")
-    if made.kind == "range":
-        return quantity, f"{made.n} trainings", NONE, made.method, made.kind
-    if made.kind == "exact":
-        return quantity, NONE, NONE, made.method, made.kind
-    return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind
+    if _alone(measurement):  # many intervals share this row, with different numbers of users
+        return quantity, NONE, f"{estimate.alpha:.3g}", estimate.method, estimate.kind
+    both = measurement.metric == "epsilon" and not measurement.unit
+    trials = f"{estimate.n}" + (", on both data sets together" if both else "")
+    if estimate.kind == "range":
+        return quantity, f"{estimate.n} trainings", NONE, estimate.method, estimate.kind
+    if estimate.kind == "exact":
+        return quantity, NONE, NONE, estimate.method, estimate.kind
+    return quantity, trials, f"{estimate.alpha:.3g}", estimate.method, estimate.kind

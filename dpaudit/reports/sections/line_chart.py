@@ -66,7 +66,7 @@ class Lines:
 
 def chart(lines: Lines) -> Chart:
     """Draw lines, intervals and points; a point without a place is a dotted line across."""
-    rank = {each.name: place for place, each in enumerate(lines.series)}
+    rank = {line.name: place for place, line in enumerate(lines.series)}
     fields = {"series", "x", "y", "lower", "upper", "drawn", *lines.columns}
     if lines.choice:
         fields.add(lines.choice.field)
@@ -77,7 +77,9 @@ def chart(lines: Lines) -> Chart:
     ]
     named, rows = parts.labels(_labels(lines), lines.choice)
     flat = [
-        {"series": each.label, "x": x, "y": y} for each in lines.baselines for x, y in each.points
+        {"series": baseline.label, "x": x, "y": y}
+        for baseline in lines.baselines
+        for x, y in baseline.points
     ]
     return Chart(
         name=lines.name,
@@ -114,7 +116,7 @@ def _layers(lines: Lines) -> list[Any]:
     base = base.encode(y=lines.y.y(), color=parts.color(lines.series), opacity=parts.opacity())
     placed = base.transform_filter("isValid(datum.x)").encode(x=lines.x.x())
     tips = parts.tips(lines.columns)
-    found = [
+    layers = [
         placed.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
         .mark_rule(clip=True)
         .encode(y=lines.y.y("lower"), y2="upper", opacity=parts.opacity(0.45, grey=0)),
@@ -126,31 +128,31 @@ def _layers(lines: Lines) -> list[Any]:
     if any(datum["x"] is None for datum in lines.data):
         ends = {"x": alt.XDatum(lines.x.low), "x2": alt.X2Datum(lines.x.high)}
         across = base.transform_filter("!isValid(datum.x)").encode(**ends, tooltip=tips)
-        found.append(across.mark_rule(strokeWidth=2, strokeDash=[2, 4]))
-    return found
+        layers.append(across.mark_rule(strokeWidth=2, strokeDash=[2, 4]))
+    return layers
 
 
 def _labels(lines: Lines) -> list[Label]:
     """Return the labels of the lines at the heights of their last points, and of baselines."""
     field = lines.choice.field if lines.choice else None
     groups = lines.choice.options if lines.choice else [""]
-    color = {each.name: each.color for each in lines.series}
+    color = {line.name: line.color for line in lines.series}
     last: dict[tuple[str, str], Datum] = {}
     for datum in lines.data:
         key = (datum[field] if field else "", datum["series"])
         if key not in last or (last[key]["x"] or 0) <= (datum["x"] or 0):
             last[key] = datum
-    found = [
+    labels = [
         Label(name, lines.y.share(datum["y"]), color[name], group)
         for (group, name), datum in last.items()
     ]
-    return found + [
+    return labels + [
         Label(
-            each.label,
-            lines.y.share(each.points[-1][1]),
+            baseline.label,
+            lines.y.share(baseline.points[-1][1]),
             group=group,
-            start=lines.y.share(each.points[0][1]),
+            start=lines.y.share(baseline.points[0][1]),
         )
         for group in groups
-        for each in lines.baselines
+        for baseline in lines.baselines
     ]

@@ -39,8 +39,8 @@ def _name(result: AuditResult) -> str | None:
 
 def _made_up(result: AuditResult) -> str:
     data = result.config.get("data")
-    made = isinstance(data, dict) and data.get("format") == "synthetic"
-    return "synthetic " if made else ""
+    synthetic = isinstance(data, dict) and data.get("format") == "synthetic"
+    return "synthetic " if synthetic else ""
 
 
 def _owned(result: AuditResult) -> Iterator[str]:
@@ -51,19 +51,22 @@ def _owned(result: AuditResult) -> Iterator[str]:
 
 def _stated(result: AuditResult, name: str) -> str | None:
     card = result.config.get("card")
-    found = card.get(name) if isinstance(card, dict) else None
-    return found if isinstance(found, str) else None
+    word = card.get(name) if isinstance(card, dict) else None
+    return word if isinstance(word, str) else None
 
 
 def headline(result: AuditResult) -> str:
     """Return how many models break their claims, and the outcomes of the gates."""
-    found = verdicts.of(result)
-    counts = [(word, sum(each.verdict == word for each in found)) for word in verdicts.VERDICTS]
+    model_verdicts = verdicts.of(result)
+    counts = [
+        (word, sum(verdict.verdict == word for verdict in model_verdicts))
+        for word in verdicts.VERDICTS
+    ]
     said = ", ".join(f"{count} {word}" for word, count in counts if count)
-    free = sum(not each.claims for each in found)
+    free = sum(not verdict.claims for verdict in model_verdicts)
     if free:
-        said += f" ({f'{free} ' if len(found) > 1 else ''}without a claim)"
-    models = f"{len(found)} model{'s' if len(found) > 1 else ''}: {said}."
+        said += f" ({f'{free} ' if len(model_verdicts) > 1 else ''}without a claim)"
+    models = f"{len(model_verdicts)} model{'s' if len(model_verdicts) > 1 else ''}: {said}."
     return f"{models} {gates_said(result)}"
 
 
@@ -85,8 +88,8 @@ def decision(result: AuditResult) -> str:
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
         return f"The run fails: these waivers have expired: {', '.join(expired)}."
-    broken = [each for each in result.verdicts if each.verdict == "broken"]
-    if result.fail_on_broken and any(each.id not in result.waived for each in broken):
+    broken = [verdict for verdict in result.verdicts if verdict.verdict == "broken"]
+    if result.fail_on_broken and any(verdict.id not in result.waived for verdict in broken):
         return "The run fails: a claim is broken."
     said = {
         "fail": "The run fails: a gate fails.",
@@ -99,8 +102,8 @@ def decision(result: AuditResult) -> str:
         said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
     if broken and result.outcome == "pass" and not result.fail_on_broken:
         said = f"{said} By its config, a broken claim does not fail it."
-    claims = [each for each in result.verdicts if each.claimed is not None]
-    untested = sum(each.verdict == "not tested" for each in claims)
+    claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
+    untested = sum(claim.verdict == "not tested" for claim in claims)
     if untested and result.outcome == "pass":
         said = f"{said} {untested} of {len(claims)} claims {_were(untested)} not tested."
     return said
@@ -115,7 +118,7 @@ def status(result: AuditResult) -> str:
 
     Without a claim, or without a decision, nothing was tested.
     """
-    claims = [each.verdict for each in result.verdicts if each.claimed is not None]
+    claims = [verdict.verdict for verdict in result.verdicts if verdict.claimed is not None]
     held = bool(claims) and set(claims) == {"not broken"}
     green = result.outcome in ("pass", "no decision")
     return "not tested" if green and not held else result.outcome
@@ -126,8 +129,8 @@ def findings(result: AuditResult) -> list[str]:
     drifting = [pair for pair in result.pairs if pair.drift]
     noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
     alike: dict[str, list[str]] = {}
-    for each in result.findings:
-        alike.setdefault(f"{each.text} {each.remedy}", []).append(each.model)
+    for finding in result.findings:
+        alike.setdefault(f"{finding.text} {finding.remedy}", []).append(finding.model)
     return noticed + [
         f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()
     ]

@@ -24,10 +24,10 @@ def table(result: AuditResult) -> Table | None:
         f"Waivers on {result.waivers[0].judged}",
         ["finding", "state", "owner", "until", "statement"],
         [
-            [each.id, each.state, each.owner, str(each.expires), each.statement]
-            for each in result.waivers
+            [waiver.id, waiver.state, waiver.owner, str(waiver.expires), waiver.statement]
+            for waiver in result.waivers
         ],
-        {(row, 1) for row, each in enumerate(result.waivers) if each.state == "expired"},
+        {(row, 1) for row, waiver in enumerate(result.waivers) if waiver.state == "expired"},
     )
 
 
@@ -59,8 +59,8 @@ def sentence(waiver: WaiverRecord, result: AuditResult) -> str:
 
 def _now(name: str, result: AuditResult) -> str:
     """Return what became of a waived finding."""
-    found: dict[str, str] = {verdict.id: verdict.verdict for verdict in result.verdicts}
+    states: dict[str, str] = {verdict.id: verdict.verdict for verdict in result.verdicts}
     # Gates may share an id: one that does not pass counts.
     gates = sorted(result.gates, key=lambda gate: gate.outcome != "pass")
-    found |= {gate.id: gate.outcome for gate in gates}
-    return _NOW.get(found.get(name, ""), "its gate is not judged here")
+    states |= {gate.id: gate.outcome for gate in gates}
+    return _NOW.get(states.get(name, ""), "its gate is not judged here")

@@ -108,8 +108,8 @@ def test_rates_are_the_peers(case: Case) -> None:
         passing = (np.floor(absent * rate) + 1) / (absent + 1)
         theirs = rates(frames_of(case.seen.fit, case.present), AT)[:, column]
         ours = [
-            Curve(row[None], here[None]).found(share)[0]
+            Curve(row[None], here[None]).rates(share)[0]
             for row, here, share in zip(case.seen.fit, case.present, passing, strict=True)
         ]
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-        assert (Curve(case.seen.fit, case.present).found(rate) <= theirs).all()
+        assert (Curve(case.seen.fit, case.present).rates(rate) <= theirs).all()

@@ -181,10 +181,10 @@ def noise_game(claimed: float | None, fails: Exception | None = None) -> NoiseGa
 def test_a_game_on_noise_finds_the_mutant_of_the_claim() -> None:
     certificate = noise_game(0.5).certified()
     assert 0 < certificate.estimate.lower <= 0.5
-    found = certificate.fields["control"]
-    assert found.found
-    assert found.certified > 0.5
-    assert found.mutant == f"noise for ε = {found.factor * 0.5:.4g}"
+    record = certificate.fields["control"]
+    assert record.found
+    assert record.certified > 0.5
+    assert record.mutant == f"noise for ε = {record.factor * 0.5:.4g}"
     # The limit of a gate is beside the claim, which is tried once.
     limits = noise_game(0.5).certified([Bar(0.5, 2.0)])
     assert [control.factor for control in limits.controls] == [2.0]

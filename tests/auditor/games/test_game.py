@@ -68,9 +68,9 @@ def test_a_failure_that_depends_on_the_data_is_certified(
     scores = run(fails, learned)
     for part, rate in zip((scores.absent, scores.present), fails, strict=True):
         assert (part == NO_MODEL).mean() == pytest.approx(rate, abs=0.08)
-    found, test = label_epsilon(scores.absent, scores.present, seed=1)
+    estimate, test = label_epsilon(scores.absent, scores.present, seed=1)
     # The truth is infinite, or ln(0.8/0.05).
-    assert 1.2 < found.lower < 8
+    assert 1.2 < estimate.lower < 8
     assert "no model (the training diverges)" in str(test)
 
 
@@ -90,7 +90,7 @@ def test_a_published_form_that_diverges_with_a_busy_user_shows_them() -> None:
         [(int(i), float(source.integers(1, 6))) for i in source.choice(60, count, False)]
         for count in [3] * 10 + [50]
     ]
-    before, after = (from_profiles(each, 60, Scale()) for each in ([*rows[:-1], []], rows))
+    before, after = (from_profiles(profiles, 60, Scale()) for profiles in ([*rows[:-1], []], rows))
     defense = SgdFactors(
         1.0, dimensions=4, epochs=10, learning_rate=0.05, spread=1.0, error_bound=100.0
     )

@@ -22,17 +22,17 @@ Numbers = NDArray[np.float64]
 
 def unanswered(change: Any, unit: Any, observer: Any) -> Numbers:
     block, _ = unpacked(Training(Ignorant(change=change), DESIGN, [(unit, observer)])(0), 2)
-    found: Numbers = block[:, -2]
-    return found
+    column: Numbers = block[:, -2]
+    return column
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_scores_that_are_missing_are_counted_where_user_and_item_are_there(unit: Any) -> None:
-    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[query.items == 3] = np.nan
+    def hide(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[query.items == 3] = np.nan
 
-    def forget(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[np.diff(interactions.indptr)[query.users] == 0] = np.nan
+    def forget(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[np.diff(interactions.indptr)[query.users] == 0] = np.nan
 
     lacking = unanswered(hide, unit, "scores")
     if unit == "interaction":
@@ -51,8 +51,8 @@ def test_scores_that_are_missing_are_counted_where_user_and_item_are_there(unit:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_empty_lists_of_users_who_are_there_are_counted(unit: Any) -> None:
-    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.lists[query.listed % 2 == 0] = -1
+    def hide(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.lists[query.listed % 2 == 0] = -1
 
     there = set(DESIGN.ratings.user[DESIGN.kept(0)].tolist())
     users = DESIGN.users if unit == "user" else DESIGN.tested.users
@@ -62,8 +62,8 @@ def test_empty_lists_of_users_who_are_there_are_counted(unit: Any) -> None:
     share = np.mean([user % 2 == 0 and user in there for user in others.tolist()])
     assert unanswered(hide, unit, "others-lists") == pytest.approx(share)
 
-    def shorten(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.lists[:, 1:] = -1
+    def shorten(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.lists[:, 1:] = -1
 
     assert not unanswered(shorten, unit, "own-list").any()
 
@@ -86,35 +86,35 @@ def marks(trainings: int = 12, targets: int = 30, seed: int = 0) -> tuple[Number
 def test_the_same_scores_twice_are_found_up_to_rounding_and_a_constant(
     copy: Any, observer: Any
 ) -> None:
-    found, present = marks()
-    found = found.astype(np.float32).astype(np.float64)
-    assert repeated(found, present, observer) is None
-    found[9] = copy(found[4])
-    assert repeated(found, present, observer) == (4, 9)
+    column, present = marks()
+    column = column.astype(np.float32).astype(np.float64)
+    assert repeated(column, present, observer) is None
+    column[9] = copy(column[4])
+    assert repeated(column, present, observer) == (4, 9)
     present[9] = present[4]
-    assert repeated(found, present, observer) is None
+    assert repeated(column, present, observer) is None
 
 
 def test_every_third_training_is_enough() -> None:
-    found, present = marks(64)
-    found[::3] = found[0]
-    pair = repeated(found, present, "scores")
+    column, present = marks(64)
+    column[::3] = column[0]
+    pair = repeated(column, present, "scores")
     assert pair is not None
-    assert [each % 3 for each in pair] == [0, 0]
+    assert [index % 3 for index in pair] == [0, 0]
 
 
 def test_constant_scores_are_the_same() -> None:
-    found, present = marks()
-    assert repeated(np.zeros_like(found), present, "scores") is not None
+    column, present = marks()
+    assert repeated(np.zeros_like(column), present, "scores") is not None
 
 
 @pytest.mark.parametrize("size", [1.0, 1e5])
 def test_counts_that_differ_by_one_are_not_the_same(size: float) -> None:
     """The most popular items of large data: few counts change from training to training."""
     counts, present = np.round(size * np.random.default_rng(1).random(500)), marks(40)[1]
-    found = np.tile(counts, (40, 1))
-    found[np.arange(40), np.arange(40)] += 1
-    assert repeated(found, present, "scores") is None
+    column = np.tile(counts, (40, 1))
+    column[np.arange(40), np.arange(40)] += 1
+    assert repeated(column, present, "scores") is None
 
 
 @pytest.mark.parametrize("observer", ["own-list", "others-lists"])
@@ -151,8 +151,8 @@ def test_lists_that_change_with_the_data_are_no_old_ones() -> None:
 
 def test_noise_alone_has_no_fixed_part() -> None:
     """A model that learns nothing tells nothing, so its audit may pass."""
-    found, _ = marks(8, 60)
-    assert not has_fixed_part(found, "scores")
-    assert has_fixed_part(found + 2 * found[0], "scores")
-    assert not has_fixed_part(found, "own-list")
-    assert has_fixed_part(0 * found, "own-list")
+    column, _ = marks(8, 60)
+    assert not has_fixed_part(column, "scores")
+    assert has_fixed_part(column + 2 * column[0], "scores")
+    assert not has_fixed_part(column, "own-list")
+    assert has_fixed_part(0 * column, "own-list")

@@ -28,8 +28,8 @@ class Fitted:
         self.seen = seen
 
     def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = np.asarray(self.seen[users, items]).reshape(-1)
-        return found
+        values: NDArray[Any] = np.asarray(self.seen[users, items]).reshape(-1)
+        return values
 
 
 class Remembers:
@@ -50,8 +50,8 @@ class Draws:
         return self
 
     def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self.drawn[users, items].astype(np.float32)
-        return found
+        values: NDArray[Any] = self.drawn[users, items].astype(np.float32)
+        return values
 
     def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
         left = np.where(self.seen[users], self.shows, self.drawn[users])
@@ -82,36 +82,36 @@ def audited(model: Any = Remembers, interactions: Any = None, **options: Any) ->
 
 
 @pytest.fixture(scope="module")
-def found() -> RecommenderAudit:
+def audit() -> RecommenderAudit:
     return audited()
 
 
-def test_a_model_that_tells_its_data_is_found_out(found: RecommenderAudit) -> None:
-    assert found.estimate("attack.auc").value == 1
-    assert found.estimate("epsilon").lower > 2
-    assert found.estimate("attack.auc", observer="own-list").value > 0.5
+def test_a_model_that_tells_its_data_is_found_out(audit: RecommenderAudit) -> None:
+    assert audit.estimate("attack.auc").value == 1
+    assert audit.estimate("epsilon").lower > 2
+    assert audit.estimate("attack.auc", observer="own-list").value > 0.5
 
 
-def test_the_result_shows_itself(found: RecommenderAudit, tmp_path: Path) -> None:
-    assert "Remembers" in str(found)
-    assert "certified ε" in str(found)
-    assert "<table>" in found._repr_html_()
+def test_the_result_shows_itself(audit: RecommenderAudit, tmp_path: Path) -> None:
+    assert "Remembers" in str(audit)
+    assert "certified ε" in str(audit)
+    assert "<table>" in audit._repr_html_()
     for ending in ("html", "md", "json"):
-        found.save(tmp_path / f"report.{ending}")
+        audit.save(tmp_path / f"report.{ending}")
     assert "Remembers" in (tmp_path / "report.md").read_text(encoding="utf-8")
     with pytest.raises(ConfigError, match="has none of the endings"):
-        found.save(tmp_path / "report.pdf")
+        audit.save(tmp_path / "report.pdf")
     with pytest.raises(ConfigError, match="was not measured"):
-        found.estimate("attack.auc", unit="user")
+        audit.estimate("attack.auc", unit="user")
 
 
 @pytest.mark.long
-def test_class_object_matrix_and_frame_give_the_same_numbers(found: RecommenderAudit) -> None:
+def test_class_object_matrix_and_frame_give_the_same_numbers(audit: RecommenderAudit) -> None:
     entries = matrix()
     users, items = entries.coords
     frame = pd.DataFrame({"user": users, "item": items})
     for again in (audited(Remembers()), audited(interactions=frame), audited(seed=1)):
-        assert again.record.measurements == found.record.measurements
+        assert again.record.measurements == audit.record.measurements
 
 
 @pytest.mark.long
@@ -142,7 +142,7 @@ def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
     assert verdict.verdict != "broken"
     assert honest.record.outcome == "pass"
     assert honest.estimate("epsilon", observer="own-list").lower > 0.74
-    about = {found.about for found in honest.record.findings}
+    about = {finding.about for finding in honest.record.findings}
     assert {"hide-seen", "beside-claim"} <= about
     said = "More than the claimed ε = 0.74 is certified beside the claim"
     seen = "for one interaction, seen: the list shown to the target's user"
@@ -167,17 +167,17 @@ def test_a_claim_is_about_lists_without_a_filter(
     adjacency = "rating-add-remove" if units == ["interaction"] else "user-add-remove"
     claim = {"epsilon": 0.5, "delta": 1e-5, "adjacency": adjacency}
     options: dict[str, Any] = {"observers": ["own-list"], "units": units, "users": 30}
-    found = audited(model, trainings=32, claim=claim, **options).record
-    assert (found.verdicts[0].verdict == "broken") == broken
-    assert (found.verdicts[0].reason != "no game") == covered
+    record = audited(model, trainings=32, claim=claim, **options).record
+    assert (record.verdicts[0].verdict == "broken") == broken
+    assert (record.verdicts[0].reason != "no game") == covered
 
 
 @pytest.mark.long
 def test_a_claim_that_names_own_lists_is_judged_on_their_filter() -> None:
     stated = {"epsilon": 0.74, "delta": 1e-5, "observers": ["scores", "own-list"]}
-    found = audited(Draws, trainings=16, claim=stated).record
-    assert found.verdicts[0].verdict == "broken"
-    assert "beside-claim" not in {each.about for each in found.findings}
+    record = audited(Draws, trainings=16, claim=stated).record
+    assert record.verdicts[0].verdict == "broken"
+    assert "beside-claim" not in {finding.about for finding in record.findings}
 
 
 def test_both_units_and_all_lists_are_measured() -> None:
@@ -188,9 +188,9 @@ def test_both_units_and_all_lists_are_measured() -> None:
     assert judged.estimate("attack.auc", unit="user", observer="others-lists").value < 1
 
 
-def test_finished_trainings_are_kept(tmp_path: Path, found: RecommenderAudit) -> None:
+def test_finished_trainings_are_kept(tmp_path: Path, audit: RecommenderAudit) -> None:
     short = audited(folder=tmp_path)
-    assert short.record.measurements == found.record.measurements
+    assert short.record.measurements == audit.record.measurements
     assert (tmp_path / "tasks.sqlite").exists()
 
 
@@ -299,13 +299,13 @@ def locked() -> Locked:
 
 
 def test_an_object_that_cannot_be_copied_is_refused_and_what_makes_it_is_not(
-    found: RecommenderAudit,
+    audit: RecommenderAudit,
 ) -> None:
     with pytest.raises(ConfigError, match=r"Locked cannot be copied .*: give the class, or a func"):
         audited(Locked())
     for maker in (Locked, locked):
         again = audited(maker)
-        assert again.record.measurements[0].estimate == found.record.measurements[0].estimate
+        assert again.record.measurements[0].estimate == audit.record.measurements[0].estimate
         assert again.record.points[0].model == maker.__name__
 
 
@@ -319,12 +319,12 @@ class Bits:
         self.shown, self.listed = shown, listed
 
     def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self.shown[users, items]
-        return found
+        values: NDArray[Any] = self.shown[users, items]
+        return values
 
     def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
-        found: NDArray[Any] = np.argsort(-self.listed[users], axis=1)[:, :k]
-        return found
+        lists: NDArray[Any] = np.argsort(-self.listed[users], axis=1)[:, :k]
+        return lists
 
 
 class Noisy:
@@ -414,10 +414,10 @@ def test_lists_of_popular_items_that_stay_the_same_are_no_finding(shape: tuple[i
     chances = 1 / np.arange(1, shape[1] + 1) ** 0.7
     matrix = csr_array((rng.random(shape) < chances).astype(np.float32))
     gate = {"metric": "attack.auc", "max": 0.99, "where": {"observer": "scores"}}
-    found = dpaudit.audit_recommender(
+    audit = dpaudit.audit_recommender(
         "most-popular", matrix, trainings=8, targets=60, seed=1, gates=[gate]
     )
-    assert "repeated" not in {finding.about for finding in found.record.findings}
+    assert "repeated" not in {finding.about for finding in audit.record.findings}
 
 
 @pytest.mark.long

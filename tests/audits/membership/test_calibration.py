@@ -27,7 +27,7 @@ from dpaudit.core.errors import RunError
 BATTERY = battery(MembershipInference)
 
 Mask = NDArray[np.bool_]
-ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}
+ATTACKS: dict[str, MembershipInference] = {attack.label: attack.create("x") for attack in BATTERY}
 RATES = (0.1, 0.25)
 
 
@@ -44,9 +44,9 @@ SEED = 3
 def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
     """The indices of the trainings of both halves."""
     numbers = np.arange(float(count))[:, None, None]
-    made = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
+    sample = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
     first, second = (
-        half.features[:, 0, 0].astype(int) for half in made.divided((count + 1) // 2, seed)
+        half.features[:, 0, 0].astype(int) for half in sample.divided((count + 1) // 2, seed)
     )
     return first.tolist(), second.tolist()
 
@@ -72,16 +72,16 @@ def test_trainings_without_a_model_score_alike_and_change_no_other_score(name: s
     seen, reference = trials(1), trials(2)
     whole = seen.scores(ATTACKS[name], reference)
     kept, known = np.array([0, 2, 3, 5, 9]), np.arange(1, 16, 2)
-    for made, there in ((seen, kept), (reference, known)):
+    for part, there in ((seen, kept), (reference, known)):
         lost = np.setdiff1d(np.arange(16), there)
-        made.features[lost] = made.population[lost] = np.nan
-    found = seen.scores(ATTACKS[name], trials(2))
-    np.testing.assert_array_equal(found[kept], whole[kept])
-    assert len(np.unique(np.delete(found, kept, axis=0))) == 1
+        part.features[lost] = part.population[lost] = np.nan
+    scores = seen.scores(ATTACKS[name], trials(2))
+    np.testing.assert_array_equal(scores[kept], whole[kept])
+    assert len(np.unique(np.delete(scores, kept, axis=0))) == 1
     # The attacker leaves out what has no model.
-    found = seen.scores(ATTACKS[name], reference)
+    scores = seen.scores(ATTACKS[name], reference)
     expected = seen.of(kept).scores(ATTACKS[name], reference.of(known))
-    np.testing.assert_array_equal(found[kept], expected)
+    np.testing.assert_array_equal(scores[kept], expected)
     reference.features[1:] = np.nan
     assert not seen.scores(ATTACKS[name], reference).any()
     assert np.isfinite(half_judged(seen, ATTACKS[name], RATES, FAMILY, 0.0, SEED).scores).all()
@@ -103,26 +103,26 @@ class Recording(MembershipInference):
 
 
 def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
-    made, Recording.given[:] = trials(), []
-    half_judged(made, Recording(0.0), RATES, FAMILY, 0.0, SEED)
+    sample, Recording.given[:] = trials(), []
+    half_judged(sample, Recording(0.0), RATES, FAMILY, 0.0, SEED)
     *rehearsals, final = Recording.given
     calibrating, judging = np.array(CALIBRATING), np.array(JUDGED)
     parts = np.array_split(calibrating, 4)
     expected = [(part, np.setdiff1d(calibrating, part, assume_unique=True)) for part in parts]
-    for (seen, reference, present), (attacked, own) in zip(
+    for (seen, reference, present), (attacked, indices) in zip(
         (*rehearsals, final), (*expected, (judging, calibrating)), strict=True
     ):
-        np.testing.assert_array_equal(seen.features, made.features[attacked])
-        in_order = np.array([each for each in calibrating if each in own])
-        np.testing.assert_array_equal(reference.features, made.features[in_order])
-        np.testing.assert_array_equal(present, made.present[in_order])
+        np.testing.assert_array_equal(seen.features, sample.features[attacked])
+        in_order = np.array([index for index in calibrating if index in indices])
+        np.testing.assert_array_equal(reference.features, sample.features[in_order])
+        np.testing.assert_array_equal(present, sample.present[in_order])
         assert seen.population.shape == (len(attacked), 12)
 
 
 @pytest.mark.parametrize("calibrating", [0, 1])
 def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrating: int) -> None:
-    made, Recording.given[:] = trials(count=3), []
-    division = Calibration.of(made, calibrating, SEED)
+    sample, Recording.given[:] = trials(count=3), []
+    division = Calibration.of(sample, calibrating, SEED)
     judged(division, Recording(0.0), RATES, FAMILY, 0.0)
     assert len(division.others) == 10
     assert sorted([*division.others, *division.targets]) == list(range(40))
@@ -156,72 +156,74 @@ def test_five_of_24_trainings_calibrate(trainings: int, calibrating: int) -> Non
 
 @pytest.mark.parametrize("label", ATTACKS)
 def test_the_judged_half_chooses_nothing(label: str) -> None:
-    made = trials()
+    sample = trials()
     judging = np.isin(np.arange(16), JUDGED)
-    expected = half_judged(made, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
-    flipped = replace(made, present=made.present ^ judging[:, None])
-    found = half_judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    expected = half_judged(sample, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    flipped = replace(sample, present=sample.present ^ judging[:, None])
+    attacked = half_judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
     # Other coins: the same scores, in the same direction.
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    np.testing.assert_array_equal(found.present, ~expected.present)
+    np.testing.assert_array_equal(attacked.scores, expected.scores)
+    np.testing.assert_array_equal(attacked.present, ~expected.present)
     other = trials(9)
     mixed = replace(
-        made,
-        features=np.where(judging[:, None, None], other.features, made.features),
-        population=np.where(judging[:, None, None], other.population, made.population),
-        present=np.where(judging[:, None], other.present, made.present),
+        sample,
+        features=np.where(judging[:, None, None], other.features, sample.features),
+        population=np.where(judging[:, None, None], other.population, sample.population),
+        present=np.where(judging[:, None], other.present, sample.present),
     )
-    for one in (found, half_judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
+    for one in (attacked, half_judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
         assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
         assert one.promise == expected.promise
 
 
 @pytest.mark.parametrize("label", ATTACKS)
 def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str) -> None:
-    made, other = trials(), trials(9)
+    sample, other = trials(), trials(9)
     last = np.arange(16) == JUDGED[-1]
     changed = replace(
-        made,
-        features=np.where(last[:, None, None], other.features, made.features),
-        population=np.where(last[:, None, None], other.population, made.population),
+        sample,
+        features=np.where(last[:, None, None], other.features, sample.features),
+        population=np.where(last[:, None, None], other.population, sample.population),
     )
-    found, expected = (
-        half_judged(each, ATTACKS[label], RATES, FAMILY, 0, SEED) for each in (changed, made)
+    attacked, expected = (
+        half_judged(part, ATTACKS[label], RATES, FAMILY, 0, SEED) for part in (changed, sample)
     )
-    np.testing.assert_array_equal(found.scores[:-1], expected.scores[:-1])
+    np.testing.assert_array_equal(attacked.scores[:-1], expected.scores[:-1])
 
 
 def test_the_promise_is_what_the_rehearsal_showed() -> None:
-    made, attack = trials(), ATTACKS["lira"]
-    result = half_judged(made, attack, RATES, FAMILY, 1e-4, SEED)
-    own = made.of(np.array(CALIBRATING))
-    scores = own.rehearsed(attack)
+    sample, attack = trials(), ATTACKS["lira"]
+    result = half_judged(sample, attack, RATES, FAMILY, 1e-4, SEED)
+    calibrating = sample.of(np.array(CALIBRATING))
+    scores = calibrating.rehearsed(attack)
     last = np.array([6, 7])
-    expected = own.of(last).scores(attack, own.of(np.arange(6)))
+    expected = calibrating.of(last).scores(attack, calibrating.of(np.arange(6)))
     np.testing.assert_array_equal(scores[last], expected)
-    curve = Curve(scores, own.present)
-    threshold = best_threshold(scores, own.present)
-    epsilon, guesses = best_guesses(scores, own.present, delta=1e-4, family=FAMILY)
+    curve = Curve(scores, calibrating.present)
+    threshold = best_threshold(scores, calibrating.present)
+    epsilon, guesses = best_guesses(scores, calibrating.present, delta=1e-4, family=FAMILY)
     assert (result.threshold, result.guesses) == (threshold, guesses)
     assert result.promise == {
         "epsilon": epsilon,
         "auc": curve.areas().mean(),
         "advantage": curve.advantages(threshold).mean(),
-        "tpr 0.1": curve.found(0.1).mean(),
-        "tpr 0.25": curve.found(0.25).mean(),
+        "tpr 0.1": curve.rates(0.1).mean(),
+        "tpr 0.25": curve.rates(0.25).mean(),
     }
 
 
 @pytest.mark.parametrize("label", ATTACKS)
 def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
     for sign in (1, -1):
-        made = trials(1, 32, 60)
-        made = replace(made, features=sign * made.features, population=sign * made.population)
-        found = half_judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
-        curve = Curve(found.scores, found.present)
+        sample = trials(1, 32, 60)
+        sample = replace(
+            sample, features=sign * sample.features, population=sign * sample.population
+        )
+        attacked = half_judged(sample, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        curve = Curve(attacked.scores, attacked.present)
         assert curve.areas().mean() > 0.7
         # The threshold of the rehearsal still divides present from absent targets.
-        assert curve.advantages(found.threshold).mean() > 0.25
+        assert curve.advantages(attacked.threshold).mean() > 0.25
 
 
 @pytest.mark.parametrize("label", ATTACKS)
@@ -230,8 +232,8 @@ def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
 def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population: int) -> None:
     """8 trainings and 20 targets; a half of a half has 2 trainings."""
     for seed in range(5):
-        made = trials(seed, 8, 20)
-        features, present = made.features, made.present
+        sample = trials(seed, 8, 20)
+        features, present = sample.features, sample.present
         present[:, 0], present[:, 1] = True, False
         if kind in {"constant", "zero"}:
             features = np.full_like(features, 0.1 if kind == "constant" else 0)
@@ -242,11 +244,11 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
             features[halves_of(8)[1][0], 4] = 3e38
         if kind == "coin":
             features = np.repeat(present[:, :, None].astype(float), 2, axis=2)
-        made = Trials(features, made.population[:, :population] * 0 + features.mean(), present)
-        found = half_judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
-        assert np.isfinite(found.scores).all()
+        sample = Trials(features, sample.population[:, :population] * 0 + features.mean(), present)
+        attacked = half_judged(sample, ATTACKS[label], RATES, FAMILY, 0, SEED)
+        assert np.isfinite(attacked.scores).all()
         if kind in {"constant", "zero"}:
-            assert (Curve(found.scores, found.present).areas() == 0.5).all()
+            assert (Curve(attacked.scores, attacked.present).areas() == 0.5).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -257,28 +259,28 @@ def test_an_attack_without_finite_scores_is_named(value: float) -> None:
 
 def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
     none = np.zeros((0, 0))
-    found = {
+    scored = {
         label: Judged(
             none, none.astype(bool), np.arange(0), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon}
         )
         for label, auc, epsilon in (("a", 0.6, 0.0), ("b", 0.8, 0.0), ("c", 0.8, 0.0))
     }
-    assert strongest(found, "auc") == "b"
-    assert strongest(found, "epsilon") == "a"
+    assert strongest(scored, "auc") == "b"
+    assert strongest(scored, "epsilon") == "a"
 
 
 def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
-    made = trials(count=40, targets=500)
-    told = made.told(1.0, seed=3)
-    assert told.features.shape == (40, 500, 3)
-    assert told.population.shape == (40, 12, 3)
-    np.testing.assert_array_equal(told.features[:, :, :2], made.features)
-    right = (told.features[:, :, 2] > 0) == made.present
+    sample = trials(count=40, targets=500)
+    mutant = sample.mutant(1.0, seed=3)
+    assert mutant.features.shape == (40, 500, 3)
+    assert mutant.population.shape == (40, 12, 3)
+    np.testing.assert_array_equal(mutant.features[:, :, :2], sample.features)
+    right = (mutant.features[:, :, 2] > 0) == sample.present
     assert right.mean() == pytest.approx(np.e / (1 + np.e), abs=0.01)
-    assert np.isin(told.features[:, :, 2], (-1, 1)).all()
+    assert np.isin(mutant.features[:, :, 2], (-1, 1)).all()
 
 
 def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
-    made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
+    mutant = trials(count=16, targets=200, shift=0.0).mutant(8.0, seed=4)
     for label, attack in ATTACKS.items():
-        assert half_judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label
+        assert half_judged(mutant, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label

@@ -27,7 +27,7 @@ Rng = np.random.Generator
 # Features of targets and population, given the coins.
 Law = Callable[[Rng, Mask], Numbers]
 
-ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}
+ATTACKS: dict[str, MembershipInference] = {attack.label: attack.create("x") for attack in BATTERY}
 FEW = {label: ATTACKS[label] for label in ("lira", "global-threshold")}
 AUDITS, TRAININGS, TARGETS, POPULATION = 600, 8, 20, 10
 RATE, LEVEL = 0.25, 0.05
@@ -63,21 +63,21 @@ def parity(rng: Rng, present: Mask) -> Numbers:
 
 def dependent(rng: Rng, present: Mask, epsilon: float) -> Numbers:
     """Answers, and what follows from the answers of all targets of a training."""
-    own = told(rng, present, epsilon)
-    mean = np.broadcast_to(own.mean(1, keepdims=True), own.shape)
-    return np.stack((own + mean, np.roll(own, 1, axis=1), own * (mean > 0.5)), axis=2)
+    answers = told(rng, present, epsilon)
+    mean = np.broadcast_to(answers.mean(1, keepdims=True), answers.shape)
+    return np.stack((answers + mean, np.roll(answers, 1, axis=1), answers * (mean > 0.5)), axis=2)
 
 
 def revealing(rng: Rng, present: Mask, rho: float, epsilon: float) -> Numbers:
     """With probability ρ all coins of all trainings, else answers: (ε, ρ)-DP for each coin."""
-    own = told(rng, present, epsilon)
-    return (present.astype(np.float64) if rng.random() < rho else own)[:, :, None]
+    answers = told(rng, present, epsilon)
+    return (present.astype(np.float64) if rng.random() < rho else answers)[:, :, None]
 
 
 def revealing_each(rng: Rng, present: Mask, rho: float, epsilon: float) -> Numbers:
     """With probability ρ all coins of a training."""
-    own, shown = told(rng, present, epsilon), rng.random((len(present), 1)) < rho
-    return np.where(shown, present, own)[:, :, None]
+    answers, shown = told(rng, present, epsilon), rng.random((len(present), 1)) < rho
+    return np.where(shown, present, answers)[:, :, None]
 
 
 def audited(law: Law, attacks: dict[str, MembershipInference], seed: int, delta: float) -> Judged:
@@ -140,7 +140,7 @@ def test_of_a_model_that_ignores_the_targets_nothing_is_certified(name: str) -> 
         curve = Curve(one.scores, one.present)
         area = joint_mean(curve.areas(), FAMILY)
         missed += not area.lower <= 0.5 <= area.upper
-        shares.append(curve.found(RATE).mean())
+        shares.append(curve.rates(RATE).mean())
     assert at_most(false, AUDITS, LEVEL), false
     assert at_most(missed, AUDITS, LEVEL), missed
     error = np.std(shares) / math.sqrt(AUDITS)
@@ -154,7 +154,7 @@ def test_more_than_the_epsilon_of_dependent_answers_is_certified_in_few_audits(
 ) -> None:
     law = partial(dependent, epsilon=epsilon)
     bounds = [bound(audited(law, FEW, seed, 0.0), 0.0, seed) for seed in range(AUDITS)]
-    false = sum(each > epsilon for each in bounds)
+    false = sum(lower > epsilon for lower in bounds)
     assert at_most(false, AUDITS, LEVEL), false
     assert np.mean(np.array(bounds) > 0) > (0.1 if epsilon < 1 else 0.9)
 
@@ -166,9 +166,9 @@ def test_a_mechanism_that_rarely_reveals_all_coins_keeps_its_epsilon_at_its_delt
     law: Callable[..., Numbers], epsilon: float
 ) -> None:
     rho = 0.03
-    made = partial(law, rho=rho, epsilon=epsilon)
-    bounds = [bound(audited(made, FEW, seed, rho), rho, seed) for seed in range(AUDITS // 2)]
-    false = sum(each > epsilon for each in bounds)
+    trials_of = partial(law, rho=rho, epsilon=epsilon)
+    bounds = [bound(audited(trials_of, FEW, seed, rho), rho, seed) for seed in range(AUDITS // 2)]
+    false = sum(lower > epsilon for lower in bounds)
     assert at_most(false, AUDITS // 2, LEVEL), false
 
 
@@ -192,7 +192,7 @@ def test_the_bound_needs_privacy_of_all_that_is_seen_together() -> None:
         present = rng.random((4, TARGETS)) < 0.5
         # The parity of all other coins: right for all targets of all trainings, or for none.
         parities = present.sum() - present
-        found = certified(
+        estimate = certified(
             (parities % 2).astype(np.float64),
             present,
             (0.4, 0.4),
@@ -200,5 +200,5 @@ def test_the_bound_needs_privacy_of_all_that_is_seen_together() -> None:
             family=FAMILY,
             seed=seed,
         )
-        broken += found.lower > 0
+        broken += estimate.lower > 0
     assert broken > 50

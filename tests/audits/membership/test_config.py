@@ -91,8 +91,8 @@ def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
 )
 def test_the_label_names_the_library_and_its_model(params: dict[str, Any], label: str) -> None:
     assert OwnRecommender.model_validate({"library": "implicit", "params": params}).label == label
-    own = {"library": "implicit", "params": params, "label": "mine"}
-    assert OwnRecommender.model_validate(own).label == "mine"
+    recommender = {"library": "implicit", "params": params, "label": "mine"}
+    assert OwnRecommender.model_validate(recommender).label == "mine"
 
 
 def test_a_stated_claim_is_about_its_unit_and_observers() -> None:
@@ -112,9 +112,9 @@ def test_a_defense_publishes_no_factors() -> None:
     table = Membership(observers=["scores", "factors"])
     config = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
     assert table.observers_of(config.model[0]) == ["scores"]
-    own = OwnRecommender.model_validate({"library": "most-popular"})
-    assert table.observers_of(own) == ["scores", "factors"]
-    named = own.model_copy(update={"observers": ["own-list"]})
+    recommender = OwnRecommender.model_validate({"library": "most-popular"})
+    assert table.observers_of(recommender) == ["scores", "factors"]
+    named = recommender.model_copy(update={"observers": ["own-list"]})
     assert table.observers_of(named) == ["own-list"]
 
 
@@ -128,8 +128,8 @@ def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
         (["lists"], ["own-list", "others-lists"]),
         (["scores", "lists", "factors"], [*served, "factors"]),
     ):
-        own = OwnRecommender(command="python train.py", params={"shows": shows})
-        assert table.observers_of(own) == observers
+        recommender = OwnRecommender(command="python train.py", params={"shows": shows})
+        assert table.observers_of(recommender) == observers
     private = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
     assert table.observers_of(private.model[0]) == served
 
@@ -314,11 +314,11 @@ def test_what_only_a_run_shows_is_one_sentence_and_nothing_is_written(
     if "implicit" in text:
         pytest.importorskip("implicit")
     output = tmp_path / "out"
-    found = CliRunner().invoke(main, ["run", str(write(tmp_path, text)), "-o", str(output)])
-    assert found.exit_code == code, found.output
+    result = CliRunner().invoke(main, ["run", str(write(tmp_path, text)), "-o", str(output)])
+    assert result.exit_code == code, result.output
     for word in words:
-        assert word in found.stderr.replace("\n", " ")
-    assert "Traceback" not in found.output
+        assert word in result.stderr.replace("\n", " ")
+    assert "Traceback" not in result.output
     assert not list(output.glob("*"))
 
 
@@ -339,9 +339,9 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
     fit = rng.normal(size=(T, M)) * spread + present
     trials = Trials(fit[:, :, None], rng.normal(size=(T, P, 1)), present)
     family = Family(confidence=0.95, size=1, alpha=0.05)
-    found = {
-        each.label: half_judged(trials, each.create("attack"), [0.02], family, 0.0, 1)
-        for each in BATTERY
+    scored = {
+        attack.label: half_judged(trials, attack.create("attack"), [0.02], family, 0.0, 1)
+        for attack in BATTERY
     }
-    best = found[strongest(found, "tpr 0.02")]
-    assert Curve(best.scores, best.present).found(0.02).mean() > 0.4
+    best = scored[strongest(scored, "tpr 0.02")]
+    assert Curve(best.scores, best.present).rates(0.02).mean() > 0.4

@@ -34,7 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def made(name: str, variant: str, **changes: Any) -> Any:
+def defense_of(name: str, variant: str, **changes: Any) -> Any:
     params = {"epsilon": 5.0, "variant": variant, **SMALL[name], **changes}
     return registry.create("defenses", name, "model.0", params)
 
@@ -71,13 +71,13 @@ def test_a_claims_public_statistics_are_the_same_in_every_training(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A claim says nothing of data sets whose item means differ, so no coin may change them."""
-    own, public = prepared(monkeypatch, made(name, "published"))
-    assert own.digest == DATA.only(KEPT).digest
+    ratings, public = prepared(monkeypatch, defense_of(name, "published"))
+    assert ratings.digest == DATA.only(KEPT).digest
     assert public is DATA
 
 
 def test_without_a_claim_nothing_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, public = prepared(monkeypatch, made("dpsgd-mf", "nonprivate"))
+    _, public = prepared(monkeypatch, defense_of("dpsgd-mf", "nonprivate"))
     assert public is None
 
 
@@ -86,10 +86,10 @@ def test_friends_and_private_ratings_come_with_every_training(
 ) -> None:
     flags = np.random.default_rng(3).random(len(DATA)) < 0.5
     ratings = replace(with_friends(), sensitive=flags)
-    own, _ = prepared(monkeypatch, made("privsr", "nonprivate"), ratings)
-    assert own.friends is ratings.friends
-    assert own.sensitive is not None
-    np.testing.assert_array_equal(own.sensitive, flags[KEPT])
+    prepared_ratings, _ = prepared(monkeypatch, defense_of("privsr", "nonprivate"), ratings)
+    assert prepared_ratings.friends is ratings.friends
+    assert prepared_ratings.sensitive is not None
+    np.testing.assert_array_equal(prepared_ratings.sensitive, flags[KEPT])
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_friends_and_private_ratings_come_with_every_training(
 )
 def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant: str) -> None:
     changes = {"accept": "any"} if (name, variant) == ("dpps-mf", "published") else {}
-    trained = DefenseRecommender(made(name, variant, **changes), with_friends())
+    trained = DefenseRecommender(defense_of(name, variant, **changes), with_friends())
     data = interactions_of(DATA, KEPT)
     first, again = (
         checked_answer(trained.answer(data, 7, QUERY), QUERY, data.shape) for _ in range(2)
@@ -118,24 +118,24 @@ def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant
 def test_fake_users_are_trained_on_beside_real_users_and_their_friends() -> None:
     table = small_table(draw="fake-users", units=["user"], held_out=20)
     design = Design.of(with_friends(), table, 1)
-    trained = DefenseRecommender(made("privsr", "corrected"), design.ratings)
+    trained = DefenseRecommender(defense_of("privsr", "corrected"), design.ratings)
     data = design.data(0)
     assert data.shape == (60 + 24, 30)
     checked_answer(trained.answer(data, 7, design.query), design.query, data.shape)
 
 
 def test_noise_is_drawn_from_the_seed_of_the_training() -> None:
-    trained = DefenseRecommender(made("dpsgd-mf", "corrected"), DATA)
+    trained = DefenseRecommender(defense_of("dpsgd-mf", "corrected"), DATA)
     data = interactions_of(DATA, KEPT)
     first, other = (trained.answer(data, seed, QUERY).scores for seed in (7, 8))
     assert not np.array_equal(first, other)
 
 
 def test_it_says_whether_it_predicts_ratings() -> None:
-    assert DefenseRecommender(made("dpsgd-mf", "nonprivate"), DATA).predicts_ratings
+    assert DefenseRecommender(defense_of("dpsgd-mf", "nonprivate"), DATA).predicts_ratings
 
 
 def test_factors_are_refused() -> None:
-    trained = DefenseRecommender(made("dpsgd-mf", "nonprivate"), DATA)
+    trained = DefenseRecommender(defense_of("dpsgd-mf", "nonprivate"), DATA)
     with pytest.raises(ConfigError, match="dpsgd-mf publishes no factors"):
         trained.answer(interactions_of(DATA), 1, replace(QUERY, factors=True))

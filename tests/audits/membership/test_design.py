@@ -21,27 +21,27 @@ def design(seed: int = 3, **changes: Any) -> Design:
 
 
 def test_held_out_and_target_interactions_are_apart_and_increasing() -> None:
-    made = design()
-    assert (len(made.held), len(made.rows), len(made.users)) == (40, 60, 24)
-    assert (made.count("interaction"), made.count("user")) == (60, 24)
-    assert not set(made.held) & set(made.rows)
-    for each in (made.held, made.rows, made.users, made.observed, made.listed):
-        assert (np.diff(each) > 0).all()
+    plan = design()
+    assert (len(plan.held), len(plan.rows), len(plan.users)) == (40, 60, 24)
+    assert (plan.count("interaction"), plan.count("user")) == (60, 24)
+    assert not set(plan.held) & set(plan.rows)
+    for array in (plan.held, plan.rows, plan.users, plan.observed, plan.listed):
+        assert (np.diff(array) > 0).all()
 
 
 def test_target_users_have_no_target_interaction_and_some_history() -> None:
-    made = design()
-    assert not np.isin(DATA.user[made.rows], made.users).any()
-    assert (np.diff(made.knowledge.history.indptr)[made.users] > 0).all()
-    assert not np.isin(made.observed, made.users).any()
+    plan = design()
+    assert not np.isin(DATA.user[plan.rows], plan.users).any()
+    assert (np.diff(plan.knowledge.history.indptr)[plan.users] > 0).all()
+    assert not np.isin(plan.observed, plan.users).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_target_is_an_observed_users_own(seed: int) -> None:
     """An observed user's list uses that user's data, whatever a claim about others' lists says."""
-    made = design(seed)
-    assert len(made.observed) == 15
-    assert not np.isin(DATA.user[made.rows], made.observed).any()
+    plan = design(seed)
+    assert len(plan.observed) == 15
+    assert not np.isin(DATA.user[plan.rows], plan.observed).any()
 
 
 def test_half_of_the_users_are_observed_at_most_and_all_if_only_users_are_targets() -> None:
@@ -53,37 +53,37 @@ def test_half_of_the_users_are_observed_at_most_and_all_if_only_users_are_target
 
 @pytest.mark.parametrize(("units", "counts"), [(["interaction"], (60, 0)), (["user"], (0, 24))])
 def test_one_unit_has_no_targets_of_the_other(units: list[str], counts: tuple[int, int]) -> None:
-    made = design(units=units)
-    assert (len(made.rows), len(made.users)) == counts
-    assert made.present(8, "interaction").shape == (8, counts[0])
-    assert made.present(8, "user").shape == (8, counts[1])
+    plan = design(units=units)
+    assert (len(plan.rows), len(plan.users)) == counts
+    assert plan.present(8, "interaction").shape == (8, counts[0])
+    assert plan.present(8, "user").shape == (8, counts[1])
 
 
 def test_the_data_are_all_but_held_out_rows_and_targets_whose_coin_says_no() -> None:
-    made, every = design(), complete(DATA)
-    present, users = made.present(8, "interaction"), made.present(8, "user")
+    plan, every = design(), complete(DATA)
+    present, users = plan.present(8, "interaction"), plan.present(8, "user")
     for training in range(8):
         expected = every.copy()
-        expected[DATA.user[made.held], DATA.item[made.held]] = 0
-        for row, here in zip(made.rows, present[training], strict=True):
+        expected[DATA.user[plan.held], DATA.item[plan.held]] = 0
+        for row, here in zip(plan.rows, present[training], strict=True):
             if not here:
                 expected[DATA.user[row], DATA.item[row]] = 0
-        for user, here in zip(made.users, users[training], strict=True):
+        for user, here in zip(plan.users, users[training], strict=True):
             if not here:
                 expected[user] = 0
-        found = made.data(training)
-        np.testing.assert_array_equal(found.toarray(), expected)
-        assert found.shape == (N_USERS, N_ITEMS)
-        assert found.nnz == (expected > 0).sum()
-        assert found.has_sorted_indices
+        part = plan.data(training)
+        np.testing.assert_array_equal(part.toarray(), expected)
+        assert part.shape == (N_USERS, N_ITEMS)
+        assert part.nnz == (expected > 0).sum()
+        assert part.has_sorted_indices
 
 
-def asked(made: Design) -> list[Any]:
-    query, known = made.query, made.knowledge
+def asked(plan: Design) -> list[Any]:
+    query, known = plan.query, plan.knowledge
     return [
-        *(query.users, query.items, query.listed, made.tested_users.held, made.tested_users.others),
+        *(query.users, query.items, query.listed, plan.tested_users.held, plan.tested_users.others),
         *(known.history.toarray(), known.listed, known.observed),
-        [made.training_seed(training) for training in range(8)],
+        [plan.training_seed(training) for training in range(8)],
     ]
 
 
@@ -96,23 +96,23 @@ def test_nothing_but_the_data_depends_on_the_coins(monkeypatch: pytest.MonkeyPat
 
 
 def test_coins_are_fair_and_independent() -> None:
-    made = design()
-    coins = np.stack([made.coins(training) for training in range(300)])
+    plan = design()
+    coins = np.stack([plan.coins(training) for training in range(300)])
     assert binomtest(int(coins.sum()), coins.size).pvalue > 1e-3
     # Each target's coins, neighbouring targets', and neighbouring trainings'.
     assert abs(coins.mean(0) - 0.5).max() < 0.15
     for left, right in ((coins[:, 1:], coins[:, :-1]), (coins[1:], coins[:-1])):
         assert binomtest(int((left ^ right).sum()), left.size).pvalue > 1e-3
     # The seed of a training says nothing about its coins.
-    odd = np.array([made.training_seed(training) % 2 for training in range(300)], np.bool_)
+    odd = np.array([plan.training_seed(training) % 2 for training in range(300)], np.bool_)
     assert binomtest(int((coins ^ odd[:, None]).sum()), coins.size).pvalue > 1e-3
 
 
 def test_more_trainings_keep_the_earlier_ones() -> None:
-    made = design()
+    plan = design()
     for unit in ("interaction", "user"):
-        np.testing.assert_array_equal(made.present(20, unit)[:8], made.present(8, unit))
-    seeds = [made.training_seed(training) for training in range(200)]
+        np.testing.assert_array_equal(plan.present(20, unit)[:8], plan.present(8, unit))
+    seeds = [plan.training_seed(training) for training in range(200)]
     assert len(set(seeds)) == 200
     assert all(0 <= seed < 2**31 for seed in seeds)
 
@@ -126,20 +126,20 @@ def test_the_run_seed_decides_all() -> None:
 
 
 def test_the_attacker_knows_all_but_targets_and_held_out_rows() -> None:
-    made, every = design(), complete(DATA) > 0
-    for rows in (made.held, made.rows):
+    plan, every = design(), complete(DATA) > 0
+    for rows in (plan.held, plan.rows):
         every[DATA.user[rows], DATA.item[rows]] = False
-    np.testing.assert_array_equal(made.knowledge.history.toarray(), every)
-    np.testing.assert_array_equal(made.knowledge.listed[made.knowledge.observed], made.observed)
+    np.testing.assert_array_equal(plan.knowledge.history.toarray(), every)
+    np.testing.assert_array_equal(plan.knowledge.listed[plan.knowledge.observed], plan.observed)
 
 
 def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
-    made = design()
-    query, of = made.query, made.tested_users
-    rows = np.concatenate((made.rows, made.held))
+    plan = design()
+    query, of = plan.query, plan.tested_users
+    rows = np.concatenate((plan.rows, plan.held))
     assert query.users[:100].tolist() == DATA.user[rows].tolist()
     assert query.items[:100].tolist() == DATA.item[rows].tolist()
-    assert made.tested.values.tolist() == DATA.value[rows].tolist()
+    assert plan.tested.values.tolist() == DATA.value[rows].tolist()
     width = of.held.shape[1]
     assert of.first == 100
     assert len(query.users) == len(query.items) == 100 + 2 * 24 * width
@@ -147,14 +147,14 @@ def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
         start = 100 + block * 24 * width
         users = query.users[start : start + 24 * width].reshape(24, width)
         items = query.items[start : start + 24 * width].reshape(24, width)
-        assert (users == made.users[:, None]).all()
+        assert (users == plan.users[:, None]).all()
         assert (items == asked).all()
-    had = made.knowledge.history.toarray() > 0
-    for user, own, others in zip(made.users, of.held, of.others, strict=True):
-        assert had[user, own].all()
+    had = plan.knowledge.history.toarray() > 0
+    for user, held, others in zip(plan.users, of.held, of.others, strict=True):
+        assert had[user, held].all()
         assert not had[user, others].any()
     # Whoever's list an observer reads is listed, once.
-    assert set(query.listed) == set(DATA.user[rows]) | set(made.users) | set(made.observed)
+    assert set(query.listed) == set(DATA.user[rows]) | set(plan.users) | set(plan.observed)
 
 
 def test_a_user_with_every_item_is_asked_about_their_own_alone() -> None:

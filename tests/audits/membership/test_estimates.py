@@ -36,22 +36,22 @@ def test_the_quantile_is_covered(share: float, steps: int | None) -> None:
                 np.floor(values * steps) / steps,
                 math.ceil(share * steps) / steps - 1 / steps,
             )
-        found = quantile(values, share, JOINT)
-        assert found.lower <= found.value <= found.upper
-        missed += not found.lower <= truth <= found.upper
+        estimate = quantile(values, share, JOINT)
+        assert estimate.lower <= estimate.value <= estimate.upper
+        missed += not estimate.lower <= truth <= estimate.upper
     assert stats.binomtest(missed, runs, 0.05, "greater").pvalue > 1e-3
 
 
 def test_a_quantile_of_few_values_has_no_end() -> None:
-    found = quantile(np.array([0.2, 0.4, 0.6]), 0.99, JOINT)
-    assert (found.value, found.upper) == (0.6, 1)
-    assert found.lower in {0.2, 0.4}
+    estimate = quantile(np.array([0.2, 0.4, 0.6]), 0.99, JOINT)
+    assert (estimate.value, estimate.upper) == (0.6, 1)
+    assert estimate.lower in {0.2, 0.4}
 
 
 def counted(scores: Numbers, present: Mask, high: int, low: int) -> int:
     order = np.argsort(-scores.reshape(-1), kind="stable")
-    told = present.reshape(-1)[order]
-    return int(told[:high].sum() + (~told[len(told) - low :]).sum())
+    guesses = present.reshape(-1)[order]
+    return int(guesses[:high].sum() + (~guesses[len(guesses) - low :]).sum())
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
@@ -72,14 +72,14 @@ def test_the_best_guesses_certify_most_in_the_rehearsal(shift: float, delta: flo
 
 def test_without_evidence_all_coins_are_guessed() -> None:
     present = coins(6)
-    found = best_guesses(
+    bounds = best_guesses(
         np.zeros(present.shape), np.ones_like(present) & True, delta=0, family=FAMILY
     )
     assert best_guesses((~present).astype(float), present, delta=0, family=FAMILY) == (
         0,
         (0.5, 0.5),
     )
-    assert found[0] >= 0
+    assert bounds[0] >= 0
 
 
 def test_the_fewest_trainings_and_targets_leave_guesses() -> None:
@@ -97,23 +97,30 @@ def test_the_certificate_is_the_bound_of_the_right_guesses(
 ) -> None:
     present = coins(7)
     scores = np.random.default_rng(8).normal(size=present.shape) + 2 * present
-    found = certified(scores, present, guesses, delta=delta, family=JOINT, seed=1)
+    estimate = certified(scores, present, guesses, delta=delta, family=JOINT, seed=1)
     high, low = (int(share * 400) for share in guesses)
     right = counted(scores, present, high, low)
     expected = one_run_epsilon(400, high + low, right, delta=delta, alpha=0.005)
-    assert (found.lower, found.value) == (expected.lower, expected.value)
-    assert (found.upper, found.n, found.alpha, found.confidence) == (math.inf, 400, 0.005, 0.95)
-    assert found.method == f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand"
-    assert found.lower > 0
+    assert (estimate.lower, estimate.value) == (expected.lower, expected.value)
+    assert (estimate.upper, estimate.n, estimate.alpha, estimate.confidence) == (
+        math.inf,
+        400,
+        0.005,
+        0.95,
+    )
+    assert estimate.method == f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand"
+    assert estimate.lower > 0
 
 
 def test_certain_guesses_certify_what_their_number_allows() -> None:
     present = coins(9)
-    found = certified(present.astype(float), present, (0.25, 0.25), delta=0, family=JOINT, seed=1)
+    certificate = certified(
+        present.astype(float), present, (0.25, 0.25), delta=0, family=JOINT, seed=1
+    )
     # (e^ε/(1 + e^ε))^200 = α
     share = 0.005 ** (1 / 200)
-    assert found.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-6)
-    assert found.value == math.inf
+    assert certificate.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-6)
+    assert certificate.value == math.inf
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -19,13 +19,13 @@ def design() -> Design:
 
 
 def test_interactions_are_grouped_by_user_and_by_item() -> None:
-    made = design()
-    history = made.knowledge.history.toarray() > 0
+    plan = design()
+    history = plan.knowledge.history.toarray() > 0
     counts = {
-        "users": history.sum(1)[DATA.user[made.rows]],
-        "items": history.sum(0)[DATA.item[made.rows]],
+        "users": history.sum(1)[DATA.user[plan.rows]],
+        "items": history.sum(0)[DATA.item[plan.rows]],
     }
-    groups = groups_of(made, "interaction")
+    groups = groups_of(plan, "interaction")
     for few, many, of in (
         ("users with few interactions", "active users", "users"),
         ("rare items", "popular items", "items"),
@@ -40,17 +40,17 @@ def test_interactions_are_grouped_by_user_and_by_item() -> None:
 
 
 def test_users_are_grouped_by_their_history() -> None:
-    made = design()
-    sizes = (made.knowledge.history.toarray() > 0).sum(1)[made.users]
-    groups = groups_of(made, "user")
+    plan = design()
+    sizes = (plan.knowledge.history.toarray() > 0).sum(1)[plan.users]
+    groups = groups_of(plan, "user")
     assert list(groups) == ["users with few interactions", "active users"]
     assert sizes[groups["users with few interactions"]].max() < sizes[groups["active users"]].min()
 
 
 def test_groups_do_not_depend_on_the_coins_but_on_what_is_known() -> None:
-    made, other = design(), replace(design(), seed=99)
+    plan, other = design(), replace(design(), seed=99)
     for unit in ("interaction", "user"):
-        for name, among in groups_of(made, unit).items():
+        for name, among in groups_of(plan, unit).items():
             np.testing.assert_array_equal(among, groups_of(other, unit)[name])
 
 
@@ -59,6 +59,6 @@ def test_a_group_without_targets_is_left_out() -> None:
         np.repeat(np.arange(60), 8), np.tile(np.arange(8), 60), np.ones(480), 60, 8, Scale(1, 1, 1)
     )
     table = small_table(units=["user"], held_out=20)
-    made = Design.of(full, table, 1)
-    made = replace(made, held=np.empty(0, np.int64))
-    assert list(groups_of(made, "user")) == ["users with few interactions"]
+    plan = Design.of(full, table, 1)
+    plan = replace(plan, held=np.empty(0, np.int64))
+    assert list(groups_of(plan, "user")) == ["users with few interactions"]

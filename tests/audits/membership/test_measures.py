@@ -68,13 +68,13 @@ def config(**changes: Any) -> MembershipConfig:
     return MembershipConfig.model_validate(BASE | changes)
 
 
-def of(found: Sequence[Any], metric: str, **where: Any) -> list[Measurement]:
+def of(parts: Sequence[Any], metric: str, **where: Any) -> list[Measurement]:
     return [
-        each
-        for each in found
-        if isinstance(each, Measurement)
-        and each.metric == metric
-        and all(getattr(each, key) == value for key, value in where.items())
+        part
+        for part in parts
+        if isinstance(part, Measurement)
+        and part.metric == metric
+        and all(getattr(part, key) == value for key, value in where.items())
     ]
 
 
@@ -130,13 +130,13 @@ def test_the_leak_is_the_largest_advantage_of_the_strongest_attack(result: Audit
     (leak,) = of(result.measurements, "leak")
     advantages = of(result.measurements, "attack.advantage", attack=STRONGEST)
     assert len(advantages) == 4
-    censuses = [each.census for each in advantages if each.census]
+    censuses = [measurement.census for measurement in advantages if measurement.census]
     assert leak.census is not None
     for training, value in enumerate(leak.census.values):
-        assert value == max(0, *(abs(each.values[training]) for each in censuses))
-        assert leak.census.upper[training] >= max(each.upper[training] for each in censuses)
-        assert leak.census.lower[training] >= max(each.lower[training] for each in censuses)
-    assert leak.census.alpha == pytest.approx(sum(each.alpha for each in censuses))
+        assert value == max(0, *(abs(census.values[training]) for census in censuses))
+        assert leak.census.upper[training] >= max(census.upper[training] for census in censuses)
+        assert leak.census.lower[training] >= max(census.lower[training] for census in censuses)
+    assert leak.census.alpha == pytest.approx(sum(census.alpha for census in censuses))
     assert leak.estimate == leak.census.estimate
 
 
@@ -154,10 +154,10 @@ def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
     for metric in ("attack.auc", "attack.advantage", "attack.tpr"):
         for joint in of(result.measurements, metric, attack=STRONGEST):
             where = {"observer": joint.observer, "unit": joint.unit, "at": joint.at}
-            (own,) = of(result.measurements, metric, attack=joint.event, **where)
-            assert own.estimate.value == pytest.approx(joint.estimate.value)
-            assert own.estimate.n == joint.estimate.n == 6
-            assert own.estimate == joint.estimate
+            (measurement,) = of(result.measurements, metric, attack=joint.event, **where)
+            assert measurement.estimate.value == pytest.approx(joint.estimate.value)
+            assert measurement.estimate.n == joint.estimate.n == 6
+            assert measurement.estimate == joint.estimate
             # The curve has no other interval at a rate of the table.
             assert not of(result.measurements, "membership.roc", **where) or joint.at is None
 
@@ -235,10 +235,10 @@ def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) 
     run_audit(config(), place=place)
     assert len(fits) == TRAINED
     for what, changes in JUDGED.items():
-        found = run_audit(config(**changes), place=place)
+        record = run_audit(config(**changes), place=place)
         assert len(fits) == TRAINED, what
         if what in {"another claim", "fewer observers"}:
-            assert numbers(found) == numbers(run_audit(config(**changes))), what
+            assert numbers(record) == numbers(run_audit(config(**changes))), what
             del fits[TRAINED:]
 
 
@@ -275,15 +275,23 @@ def test_other_parameters_train_again_and_factors_are_asked_only_if_need_be(
         return fit(self, interactions, seed)
 
     monkeypatch.setattr(Surprise, "fit", counted)
-    own = {"library": "surprise", "params": {"model": "SVD", "settings": {"n_epochs": 1}}}
+    recommender = {"library": "surprise", "params": {"model": "SVD", "settings": {"n_epochs": 1}}}
     for count, changes in (
         (1, {}),
         (2, {"membership": {**TABLE, "observers": ["factors"]}}),
         (2, {"membership": {**TABLE, "observers": ["scores", "factors"]}}),
         (2, {}),
-        (3, {"recommender": {**own, "params": {"model": "SVD", "settings": {"n_epochs": 2}}}}),
+        (
+            3,
+            {
+                "recommender": {
+                    **recommender,
+                    "params": {"model": "SVD", "settings": {"n_epochs": 2}},
+                }
+            },
+        ),
     ):
-        run_audit(config(**{"recommender": own, **changes}), place=RunFolder(tmp_path))
+        run_audit(config(**{"recommender": recommender, **changes}), place=RunFolder(tmp_path))
         assert len(fits) == count * TRAINED
 
 
@@ -297,34 +305,34 @@ def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
     table = TABLE | {"units": ["interaction"], "observers": observers}
     values = {**BASE, "membership": table, "model": defense}
     del values["recommender"]
-    made = MembershipConfig.model_validate(values)
-    found = run_audit(made)
-    assert problem(found) is None
-    assert [(point.epsilon, point.claim is not None) for point in found.points] == [
+    checked = MembershipConfig.model_validate(values)
+    record = run_audit(checked)
+    assert problem(record) is None
+    assert [(point.epsilon, point.claim is not None) for point in record.points] == [
         (1.0, True), (4.0, True),
     ]  # fmt: skip
-    (model,) = found.models
+    (model,) = record.models
     assert (model.defense, model.variant, model.top_k) == ("dpsgd-mf", "corrected", 4)
-    games = of(found.measurements, "epsilon")
+    games = of(record.measurements, "epsilon")
     # A claim about the released model is about others' lists; nobody publishes factors here.
     assert {(game.observer, bool(game.controls)) for game in games} == {
         ("scores", False), ("others-lists", True),
     }  # fmt: skip
-    assert found.family.size == 2 * 2  # bounds on ε
-    assert len(of(found.measurements, "utility.rmse")) == 2
+    assert record.family.size == 2 * 2  # bounds on ε
+    assert len(of(record.measurements, "utility.rmse")) == 2
 
 
 def test_fake_users_are_audited_in_defenses_and_recommenders() -> None:
     table = TABLE | {"draw": "fake-users", "units": ["user"], "observers": ["own-list"]}
     params = {"dimensions": 2, "epochs": 2}
     model = {"defense": "dpsgd-mf", "variant": "corrected", "params": params}
-    found = run_audit(config(membership=table, model=model))
-    assert problem(found) is None
-    assert {game.model for game in of(found.measurements, "epsilon")} == {
+    record = run_audit(config(membership=table, model=model))
+    assert problem(record) is None
+    assert {game.model for game in of(record.measurements, "epsilon")} == {
         "most-popular", "dpsgd-mf corrected",
     }  # fmt: skip
     # Their histories are equally long, so there is no group of active ones.
-    groups = {each.group for each in of(found.measurements, "membership.group")}
+    groups = {measurement.group for measurement in of(record.measurements, "membership.group")}
     assert groups == {"users with few interactions"}
 
 
@@ -349,15 +357,17 @@ def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
         {"metric": "attack.tpr", "where": {"at": 0.5}, "min": 0.1},
         {"metric": "attack.advantage", "where": {"observer": "scores"}, "max": 0.9},
     ]
-    found = run_audit(config(**RATED, gate=gates))
-    assert problem(found) is None
-    outcomes = [gate.outcome for gate in found.gates]
+    record = run_audit(config(**RATED, gate=gates))
+    assert problem(record) is None
+    outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["pass", "pass", "pass", "fail", *["pass"] * 4]
     without = run_audit(config(**RATED))
     # All gates about the next training share one part of the error.
-    assert found.family.size == without.family.size + 1
+    assert record.family.size == without.family.size + 1
     for metric in ("ndcg", "precision", "rmse", "mae", "recall"):
-        (gated,), (alone,) = (of(run.measurements, f"utility.{metric}") for run in (found, without))
+        (gated,), (alone,) = (
+            of(run.measurements, f"utility.{metric}") for run in (record, without)
+        )
         assert gated.estimate == alone.estimate
         assert (gated.estimate.kind, gated.estimate.n) == ("range", 32)
     averaged = run_audit(config(**RATED, gate=[{**gate, "of": "average"} for gate in gates]))
@@ -402,27 +412,31 @@ def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
     monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
     def answer(self: Surprise, interactions: csr_array, seed: int, query: Query) -> Answer:
-        found: Answer = Ignorant(rated=True).answer(interactions, seed, query)
+        answer: Answer = Ignorant(rated=True).answer(interactions, seed, query)
         if self.model == "NMF":
             # It knows the first pair only, which is not held out.
-            found.scores[1:] = np.nan
-        return found
+            answer.scores[1:] = np.nan
+        return answer
 
     monkeypatch.setattr(Surprise, "answer", answer)
-    own = [{"library": "surprise", "label": name, "params": {"model": name}} for name in names]
+    recommenders = [
+        {"library": "surprise", "label": name, "params": {"model": name}} for name in names
+    ]
     gate = {"metric": "utility.rmse", "max": 3.9}
-    found = run_audit(config(membership=RATED["membership"], recommender=own, gate=[gate]))
-    assert problem(found) is None
-    assert len(of(found.measurements, "utility.rmse")) == len(names) - 1
-    [judged] = found.gates
+    record = run_audit(
+        config(membership=RATED["membership"], recommender=recommenders, gate=[gate])
+    )
+    assert problem(record) is None
+    assert len(of(record.measurements, "utility.rmse")) == len(names) - 1
+    [judged] = record.gates
     assert judged.outcome == "inconclusive"
     assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined in some training")
 
 
 def test_a_leak_that_is_certain_fails_and_one_of_ignorance_is_not_found() -> None:
     for trainable, low, high in ((Copying(), 0.5, 1.0), (Ignorant(), 0.0, 0.5)):
-        found = found_of(trainable, trainings=64, units=["interaction"], observers=["scores"])
-        (leak,) = of(found, "leak")
+        parts = found_of(trainable, trainings=64, units=["interaction"], observers=["scores"])
+        (leak,) = of(parts, "leak")
         assert low <= leak.estimate.lower <= leak.estimate.upper <= high
 
 
@@ -439,28 +453,28 @@ def found_of(
 ) -> list[Any]:
     tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
     values = {**BASE, **tables}
-    made = MembershipConfig.model_validate(values)
+    checked = MembershipConfig.model_validate(values)
     ratings = small_ratings()
-    subject = MemberModels.of(Context(made, family_of(made, ratings), Executor()), ratings)
+    subject = MemberModels.of(Context(checked, family_of(checked, ratings), Executor()), ratings)
     epsilon = claim.epsilon if claim else math.inf
     model = MemberModel(
-        made.recommender[0],
+        checked.recommender[0],
         [MemberPoint(epsilon, trainable, claim)],
-        made.recommender[0].observers or subject.table.observers or [],
+        checked.recommender[0].observers or subject.table.observers or [],
         ratings.scale,
         4,
     )
     return list(MembershipInferences(subject).run(model))
 
 
-def findings(found: Sequence[Any]) -> set[str]:
+def findings(parts: Sequence[Any]) -> set[str]:
     """What the findings are about."""
-    return {each.about for each in found if isinstance(each, FindingRecord)}
+    return {part.about for part in parts if isinstance(part, FindingRecord)}
 
 
 def test_a_rate_of_the_config_that_is_not_measured_is_a_finding() -> None:
-    found = found_of(Ignorant(), units=["interaction", "user"], rates=[0.5, 0.2, 0.01])
-    said = [each.text for each in found if isinstance(each, FindingRecord)]
+    parts = found_of(Ignorant(), units=["interaction", "user"], rates=[0.5, 0.2, 0.01])
+    said = [part.text for part in parts if isinstance(part, FindingRecord)]
     assert said == [
         "TPR at 1 % FPR needs 263 targets of unit 'interaction', 60 were given.",
         "TPR at 20 % FPR needs 30 targets of unit 'user', 24 were given.",
@@ -470,11 +484,11 @@ def test_a_rate_of_the_config_that_is_not_measured_is_a_finding() -> None:
 
 
 def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
-    found = found_of(Ignorant())
-    assert findings(found) == {"rate"}
-    for game in of(found, "epsilon"):
+    parts = found_of(Ignorant())
+    assert findings(parts) == {"rate"}
+    for game in of(parts, "epsilon"):
         assert game.estimate.lower == 0
-    for area in of(found, "attack.auc", attack=STRONGEST):
+    for area in of(parts, "attack.auc", attack=STRONGEST):
         assert area.estimate.lower < 0.5 < area.estimate.upper
 
 
@@ -487,37 +501,37 @@ def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
     ],
 )
 def test_an_old_model_with_fresh_noise_decides_nothing(model: Any, observers: set[Any]) -> None:
-    found = found_of(model, units=["interaction"])
-    repeats = [x for x in found if isinstance(x, FindingRecord) and x.about == "repeated"]
-    assert {each.observer for each in repeats} - {"others-lists"} == observers
-    assert all(each.undecided and "quite other data" in each.text for each in repeats)
+    parts = found_of(model, units=["interaction"])
+    repeats = [x for x in parts if isinstance(x, FindingRecord) and x.about == "repeated"]
+    assert {repeat.observer for repeat in repeats} - {"others-lists"} == observers
+    assert all(repeat.undecided and "quite other data" in repeat.text for repeat in repeats)
 
 
 def test_scores_that_are_missing_where_a_user_is_present_are_read() -> None:
     """A user's score is a mean of many, which shows none that is missing."""
 
-    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
+    def hide(answer: Answer, interactions: csr_array, query: Query) -> None:
         there = np.diff(interactions.indptr)[query.users] > 0
-        found.scores[there & (query.users % 2 == 0) & (query.items < 10)] = np.nan
+        answer.scores[there & (query.users % 2 == 0) & (query.items < 10)] = np.nan
 
-    found = found_of(
+    parts = found_of(
         Ignorant(change=hide), trainings=64, units=["user"], observers=["scores"], rates=[0.5]
     )
-    (game,) = of(found, "epsilon")
+    (game,) = of(parts, "epsilon")
     assert game.estimate.lower > 1
 
 
 def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
-    found = found_of(Copying(), trainings=16, units=["interaction"], observers=["scores"])
-    (area,) = of(found, "attack.auc", attack=STRONGEST)
-    (rate, other) = of(found, "attack.tpr", attack=STRONGEST)
+    parts = found_of(Copying(), trainings=16, units=["interaction"], observers=["scores"])
+    (area,) = of(parts, "attack.auc", attack=STRONGEST)
+    (rate, other) = of(parts, "attack.tpr", attack=STRONGEST)
     assert area.estimate.value == rate.estimate.value == other.estimate.value == 1
-    (advantage,) = of(found, "attack.advantage", attack=STRONGEST)
+    (advantage,) = of(parts, "attack.advantage", attack=STRONGEST)
     assert advantage.estimate.value > 0.95
-    (game,) = of(found, "epsilon")
+    (game,) = of(parts, "epsilon")
     assert game.estimate.lower > 2
     assert game.pair == "interaction (scores)"
-    (half,) = of(found, "membership.exposed", at=0.5)
+    (half,) = of(parts, "membership.exposed", at=0.5)
     # At 20 % false positives at most, of whom none needs to be told from a present target.
     assert 0.77 < half.estimate.value <= 1
 
@@ -533,15 +547,15 @@ def claimed(epsilon: float, observer: str = "scores", **changes: Any) -> Claim:
     return Claim(epsilon=epsilon, observer=observer, public="", source="", **values)
 
 
-def controls(found: Sequence[Any]) -> dict[str | None, list[float]]:
+def controls(parts: Sequence[Any]) -> dict[str | None, list[float]]:
     return {
-        game.pair: [control.epsilon for control in game.controls] for game in of(found, "epsilon")
+        game.pair: [control.epsilon for control in game.controls] for game in of(parts, "epsilon")
     }
 
 
 def test_a_claim_is_tried_only_where_it_is_about_the_target_and_the_observer() -> None:
-    found = found_of(Ignorant(), claim=claimed(1.0), trainings=16)
-    tried = controls(found)
+    parts = found_of(Ignorant(), claim=claimed(1.0), trainings=16)
+    tried = controls(parts)
     assert tried["interaction (scores)"]
     assert tried["interaction (scores)"][0] == 1.25
     for other in ("interaction (own-list)", "user (scores)", "user (own-list)"):
@@ -566,11 +580,11 @@ def test_a_blind_attack_has_no_power(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.zeros(seen.fit.shape)
 
     monkeypatch.setattr(GlobalThreshold, "score", blind)
-    found = found_of(
+    parts = found_of(
         Ignorant(), claim=claimed(1.0), trainings=64, units=["interaction"], observers=["scores"],
         attack=[{"name": "global-threshold"}],
     )  # fmt: skip
-    (game,) = of(found, "epsilon")
+    (game,) = of(parts, "epsilon")
     assert game.controls
     assert not any(control.found for control in game.controls)
 
@@ -589,10 +603,10 @@ def test_a_limit_that_no_planted_leak_can_break_has_no_control(limit: float) -> 
 
 
 def test_a_broken_claim_needs_no_control() -> None:
-    found = found_of(
+    parts = found_of(
         Copying(), claim=claimed(0.5), trainings=16, units=["interaction"], observers=["scores"]
     )
-    assert controls(found) == {"interaction (scores)": []}
+    assert controls(parts) == {"interaction (scores)": []}
 
 
 def test_delta_is_that_of_the_claim_and_else_of_the_table() -> None:
@@ -616,19 +630,19 @@ def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -
         "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "observed_users": 1,
         "k": 1, "observers": ["scores", "own-list", "others-lists"], "rates": [0.5],
     }  # fmt: skip
-    found = found_of(trainable, **changes)
-    assert len(of(found, "epsilon")) == 6
-    assert np.isfinite([game.estimate.lower for game in of(found, "epsilon")]).all()
+    parts = found_of(trainable, **changes)
+    assert len(of(parts, "epsilon")) == 6
+    assert np.isfinite([game.estimate.lower for game in of(parts, "epsilon")]).all()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", range(18))
 def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
-    found = found_of(
+    parts = found_of(
         Hostile(kind), trainings=8 + kind % 5, interactions=20, users=20, held_out=20,
         observed_users=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
     )  # fmt: skip
-    bounds = [game.estimate.lower for game in of(found, "epsilon")]
+    bounds = [game.estimate.lower for game in of(parts, "epsilon")]
     assert len(bounds) == 8
     assert np.isfinite(bounds).all()
 

@@ -25,7 +25,7 @@ def one(seed: int, shift: float, promise: float, trainings: int = 32) -> Judged:
 
 def test_the_average_and_the_range_are_of_the_judged_trainings() -> None:
     judged = one(1, 0.5, 0.9)
-    values = Curve(judged.scores, judged.present).found(0.1)
+    values = Curve(judged.scores, judged.present).rates(0.1)
     mean, shown = average(judged, RATE, FAMILY), range_of(values)
     assert mean.value == pytest.approx(values.mean())
     assert (shown.value, shown.lower, shown.upper) == pytest.approx(
@@ -44,8 +44,8 @@ def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) ->
     before, after = (average(judged, number, FAMILY) for judged in (plain, found))
     assert (after.value, after.lower) == (before.value, before.lower)
     # Whoever tells all that is missing is as good as this, and no better.
-    told = np.where(plain.present, 100.0, -100.0)
-    oracle = replace(plain, scores=np.where(lacking, told, plain.scores))
+    scores = np.where(plain.present, 100.0, -100.0)
+    oracle = replace(plain, scores=np.where(lacking, scores, plain.scores))
     best = average(oracle, number, FAMILY)
     assert after.upper == pytest.approx(best.upper)
     assert after.upper > before.upper + 0.1

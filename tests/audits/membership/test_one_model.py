@@ -36,8 +36,8 @@ def test_intervals_cover_the_truth_of_normal_scores() -> None:
     }
     missed = dict.fromkeys(truth, 0)
     for seed in range(100):
-        found = audit_scores(*shifted(seed, 1, 500), rates=(0.01,), seed=seed)
-        shown = {"auc": found.auc, "advantage": found.advantage, "tpr": found.tpr[0.01]}
+        audit = audit_scores(*shifted(seed, 1, 500), rates=(0.01,), seed=seed)
+        shown = {"auc": audit.auc, "advantage": audit.advantage, "tpr": audit.tpr[0.01]}
         for name, estimate in shown.items():
             assert estimate is not None
             missed[name] += not estimate.lower <= truth[name] <= estimate.upper
@@ -48,19 +48,19 @@ def test_intervals_cover_the_truth_of_normal_scores() -> None:
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    found = audit_scores(*shifted(3, 0))
-    assert found.auc.lower < 0.5 < found.auc.upper
-    assert found.advantage.lower < 0 < found.advantage.upper
-    assert found.exchangeable is None
-    assert not found.doubted
+    audit = audit_scores(*shifted(3, 0))
+    assert audit.auc.lower < 0.5 < audit.auc.upper
+    assert audit.advantage.lower < 0 < audit.advantage.upper
+    assert audit.exchangeable is None
+    assert not audit.doubted
 
 
 def test_a_rate_that_so_few_scores_cannot_show_says_what_it_needs() -> None:
     present, absent = shifted(1, 1, 300)
-    found = audit_scores(present, absent)
-    assert list(found.tpr) == [0.001, 0.01]
-    assert found.tpr[0.001] is None
-    assert found.lacking == {0.001: "needs 1998 non-members, 601 were given"}
+    audit = audit_scores(present, absent)
+    assert list(audit.tpr) == [0.001, 0.01]
+    assert audit.tpr[0.001] is None
+    assert audit.lacking == {0.001: "needs 1998 non-members, 601 were given"}
     assert audit_scores(present, np.arange(1998.0)).lacking == {}
     assert 0.001 in audit_scores(present, np.arange(1997.0)).lacking
 
@@ -69,8 +69,8 @@ def test_a_tie_at_the_top_hides_no_leak() -> None:
     """0.9 of the members and 0.012 of the others share the largest score: the rate is 0.75."""
     present = np.where(np.arange(3000) < 2700, 10.0, np.random.default_rng(1).random(3000))
     absent = np.where(np.arange(4000) < 48, 10.0, np.random.default_rng(2).random(4000))
-    found = audit_scores(present, absent, rates=(0.01, 0.02))
-    rate, other = found.tpr[0.01], found.tpr[0.02]
+    audit = audit_scores(present, absent, rates=(0.01, 0.02))
+    rate, other = audit.tpr[0.01], audit.tpr[0.02]
     assert rate is not None
     assert other is not None
     assert rate.value == pytest.approx(0.75)
@@ -85,23 +85,23 @@ def test_the_rate_is_that_of_scikit_learns_curve(levels: int, rate: float) -> No
     present, absent = rng.integers(1, levels + 1, 500) * 1.0, rng.integers(0, levels, 700) * 1.0
     real = np.arange(1200) < 500
     false, true, _ = roc_curve(real, np.concatenate((present, absent)), drop_intermediate=False)
-    found = audit_scores(present, absent, rates=(rate,)).tpr[rate]
-    assert found is not None
-    assert found.value == pytest.approx(np.interp(rate, false, true))
+    estimate = audit_scores(present, absent, rates=(rate,)).tpr[rate]
+    assert estimate is not None
+    assert estimate.value == pytest.approx(np.interp(rate, false, true))
 
 
 @pytest.mark.parametrize("levels", [2, 3, 40])
 def test_the_rate_between_two_vertices_is_covered(levels: int) -> None:
     """The truth is on the line between the vertices of the law's ROC curve."""
     rng, missed, grid = np.random.default_rng(levels), 0, np.linspace(0, 1, levels)
-    laws = [each / each.sum() for each in (np.exp(2 * grid), np.exp(-2 * grid))]
+    laws = [weights / weights.sum() for weights in (np.exp(2 * grid), np.exp(-2 * grid))]
     vertices = [np.concatenate(([0], np.cumsum(law[::-1]))) for law in laws]
     truth = float(np.interp(0.05, vertices[1], vertices[0]))
     for seed in range(60):
         scores = [rng.choice(levels, 150, p=law).astype(float) for law in laws]
         present = np.arange(300) < 150
-        found = rate_of(np.concatenate(scores), present, 0.05, 0.05, seed)
-        missed += not found.lower <= truth <= found.upper
+        estimate = rate_of(np.concatenate(scores), present, 0.05, 0.05, seed)
+        missed += not estimate.lower <= truth <= estimate.upper
     # At a rate of 1e-4 false though 5 % miss.
     assert missed <= binom.isf(1e-4, 60, 0.05)
 

@@ -36,7 +36,7 @@ def found_of(model: Any) -> list[Noticed]:
 
 
 def about(model: Any) -> list[str]:
-    return [each.about for each in found_of(model)]
+    return [finding.about for finding in found_of(model)]
 
 
 def test_nothing_is_noticed_of_a_model_that_keeps_seed_and_vocabulary() -> None:
@@ -48,11 +48,11 @@ def test_nothing_is_noticed_of_a_model_that_keeps_seed_and_vocabulary() -> None:
 def test_trainings_that_differ_at_one_seed_are_noticed(what: str) -> None:
     calls = count()
 
-    def change(found: Answer, interactions: csr_array, query: Query) -> None:
+    def change(answer: Answer, interactions: csr_array, query: Query) -> None:
         if what == "scores":
-            found.scores[0] += next(calls)
+            answer.scores[0] += next(calls)
         else:
-            found.lists[0] = np.roll(found.lists[0], next(calls))
+            answer.lists[0] = np.roll(answer.lists[0], next(calls))
 
     assert about(Ignorant(change=change)) == ["seed"]
 
@@ -61,8 +61,8 @@ def test_what_a_model_keeps_from_the_last_training_is_noticed() -> None:
     """The certificate needs a coin to change one training alone."""
     last = [0.0]
 
-    def change(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[0] += last[0]
+    def change(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[0] += last[0]
         last[0] = float(interactions.sum())
 
     assert about(Ignorant(change=change)) == ["seed"]
@@ -73,8 +73,8 @@ def test_what_a_model_keeps_from_the_last_training_is_noticed() -> None:
 
 
 def test_constant_scores_are_noticed() -> None:
-    def lose(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[0] = np.nan
+    def lose(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[0] = np.nan
 
     assert about(Ignorant(constant=True)) == ["constant"]
     assert about(Ignorant(constant=True, change=lose)) == ["constant"]
@@ -82,32 +82,32 @@ def test_constant_scores_are_noticed() -> None:
 
 @pytest.mark.parametrize(("users", "items"), [(True, False), (False, True), (True, True)])
 def test_a_vocabulary_that_is_built_from_the_data_is_noticed(users: bool, items: bool) -> None:
-    def forget(found: Answer, interactions: csr_array, query: Query) -> None:
+    def forget(answer: Answer, interactions: csr_array, query: Query) -> None:
         by_user = np.diff(interactions.indptr)
         by_item = np.bincount(interactions.indices, minlength=interactions.shape[1])
         if users:
-            found.scores[by_user[query.users] == 0] = np.nan
+            answer.scores[by_user[query.users] == 0] = np.nan
         if items:
-            found.scores[by_item[query.items] == 0] = np.nan
+            answer.scores[by_item[query.items] == 0] = np.nan
 
     said = found_of(Ignorant(change=forget))
-    assert {each.about for each in said} == {"vocabulary"}
+    assert {finding.about for finding in said} == {"vocabulary"}
     assert len(said) == users + items
-    words = " ".join(each.text for each in said)
+    words = " ".join(finding.text for finding in said)
     assert ("does not know users without" in words) == users
     assert ("does not know items without" in words) == items
-    assert all(each.remedy.endswith(".") for each in said)
+    assert all(finding.remedy.endswith(".") for finding in said)
 
 
 def test_scores_of_the_whole_single_precision_are_no_defect() -> None:
-    def grow(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[:2] = 3e38, -3e38
+    def grow(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[:2] = 3e38, -3e38
 
     assert about(Ignorant(change=grow)) == []
 
 
 def test_a_failing_training_is_reported_and_not_noticed() -> None:
-    def fail(found: Answer, interactions: csr_array, query: Query) -> None:
+    def fail(answer: Answer, interactions: csr_array, query: Query) -> None:
         raise RunError("it diverged")
 
     with pytest.raises(RunError, match="it diverged"):
@@ -159,16 +159,18 @@ def test_lists_keep_what_is_seen_unless_they_show_less_of_it(
 
 def test_what_a_filter_shows_certifies_nothing_while_it_is_too_rare_to_notice() -> None:
     # The absent are listed three times: too few right guesses for any ε.
-    made = lists(0.0, 0.0)
-    places = tuple(np.argwhere(~made.present)[:3].T)
-    made.features[places] = 0.5
-    assert keeps_seen(made)
-    made.features[tuple(np.argwhere(~made.present)[:5].T)] = 0.5
-    assert not keeps_seen(made)
+    model = lists(0.0, 0.0)
+    places = tuple(np.argwhere(~model.present)[:3].T)
+    model.features[places] = 0.5
+    assert keeps_seen(model)
+    model.features[tuple(np.argwhere(~model.present)[:5].T)] = 0.5
+    assert not keeps_seen(model)
     assert one_run_epsilon(2000, 4, 4).lower == 0
 
 
 @pytest.mark.parametrize("every", [False, True])
 def test_without_both_kinds_of_targets_nothing_is_said_of_lists(every: bool) -> None:
-    made = lists(0.0, 0.2)
-    assert not hides_seen(Trials(made.features, made.population, np.full_like(made.present, every)))
+    model = lists(0.0, 0.2)
+    assert not hides_seen(
+        Trials(model.features, model.population, np.full_like(model.present, every))
+    )

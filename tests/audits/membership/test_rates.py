@@ -26,7 +26,7 @@ def drawn(seed: int, ties: bool, trainings: int = 6, targets: int = 25) -> tuple
 @pytest.mark.parametrize("seed", range(3))
 def test_areas_are_those_of_scikit_learn(seed: int, ties: bool) -> None:
     scores, present = drawn(seed, ties)
-    expected = [roc_auc_score(told, score) for told, score in zip(present, scores, strict=True)]
+    expected = [roc_auc_score(coins, score) for coins, score in zip(present, scores, strict=True)]
     assert Curve(scores, present).areas() == pytest.approx(expected)
 
 
@@ -35,21 +35,21 @@ def test_a_training_whose_targets_are_all_alike_counts_as_chance() -> None:
     present[0], present[1] = True, False
     curve = Curve(scores, present)
     assert curve.areas()[:2].tolist() == [0.5, 0.5]
-    assert curve.found(0.2)[1] == 0
+    assert curve.rates(0.2)[1] == 0
     assert not curve.above(0.2)[0].any()  # without an absent target nothing is above
     assert np.isfinite(curve.advantages(0.0)).all()
 
 
 def slow_above(scores: Numbers, present: Mask, rate: float) -> Numbers:
-    found = np.zeros(present.shape)
-    for t, (row, told) in enumerate(zip(scores, present, strict=True)):
-        absent = sorted(row[~told], reverse=True)
+    calls = np.zeros(present.shape)
+    for t, (row, coins) in enumerate(zip(scores, present, strict=True)):
+        absent = sorted(row[~coins], reverse=True)
         rank = math.floor((len(absent) + 1) * rate + 1e-9)
         if rank:
             bar = absent[rank - 1]
-            over = sum(each > bar for each in absent)
-            found[t] = np.where(row == bar, (rank - over) / (absent.count(bar) + 1), row > bar)
-    return found
+            over = sum(score > bar for score in absent)
+            calls[t] = np.where(row == bar, (rank - over) / (absent.count(bar) + 1), row > bar)
+    return calls
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -58,8 +58,8 @@ def test_the_threshold_is_the_absent_score_of_its_rank(ties: bool, rate: float) 
     scores, present = drawn(5, ties, 40)
     curve, expected = Curve(scores, present), slow_above(scores, present, rate)
     np.testing.assert_array_equal(curve.above(rate), expected)
-    shares = [above[told].mean() for above, told in zip(expected, present, strict=True)]
-    assert curve.found(rate) == pytest.approx(shares)
+    shares = [above[coins].mean() for above, coins in zip(expected, present, strict=True)]
+    assert curve.rates(rate) == pytest.approx(shares)
 
 
 def test_the_rank_of_a_rate_that_fits_exactly_is_not_lost_to_rounding() -> None:
@@ -97,10 +97,10 @@ def test_ties_are_ordered_at_random() -> None:
     scores, present = drawn(8, True, 1, 40)
     orders = np.repeat(scores, 20_000, 0) + 1e-6 * rng.random((20_000, 40))
     for rate in (0.05, 0.2, 0.5):
-        found = Curve(orders, np.repeat(present, 20_000, 0)).found(rate)
-        expected = Curve(scores, present).found(rate)[0]
+        rates = Curve(orders, np.repeat(present, 20_000, 0)).rates(rate)
+        expected = Curve(scores, present).rates(rate)[0]
         # Between a strict threshold and one that lets a tie pass; 5 standard errors.
-        assert abs(found.mean() - expected) < 5 * found.std() / math.sqrt(20_000) + 1e-12
+        assert abs(rates.mean() - expected) < 5 * rates.std() / math.sqrt(20_000) + 1e-12
 
 
 def test_a_tie_hides_no_leak() -> None:
@@ -109,16 +109,16 @@ def test_a_tie_hides_no_leak() -> None:
     present = rng.random((40, 2000)) < 0.5
     shown = rng.random(present.shape) < np.where(present, 0.5, 0.02)
     curve = Curve(shown.astype(float), present)
-    assert curve.found(0.01).mean() == pytest.approx(0.25, abs=0.02)
+    assert curve.rates(0.01).mean() == pytest.approx(0.25, abs=0.02)
     # Where more than 2 % of the absent happen to share the bit, fewer are found.
-    assert curve.found(0.02).mean() == pytest.approx(0.45, abs=0.04)
+    assert curve.rates(0.02).mean() == pytest.approx(0.45, abs=0.04)
 
 
 def test_constant_scores_find_what_a_guess_finds() -> None:
     present = drawn(1, False, 4, 20)[1]
     curve = Curve(np.ones((4, 20)), present)
     absent = (~present).sum(1)
-    assert curve.found(0.5) == pytest.approx(np.floor((absent + 1) / 2) / (absent + 1))
+    assert curve.rates(0.5) == pytest.approx(np.floor((absent + 1) / 2) / (absent + 1))
     assert curve.exposed(0.5) == pytest.approx(0, abs=0.1)
     assert curve.areas().tolist() == [0.5] * 4
     assert curve.advantages(1.0).tolist() == [0] * 4
@@ -128,8 +128,8 @@ def test_constant_scores_find_what_a_guess_finds() -> None:
 def test_advantages_are_differences_of_rates() -> None:
     scores, present = drawn(2, True)
     expected = [
-        (score[told] > 0).mean() - (score[~told] > 0).mean()
-        for score, told in zip(scores, present, strict=True)
+        (score[coins] > 0).mean() - (score[~coins] > 0).mean()
+        for score, coins in zip(scores, present, strict=True)
     ]
     assert Curve(scores, present).advantages(0.0) == pytest.approx(expected)
 
@@ -179,11 +179,11 @@ def slow_threshold(scores: Numbers, present: Mask) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_threshold_has_the_largest_advantage(seed: int, ties: bool) -> None:
     scores, present = drawn(seed, ties)
-    found = best_threshold(scores, present)
-    above = scores > found
+    threshold = best_threshold(scores, present)
+    above = scores > threshold
     gain = above[present].mean() - above[~present].mean()
     assert gain == pytest.approx(slow_threshold(scores, present))
-    assert found not in scores
+    assert threshold not in scores
 
 
 def test_without_any_gain_nothing_is_above_the_threshold() -> None:

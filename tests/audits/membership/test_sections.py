@@ -49,7 +49,7 @@ def measured(
 ) -> Measurement:
     model, epsilon = other.pop("model", "own"), other.pop("epsilon", 1.0)
     joint = attack == STRONGEST
-    made = other.pop("estimate", None) or estimate(
+    number = other.pop("estimate", None) or estimate(
         value,
         value - 0.125,
         min(1.0, value + 0.125),
@@ -57,7 +57,7 @@ def measured(
     )
     return Measurement(
         metric=metric, model=model, epsilon=epsilon, unit=unit, observer=observer, attack=attack,
-        estimate=made, **other,
+        estimate=number, **other,
     )  # fmt: skip
 
 
@@ -77,8 +77,8 @@ def numbers(bounds: dict[tuple[str, str], float], **other: Any) -> Iterator[Meas
             yield measured("attack.auc", unit, observer, value, attack, **where)
             yield measured("attack.advantage", unit, observer, value - 0.5, attack, **where)
             for rate in RATES if unit == "interaction" else RATES[1:]:
-                found = 0.25 * (1 + (unit == "user") + (rate > 0.05))
-                yield measured("attack.tpr", unit, observer, found, attack, at=rate, **where)
+                share = 0.25 * (1 + (unit == "user") + (rate > 0.05))
+                yield measured("attack.tpr", unit, observer, share, attack, at=rate, **where)
         yield game(unit, observer, bounds.get((unit, observer), 0.0), **other)
         for at in (0.5, 0.9):
             yield measured("membership.exposed", unit, observer, at, "lira", at=at, **other)
@@ -111,7 +111,7 @@ def record(
     for name, value in named.items():
         error = estimate(value, value - 0.125, value + 0.125)
         utility.append(Measurement(metric=name, model=label, epsilon=1.0, estimate=error))
-    made = base.model_copy(
+    result = base.model_copy(
         update={
             "kind": "membership",
             "points": [point],
@@ -120,7 +120,7 @@ def record(
             **changes,
         }
     )
-    return judged(made)
+    return judged(result)
 
 
 def shown(result: AuditResult) -> str:
@@ -167,7 +167,7 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     ]
     # A rate that users cannot show is a gap, not 0.
     assert strongest.cells[2][4] == "–"
-    assert [row[1:3] for row in strongest.cells] == [list(each) for each in GAMES]
+    assert [row[1:3] for row in strongest.cells] == [list(game) for game in GAMES]
     assert utility.cells == [
         ["own", "1", "0.250 [0.125, 0.375]", "0.500 [0.375, 0.625]", "1.500 [1.375, 1.625]"]
     ]
@@ -181,18 +181,18 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
 
 def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    found = tables.tables(record(make, bounds, {}))[0]
-    assert found.header[1] == "claimed ε"
-    assert [row[1] for row in found.cells] == ["1", "none", "none"]
-    assert [row[-1] for row in found.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
-    assert found.marked == {(0, len(found.header) - 1)}
+    table = tables.tables(record(make, bounds, {}))[0]
+    assert table.header[1] == "claimed ε"
+    assert [row[1] for row in table.cells] == ["1", "none", "none"]
+    assert [row[-1] for row in table.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
+    assert table.marked == {(0, len(table.header) - 1)}
     [said] = verdicts.of(record(make, bounds, {}))
     assert said.verdict == "broken"
     assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
     assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
-    found = tables.tables(record(make, bounds, users))[0]
-    assert found.marked == {(2, len(found.header) - 1)}
+    table = tables.tables(record(make, bounds, users))[0]
+    assert table.marked == {(2, len(table.header) - 1)}
     assert not tables.tables(record(make, bounds))[0].marked
 
 
@@ -213,10 +213,10 @@ def test_power_is_told_only_of_claims_that_a_game_tests(make: Make) -> None:
     )
     base = record(make, {}, {})
     measurements = [
-        each.model_copy(update={"control": control})
-        if each.metric == "epsilon" and (each.unit, each.observer) == GAMES[0]
-        else each
-        for each in base.measurements
+        measurement.model_copy(update={"control": control})
+        if measurement.metric == "epsilon" and (measurement.unit, measurement.observer) == GAMES[0]
+        else measurement
+        for measurement in base.measurements
     ]
     (row,) = digest.rows(base.model_copy(update={"measurements": measurements}))["own"]
     powers = {pair: row.power(pair) for pair in row.games}
@@ -243,36 +243,37 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     base = record(make)
     likely = ("own-list", estimate(0.9, 0.01, 1.0))  # more at best, and less for sure
     measurements = [
-        each.model_copy(update={"estimate": likely[1]})
-        if (each.metric, each.observer, each.at) == ("attack.tpr", likely[0], 0.1)
-        else each
-        for each in base.measurements
+        measurement.model_copy(update={"estimate": likely[1]})
+        if (measurement.metric, measurement.observer, measurement.at)
+        == ("attack.tpr", likely[0], 0.1)
+        else measurement
+        for measurement in base.measurements
     ]
-    made = base.model_copy(update={"measurements": measurements})
-    [said] = verdicts.of(made)
+    result = base.model_copy(update={"measurements": measurements})
+    [said] = verdicts.of(result)
     assert "sees the scores of the target's own (user, item) pairs" in said.sentences[1]
-    drawn = drawings.against_utility(made, Look(["own"]))
+    drawn = drawings.against_utility(result, Look(["own"]))
     assert drawn is not None
     assert drawn.spec["datasets"]["points"][0]["seen"] == "interaction, scores"
 
 
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
-    made = record(make, findings=[finding])
-    assert "own: It differs. Fix the seed." in summary.findings(made)
-    assert "Fix the seed." in shown(made)
+    result = record(make, findings=[finding])
+    assert "own: It differs. Fix the seed." in summary.findings(result)
+    assert "Fix the seed." in shown(result)
 
 
 def test_a_claim_that_a_finding_leaves_open_is_undecided(make: Make) -> None:
-    made = record(make, {}, {})
-    open_ = [each.model_copy(update={"reason": "finding"}) for each in made.verdicts]
-    [said] = verdicts.of(made.model_copy(update={"verdicts": open_}))
+    result = record(make, {}, {})
+    open_ = [verdict.model_copy(update={"reason": "finding"}) for verdict in result.verdicts]
+    [said] = verdicts.of(result.model_copy(update={"verdicts": open_}))
     assert any("a finding on the model leaves open what it reveals" in s for s in said.sentences)
 
 
 def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
-    made = record(make, dict.fromkeys(GAMES, 1.5), {})
-    page, text, screen = html.render(made), markdown.render(made), shown(made)
+    result = record(make, dict.fromkeys(GAMES, 1.5), {})
+    page, text, screen = html.render(result), markdown.render(result), shown(result)
     for report in (page, text):
         for words in (
             "Membership inference by the strongest attack",
@@ -298,7 +299,7 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
         *("TPR at 10 % FPR", "TPR at 1 % FPR", "advantage"),
     ]
     columns = dict(claimed)
-    assert columns["target, observer"] == [", ".join(each) for each in GAMES]
+    assert columns["target, observer"] == [", ".join(game) for game in GAMES]
     assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
     assert columns["TPR at 1 % FPR"][2] == "–"
     assert "claimed ε" not in dict(tables.columns_of(record(make, bounds), "own"))
@@ -306,37 +307,37 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:
-    made = record(make)
+    result = record(make)
     zero = [
-        each.model_copy(update={"estimate": estimate(0.0, 0.0, 0.1)})
-        if each.metric in ("membership.roc", "attack.tpr")
-        else each
-        for each in made.measurements
+        measurement.model_copy(update={"estimate": estimate(0.0, 0.0, 0.1)})
+        if measurement.metric in ("membership.roc", "attack.tpr")
+        else measurement
+        for measurement in result.measurements
     ]
-    drawn = drawings.curves(made.model_copy(update={"measurements": zero}))
+    drawn = drawings.curves(result.model_copy(update={"measurements": zero}))
     assert drawn is not None
     points = drawn.spec["datasets"]["points"]
-    assert {(each["series"], each["x"]) for each in points} == {
+    assert {(point["series"], point["x"]) for point in points} == {
         (f"own, {unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
     }
-    assert {each["y"] for each in points} == {0.001}
+    assert {point["y"] for point in points} == {0.001}
     assert drawn.summary.startswith(
         "The largest true-positive rate at 1 % false positives is 0 [0, 0.100] (own, interaction, "
     )
-    assert {each["words"] for each in points} == {"0 [0, 0.100]"}
+    assert {point["words"] for point in points} == {"0 [0, 0.100]"}
     assert json.dumps(drawn.spec).count('"type": "log"') >= 2
-    guess = [(each["x"], each["y"]) for each in drawn.spec["datasets"]["baselines"]]
+    guess = [(baseline["x"], baseline["y"]) for baseline in drawn.spec["datasets"]["baselines"]]
     assert guess == [(0.01, 0.01), (1, 1)]
-    assert "membership" in [each.name for each in charts.render(made)]
+    assert "membership" in [chart.name for chart in charts.render(result)]
 
 
 def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
-    made = record(make)
-    table = tables.tables(made)[0]
-    drawn = drawings.curves(made)
+    result = record(make)
+    table = tables.tables(result)[0]
+    drawn = drawings.curves(result)
     assert drawn is not None
-    points = {(each["series"], each["x"]): each for each in drawn.spec["datasets"]["points"]}
+    points = {(point["series"], point["x"]): point for point in drawn.spec["datasets"]["points"]}
     assert len(points) == len(drawn.spec["datasets"]["points"])
     for row in table.cells:
         cells = dict(zip(table.header, row, strict=True))
@@ -357,25 +358,27 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert valid(drawn.spec)
     assert drawn.choice is not None
     assert list(drawn.choice.options) == ["interaction", "user"]
-    found = {each["unit"]: each for each in drawn.spec["datasets"]["points"]}
-    assert found["interaction"]["words"] == "0.500 [0.375, 0.625]"
-    assert found["interaction"]["utility_words"] == "0.250 [0.125, 0.375]"
-    assert found["interaction"]["seen"] == "interaction, scores"
-    assert found["interaction"]["certified"] == "≥ 0"
+    by_unit = {point["unit"]: point for point in drawn.spec["datasets"]["points"]}
+    assert by_unit["interaction"]["words"] == "0.500 [0.375, 0.625]"
+    assert by_unit["interaction"]["utility_words"] == "0.250 [0.125, 0.375]"
+    assert by_unit["interaction"]["seen"] == "interaction, scores"
+    assert by_unit["interaction"]["certified"] == "≥ 0"
     assert drawn.spec["datasets"]["guess"][0]["rate"] == 0.1
     # The colour of the model is that of other charts.
-    assert [each.color for each in drawn.series] == [COLORS[1]]
+    assert [line.color for line in drawn.series] == [COLORS[1]]
     bare = record(make)
-    unmeasured = [each for each in bare.measurements if each.metric != "utility.ndcg"]
+    unmeasured = [
+        measurement for measurement in bare.measurements if measurement.metric != "utility.ndcg"
+    ]
     without = bare.model_copy(update={"measurements": unmeasured})
     assert drawings.against_utility(without, Look(["own"])) is None
 
 
 @pytest.mark.long
 def test_hostile_labels_stay_text(make: Make) -> None:
-    made, harmless = record(make, label=EVIL), record(make)
+    result, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):
-        assert html.render(made).count(tag) == html.render(harmless).count(tag)
-    assert "\n" not in tables.tables(made)[0].cells[0][0]
-    assert shown(made)
-    assert markdown.render(made)
+        assert html.render(result).count(tag) == html.render(harmless).count(tag)
+    assert "\n" not in tables.tables(result)[0].cells[0][0]
+    assert shown(result)
+    assert markdown.render(result)

@@ -26,11 +26,11 @@ def test_likeness_is_the_mean_cosine_with_the_other_items() -> None:
     x = interactions_of(ratings).toarray() > 0
     unit = x / np.sqrt(x.sum(0))
     cosines = unit.T @ unit
-    found = likeness(ratings)
+    values = likeness(ratings)
     for row in range(0, len(ratings), 37):
-        own = np.flatnonzero(x[ratings.user[row]])
-        others = own[own != ratings.item[row]]
-        assert found[row] == pytest.approx(cosines[ratings.item[row], others].mean())
+        items = np.flatnonzero(x[ratings.user[row]])
+        others = items[items != ratings.item[row]]
+        assert values[row] == pytest.approx(cosines[ratings.item[row], others].mean())
 
 
 def test_canaries_are_rarer_and_less_alike_than_random_targets() -> None:

@@ -31,8 +31,8 @@ BLOCKS: Any = [("interaction", "scores"), ("user", "own-list"), ("interaction", 
 
 def test_matrices_survive_packing() -> None:
     matrices = [np.arange(6.0).reshape(2, 3), np.empty((0, 4)), np.ones((1, 1)), np.empty((3, 0))]
-    found = unpacked(packed(matrices), 4)
-    for before, after in zip(matrices, found, strict=True):
+    blocks = unpacked(packed(matrices), 4)
+    for before, after in zip(matrices, blocks, strict=True):
         assert after.shape == before.shape
         np.testing.assert_array_equal(after, before)
 
@@ -44,9 +44,9 @@ def test_a_training_is_a_function_of_its_index() -> None:
 
 
 def test_features_stand_in_the_order_of_the_blocks() -> None:
-    found = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 4)
+    matrices = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 4)
     targets, held = len(DESIGN.rows), len(DESIGN.held)
-    assert [part.shape for part in found] == [
+    assert [part.shape for part in matrices] == [
         (targets + held, 1 + BESIDE),
         (24, 3 + BESIDE),
         (targets + held, 2 + BESIDE),
@@ -54,14 +54,14 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
     ]
     present = DESIGN.present(2, "interaction")[1]
     # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
-    assert found[0][:targets, 0].tolist() == present.tolist()
-    assert not found[0][targets:, 0].any()
+    assert matrices[0][:targets, 0].tolist() == present.tolist()
+    assert not matrices[0][targets:, 0].any()
 
 
 def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
-    found = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 2)
+    matrices = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 2)
     values = DATA.value[np.concatenate((DESIGN.rows, DESIGN.held))]
-    assert found[0][:, 1] == pytest.approx(-np.abs(found[0][:, 0] - values), rel=1e-6)
+    assert matrices[0][:, 1] == pytest.approx(-np.abs(matrices[0][:, 0] - values), rel=1e-6)
 
 
 def test_utility_is_that_of_a_loop_over_users() -> None:
@@ -92,26 +92,26 @@ def test_utility_is_that_of_a_loop_over_users() -> None:
 def test_ratings_without_a_prediction_have_the_largest_error() -> None:
     """But for those of users and items that the training does not have."""
 
-    def hide(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[60:90] = np.nan
+    def hide(given: Answer, interactions: csr_array, query: Query) -> None:
+        given.scores[60:90] = np.nan
 
     training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
     _, _, rmse, _, mae = unpacked(training(4), 1)[0][0]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
-    found = answer.scores[60:100].astype(float)
+    scores = answer.scores[60:100].astype(float)
     errors = np.where(
-        np.isnan(found), np.maximum(values - 1, 5 - values), np.clip(found, 1, 5) - values
+        np.isnan(scores), np.maximum(values - 1, 5 - values), np.clip(scores, 1, 5) - values
     )
     there = np.isin(DATA.user[DESIGN.held], DATA.user[kept])
-    errors = errors[~np.isnan(found) | (there & np.isin(DATA.item[DESIGN.held], DATA.item[kept]))]
+    errors = errors[~np.isnan(scores) | (there & np.isin(DATA.item[DESIGN.held], DATA.item[kept]))]
     assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
     assert mae == pytest.approx(np.mean(abs(errors)))
 
 
 def test_scores_that_are_no_ratings_have_no_error() -> None:
-    found = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
-    assert np.isnan(found).tolist() == [False, False, True, False, True]
+    matrices = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
+    assert np.isnan(matrices).tolist() == [False, False, True, False, True]
 
 
 def test_purchases_have_no_error() -> None:
@@ -144,8 +144,8 @@ def test_utility_is_that_of_what_a_model_shows(
 def valued(value: float, first: int = 0, rated: bool = False) -> Ignorant:
     """Gives 40 scores, from `first` on, one value."""
 
-    def change(found: Answer, interactions: csr_array, query: Query) -> None:
-        found.scores[first : first + 40] = value
+    def change(answer: Answer, interactions: csr_array, query: Query) -> None:
+        answer.scores[first : first + 40] = value
 
     return Ignorant(rated=rated, change=change)
 
@@ -171,7 +171,7 @@ def test_the_largest_single_precision_scores_are_kept() -> None:
 def test_factors_are_asked_only_for_their_observer() -> None:
     seen: list[bool] = []
 
-    def change(found: Answer, interactions: csr_array, query: Query) -> None:
+    def change(answer: Answer, interactions: csr_array, query: Query) -> None:
         seen.append(query.factors)
 
     Training(Ignorant(change=change), DESIGN, BLOCKS)(0)

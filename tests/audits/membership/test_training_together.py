@@ -52,8 +52,8 @@ def factors(variant: str) -> SgdFactors:
 def slow() -> TrainedDefense[Any]:
     """A defense that trains on one data set at a time."""
     params = {"epsilon": 5.0, "variant": "corrected", "steps": 2, "more_than": 2}
-    made: TrainedDefense[Any] = registry.create("defenses", "dpsgd-pnbm", "model.0", params)
-    return made
+    defense: TrainedDefense[Any] = registry.create("defenses", "dpsgd-pnbm", "model.0", params)
+    return defense
 
 
 @pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])
@@ -62,12 +62,12 @@ def test_an_answer_does_not_depend_on_what_is_trained_beside_it(variant: str) ->
     indices = range(18)  # more than are trained together
     kept = np.stack([DESIGN.kept(index) for index in indices])
     seeds = [DESIGN.training_seed(index) for index in indices]
-    found = list(trained.answers(DATA, kept, seeds, DESIGN.query))
+    answers = list(trained.answers(DATA, kept, seeds, DESIGN.query))
     for index in (0, 5, 15, 16, 17):
         alone = trained.answer(DESIGN.data(index), seeds[index], DESIGN.query)
-        np.testing.assert_array_equal(found[index].scores, alone.scores)
-        np.testing.assert_array_equal(found[index].lists, alone.lists)
-    assert not np.array_equal(found[0].scores, found[1].scores)
+        np.testing.assert_array_equal(answers[index].scores, alone.scores)
+        np.testing.assert_array_equal(answers[index].lists, alone.lists)
+    assert not np.array_equal(answers[0].scores, answers[1].scores)
 
 
 @pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])
@@ -76,19 +76,19 @@ def test_scores_are_the_predictions_of_the_defense_with_the_seed_as_trial(varian
     trained = DefenseRecommender(defense, DATA)
     public = DATA if defense.claim() else None
     seed, kept = DESIGN.training_seed(2), DESIGN.kept(2)
-    found = trained.answer(interactions_of(DATA, kept), seed, DESIGN.query)
+    answer = trained.answer(interactions_of(DATA, kept), seed, DESIGN.query)
     rows = defense.prepare(DATA.only(kept), public)
     streams = Streams(stream_key(0, "membership"), np.array([seed]))
     model = defense.train(rows, streams)
     expected = model.predict(DESIGN.query.users, DESIGN.query.items)[0]
-    np.testing.assert_array_equal(found.scores, expected)
+    np.testing.assert_array_equal(answer.scores, expected)
 
 
 @pytest.mark.parametrize("defense", [factors("published"), slow()], ids=["together", "alone"])
 def test_a_block_has_the_rows_of_its_trainings(defense: TrainedDefense[Any]) -> None:
     work = training(defense)
-    found = work.together((3, 0, 17))
-    for row, index in zip(found, (3, 0, 17), strict=True):
+    rows = work.together((3, 0, 17))
+    for row, index in zip(rows, (3, 0, 17), strict=True):
         np.testing.assert_array_equal(row, work(index))
 
 
@@ -120,10 +120,10 @@ class Noting(Trainable):
 def test_other_recommenders_train_on_one_subset_after_the_other() -> None:
     noting, kept = Noting(), np.stack([DESIGN.kept(0), DESIGN.kept(1)])
     assert noting.together == 1
-    found = noting.answers(DATA, kept, [7, 8], DESIGN.query)
-    assert next(found).scores[0] == 7
+    answers = noting.answers(DATA, kept, [7, 8], DESIGN.query)
+    assert next(answers).scores[0] == 7
     assert len(noting.given) == 1
-    assert next(found).scores[0] == 8
+    assert next(answers).scores[0] == 8
     for index, (interactions, _) in enumerate(noting.given):
         assert (interactions != DESIGN.data(index)).nnz == 0
 

@@ -54,44 +54,44 @@ def test_of_several_efforts_the_last_is_shown(result: AuditResult) -> None:
         for effort in (1, 10, 30)
     ]
     shown = card_of(with_measurements(result, *efforts)).measured
-    found = [each for each in shown if each.metric == "sybil.accuracy"]
-    assert [(each.of, each.value) for each in found] == [("dynamic, effort 30", 0.3)]
+    rows = [row for row in shown if row.metric == "sybil.accuracy"]
+    assert [(row.of, row.value) for row in rows] == [("dynamic, effort 30", 0.3)]
 
 
 def test_of_membership_attacks_the_strongest_is_shown_and_groups_apart(
     result: AuditResult,
 ) -> None:
     seen = {"observer": "scores", "unit": "user"}
-    found = [
+    measurements = [
         measurement("attack.tpr", 0.4, attack=STRONGEST, at=0.01, **seen),
         measurement("attack.tpr", 0.3, attack="lira", at=0.01, **seen),
         measurement("membership.group", 0.1, attack=STRONGEST, group="few", **seen),
         measurement("membership.group", 0.2, attack=STRONGEST, group="many", **seen),
     ]
-    shown = card_of(with_measurements(result, *found)).measured
-    rates = [each for each in shown if each.metric == "attack.tpr"]
-    assert [(each.of, each.value) for each in rates] == [("strongest, at 1 %, scores, user", 0.4)]
-    groups = [each for each in shown if each.metric == "membership.group"]
-    assert [(each.group, each.value) for each in groups] == [("few", 0.1), ("many", 0.2)]
+    shown = card_of(with_measurements(result, *measurements)).measured
+    rates = [row for row in shown if row.metric == "attack.tpr"]
+    assert [(rate.of, rate.value) for rate in rates] == [("strongest, at 1 %, scores, user", 0.4)]
+    groups = [row for row in shown if row.metric == "membership.group"]
+    assert [(row.group, row.value) for row in groups] == [("few", 0.1), ("many", 0.2)]
 
 
 def test_references_are_no_results_of_attacks(result: AuditResult) -> None:
-    found = [
+    measurements = [
         measurement("reconstruction.rmse", attack="reconstruction", basis=basis)
         for basis in ("released model", "model without them", "item means", "leak")
     ]
-    shown = card_of(with_measurements(result, *found)).measured
-    of = [each.of for each in shown if each.metric == "reconstruction.rmse"]
+    shown = card_of(with_measurements(result, *measurements)).measured
+    of = [row.of for row in shown if row.metric == "reconstruction.rmse"]
     assert of == ["reconstruction, released model", "reconstruction, leak"]
 
 
 def test_games_say_which_mutants_they_found(result: AuditResult) -> None:
-    games = [each for each in card_of(result).measured if each.metric == "epsilon"]
-    assert [each.power for each in games] == ["finds 1.25×", "finds 1.25×", "none up to 4×"]
+    games = [row for row in card_of(result).measured if row.metric == "epsilon"]
+    assert [game.power for game in games] == ["finds 1.25×", "finds 1.25×", "none up to 4×"]
 
 
 def test_a_grid_search_is_told(result: AuditResult) -> None:
-    points = [each.model_copy(update={"chosen": {"epochs": 20}}) for each in result.points[:2]]
+    points = [point.model_copy(update={"chosen": {"epochs": 20}}) for point in result.points[:2]]
     tuned = result.model_copy(update={"points": [*points, *result.points[2:]]})
     (mechanism,) = card_of(tuned).mechanisms
     assert mechanism.tuned == "epochs = 20 at ε = 0.1; epochs = 20 at ε = 1"
@@ -100,8 +100,10 @@ def test_a_grid_search_is_told(result: AuditResult) -> None:
 def test_what_was_noticed_about_the_implementation_is_told(result: AuditResult) -> None:
     noticed = FindingRecord(model="published", about="seed", text="It has no seed.", remedy="Seed.")
     counted = measurement("assumption.denominator", 0.25, step=3)
-    found = with_measurements(result, counted).model_copy(update={"findings": [noticed, noticed]})
-    precision, share, finding = card_of(found).correctness
+    recorded = with_measurements(result, counted).model_copy(
+        update={"findings": [noticed, noticed]}
+    )
+    precision, share, finding = card_of(recorded).correctness
     assert precision.startswith("Finite precision")
     assert share.startswith("published at ε = 1: share of a training's denominators")
     assert share.endswith("(step 3): 0.25.")

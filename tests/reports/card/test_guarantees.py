@@ -18,22 +18,26 @@ Make = Callable[..., AuditResult]
 def changed(result: AuditResult, **claim: Any) -> AuditResult:
     """The record with other claims, judged anew; without measurements no claim is broken."""
     points = [
-        each.model_copy(update={"claim": each.claim and each.claim.model_copy(update=claim)})
-        for each in result.points
+        point.model_copy(update={"claim": point.claim and point.claim.model_copy(update=claim)})
+        for point in result.points
     ]
     judged = verdicts(result.models, points, result.measurements)
     return result.model_copy(update={"points": points, "verdicts": judged})
 
 
 def of(result: AuditResult, epsilon: float) -> Guarantee:
-    return next(each for each in guarantees(result) if each.sweep_epsilon == epsilon)
+    return next(guarantee for guarantee in guarantees(result) if guarantee.sweep_epsilon == epsilon)
 
 
 def test_a_claim_is_translated_with_its_epsilon_and_delta(make: Make) -> None:
-    found = of(changed(make(game=False), delta=1e-3), 1.0)
-    limits = found.derived.limits
+    guarantee = of(changed(make(game=False), delta=1e-3), 1.0)
+    limits = guarantee.derived.limits
     assert limits is not None
-    assert (found.dp_variant, found.epsilon, found.delta) == ("approximate DP", 1.0, 1e-3)
+    assert (guarantee.dp_variant, guarantee.epsilon, guarantee.delta) == (
+        "approximate DP",
+        1.0,
+        1e-3,
+    )
     assert limits.advantage == advantage_limit(1.0, 1e-3)
     assert {rate.of: rate.bound for rate in limits.success} == {
         "1 in 10": success_limit(0.1, 1.0, 1e-3),
@@ -45,18 +49,22 @@ def test_a_claim_is_translated_with_its_epsilon_and_delta(make: Make) -> None:
 
 
 def test_pure_dp_limits_the_belief_after_each_output(make: Make) -> None:
-    found = of(make(game=False), 1.0)
-    assert found.dp_variant == "pure DP"
-    assert found.derived.limits is not None
-    assert found.derived.limits.belief is not None
-    assert {rate.of: rate.bound for rate in found.derived.limits.belief} == {
+    guarantee = of(make(game=False), 1.0)
+    assert guarantee.dp_variant == "pure DP"
+    assert guarantee.derived.limits is not None
+    assert guarantee.derived.limits.belief is not None
+    assert {rate.of: rate.bound for rate in guarantee.derived.limits.belief} == {
         f"1 in {n}": belief(1 / n, 1.0) for n in (2, 10, 100, 1000)
     }
 
 
 def test_a_broken_claim_limits_nothing(make: Make) -> None:
     result = make()  # 2.7183 is certified
-    assert [each.verdict for each in guarantees(result)] == ["broken", "broken", "not tested"]
+    assert [guarantee.verdict for guarantee in guarantees(result)] == [
+        "broken",
+        "broken",
+        "not tested",
+    ]
     broken, kept = of(result, 1.0), of(result, 10.0)
     assert (broken.derived.limits, broken.derived.groups) == (None, [])
     assert kept.derived.limits is not None
@@ -67,11 +75,11 @@ def test_a_broken_claim_limits_nothing(make: Make) -> None:
 def test_a_claim_in_doubt_limits_nothing(make: Make) -> None:
     result = make()
     doubted = [
-        each.model_copy(update={"verdict": "not tested", "reason": "doubt"})
-        for each in result.verdicts
+        verdict.model_copy(update={"verdict": "not tested", "reason": "doubt"})
+        for verdict in result.verdicts
     ]
-    found = guarantees(result.model_copy(update={"verdicts": doubted}))
-    assert [each.derived.limits for each in found] == [None, None, None]
+    limited = guarantees(result.model_copy(update={"verdicts": doubted}))
+    assert [guarantee.derived.limits for guarantee in limited] == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -88,24 +96,24 @@ def test_a_claim_in_doubt_limits_nothing(make: Make) -> None:
 def test_the_unit_decides_what_a_guess_is_among(
     make: Make, adjacency: str, unit: str, of_data: str, groups: int
 ) -> None:
-    found = of(changed(make(game=False), adjacency=adjacency), 1.0)
-    assert found.unit == unit
-    assert found.derived.limits is not None
-    assert found.derived.limits.success[-1].of == of_data
-    assert len(found.derived.groups) == groups
+    guarantee = of(changed(make(game=False), adjacency=adjacency), 1.0)
+    assert guarantee.unit == unit
+    assert guarantee.derived.limits is not None
+    assert guarantee.derived.limits.success[-1].of == of_data
+    assert len(guarantee.derived.groups) == groups
 
 
 def test_users_with_several_ratings_have_a_weaker_claim(make: Make) -> None:
-    found = of(changed(make(game=False), delta=1e-6), 0.1)
-    assert [(each.ratings, each.of) for each in found.derived.groups] == [
+    guarantee = of(changed(make(game=False), delta=1e-6), 0.1)
+    assert [(group.ratings, group.of) for group in guarantee.derived.groups] == [
         (40, "median user"),
         (78, "90 % quantile of users"),
     ]
-    for group in found.derived.groups:
+    for group in guarantee.derived.groups:
         assert (group.limits.epsilon, group.limits.delta) == group_claim(0.1, 1e-6, group.ratings)
-    assert found.derived.limits is not None
-    assert found.derived.limits.advantage < 0.1
-    assert found.derived.groups[0].limits.advantage > 0.9
+    assert guarantee.derived.limits is not None
+    assert guarantee.derived.limits.advantage < 0.1
+    assert guarantee.derived.groups[0].limits.advantage > 0.9
 
 
 def test_few_users_or_no_data_give_no_groups(make: Make) -> None:
@@ -120,9 +128,13 @@ def test_few_users_or_no_data_give_no_groups(make: Make) -> None:
 
 
 def test_without_noise_nothing_is_claimed_or_limited(make: Make) -> None:
-    (found,) = guarantees(make(epsilons=(math.inf,), game=False))
-    assert (found.dp_variant, found.epsilon, found.derived.limits) == ("none", None, None)
-    assert (found.unprotected, found.reason) == ("everything", "no claim")
+    (guarantee,) = guarantees(make(epsilons=(math.inf,), game=False))
+    assert (guarantee.dp_variant, guarantee.epsilon, guarantee.derived.limits) == (
+        "none",
+        None,
+        None,
+    )
+    assert (guarantee.unprotected, guarantee.reason) == ("everything", "no claim")
 
 
 def test_sizes_that_no_data_have_give_no_base_rate(make: Make) -> None:
@@ -130,7 +142,7 @@ def test_sizes_that_no_data_have_give_no_base_rate(make: Make) -> None:
     assert result.data is not None
     for scale in ((1.0, 5.0, 0.0), (-1e308, 1e308, 1.0), (5.0, 1.0, 1.0)):
         data = result.data.model_copy(update={"scale": scale})
-        found = of(result.model_copy(update={"data": data}), 1.0)
-        assert found.derived.limits is not None
-        assert len(found.derived.limits.success) == 3
-        assert found.derived.groups == []
+        guarantee = of(result.model_copy(update={"data": data}), 1.0)
+        assert guarantee.derived.limits is not None
+        assert len(guarantee.derived.limits.success) == 3
+        assert guarantee.derived.groups == []

@@ -12,14 +12,14 @@ Make = Callable[..., AuditResult]
 
 
 def section(card: PrivacyCard, heading: str) -> Section:
-    return next(each for each in sections(card) if each.heading == heading)
+    return next(section for section in sections(card) if section.heading == heading)
 
 
 def test_every_statement_of_the_owner_is_shown_once(result: AuditResult) -> None:
     stated = {name: f"said of {name}" for name in Card.model_fields if name != "actors"}
     config = {**result.config, "card": {**stated, "actors": ["shop", "users"]}}
     card = card_of(result.model_copy(update={"config": config}))
-    facts = [*header(card), *(fact for each in sections(card) for fact in each.facts)]
+    facts = [*header(card), *(fact for section in sections(card) for fact in section.facts)]
     shown = sorted(fact.text for fact in facts if fact.stated)
     assert shown == sorted([*stated.values(), "shop; users"])
     assert not any(fact.missing for fact in facts)
@@ -34,11 +34,11 @@ def test_a_broken_claim_is_marked_before_everything_else(result: AuditResult) ->
 
 
 def test_utility_has_a_column_for_each_metric(result: AuditResult, make: Make) -> None:
-    found = section(card_of(result), "Utility and bias")
-    (table,) = found.tables
+    part = section(card_of(result), "Utility and bias")
+    (table,) = part.tables
     assert table.header[-2:] == ["utility.overlap", "utility.rmse"]
     assert table.cells[0][-1] == "1.234 [1.100, 1.400]"
-    assert [(fact.name, fact.text) for fact in found.facts] == [("By group", "not measured")]
+    assert [(fact.name, fact.text) for fact in part.facts] == [("By group", "not measured")]
 
 
 def test_a_bare_record_says_what_is_missing(make: Make) -> None:

@@ -41,8 +41,8 @@ def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
     changes: dict[str, Any] = {"fail_on_broken": strict}
     if broken and strict:
         changes["outcome"] = "fail"
-    found = ci_reports.badge(badge.render(result.model_copy(update=changes)))
-    assert (found["message"], found["color"]) == (message, color)
+    values = ci_reports.badge(badge.render(result.model_copy(update=changes)))
+    assert (values["message"], values["color"]) == (message, color)
 
 
 def test_claims_that_are_waived_are_counted_as_broken(make: Callable[..., AuditResult]) -> None:
@@ -50,10 +50,14 @@ def test_claims_that_are_waived_are_counted_as_broken(make: Callable[..., AuditR
     waiver = Waiver(
         id="claim/published/0.1", owner="the team", statement="known", expires=date(2027, 1, 31)
     )
-    found = ci_reports.badge(badge.render(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
-    assert (found["message"], found["color"]) == ("2 of 3 claims broken", "red")
+    result = ci_reports.badge(badge.render(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
+    assert (result["message"], result["color"]) == ("2 of 3 claims broken", "red")
 
 
 def test_a_command_without_a_result_is_grey() -> None:
-    found = ci_reports.badge(badge.render.failed(Failure("no data", 2, "audit.toml")))
-    assert (found["message"], found["color"], found["isError"]) == ("no result", "lightgrey", True)
+    values = ci_reports.badge(badge.render.failed(Failure("no data", 2, "audit.toml")))
+    assert (values["message"], values["color"], values["isError"]) == (
+        "no result",
+        "lightgrey",
+        True,
+    )

@@ -24,6 +24,6 @@ def test_keys_keep_their_order_and_letters_are_readable(result: AuditResult) -> 
 def test_hostile_words_stay_text(result: AuditResult) -> None:
     evil = "!!python/object/apply:os.system ['true']\n- &a *a : {"
     config = {**result.config, "card": {"owner": evil, "version": "no"}}
-    found = yaml.safe_load(card_yaml.render(result.model_copy(update={"config": config})))
-    assert found["stated"]["owner"] == evil
-    assert found["stated"]["version"] == "no"
+    values = yaml.safe_load(card_yaml.render(result.model_copy(update={"config": config})))
+    assert values["stated"]["owner"] == evil
+    assert values["stated"]["version"] == "no"

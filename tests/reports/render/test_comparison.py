@@ -23,9 +23,9 @@ def shown(before: AuditResult, after: AuditResult, width: int, *, everything: bo
 def test_nothing_is_wider_than_the_terminal_or_lost(width: int, hard: AuditResult) -> None:
     text = shown(hard, hard, width, everything=True)
     assert max(map(len, text.splitlines())) <= width
-    for found in hard.measurements:
-        if found.metric == "attack.accuracy":
-            assert f"{found.estimate.value:.3f}"[:4] in text
+    for measurement in hard.measurements:
+        if measurement.metric == "attack.accuracy":
+            assert f"{measurement.estimate.value:.3f}"[:4] in text
 
 
 def test_numbers_stand_side_by_side_below_their_name(result: AuditResult) -> None:

@@ -28,16 +28,16 @@ def test_an_annotation_stands_at_its_line(result: AuditResult) -> None:
 
 def test_no_label_ends_an_annotation_or_begins_another(make: Make) -> None:
     evil = "x\n::error::forged\r::set-output name=a::b %0A"
-    found = ci_reports.github(github.render(make(label=evil)))
-    assert {each.kind for each in found} == {"error", "warning", "notice"}
-    assert not any(each.text.startswith("forged") for each in found)
+    notes = ci_reports.github(github.render(make(label=evil)))
+    assert {note.kind for note in notes} == {"error", "warning", "notice"}
+    assert not any(note.text.startswith("forged") for note in notes)
 
 
 def test_only_ten_of_a_kind_are_shown_and_the_rest_is_counted(make: Make) -> None:
     many = make(epsilons=tuple(float(k) for k in range(10, 40)), outcome="pass")
-    found = ci_reports.github(github.render(many))
-    assert len(found) == 10
-    assert found[-1].text == "21 more like these"
+    notes = ci_reports.github(github.render(many))
+    assert len(notes) == 10
+    assert notes[-1].text == "21 more like these"
 
 
 def test_nothing_is_printed_without_problems(make: Make) -> None:
@@ -45,5 +45,5 @@ def test_nothing_is_printed_without_problems(make: Make) -> None:
 
 
 def test_a_command_without_a_result_is_an_error() -> None:
-    [found] = ci_reports.github(github.render.failed(Failure("50% of\nit", 3, "audit.toml")))
-    assert (found.kind, found.text) == ("error", "50% of\\nit")
+    [note] = ci_reports.github(github.render.failed(Failure("50% of\nit", 3, "audit.toml")))
+    assert (note.kind, note.text) == ("error", "50% of\\nit")

@@ -17,7 +17,7 @@ def test_problems_have_a_severity_and_a_place(result: AuditResult) -> None:
     [gate] = result.gates
     located = result.model_copy(update={"origin": {gate.id: PlaceRecord(path="a.toml", line=4)}})
     issues = ci_reports.gitlab(gitlab.render(located))
-    assert [(each["check_name"], each["severity"]) for each in issues] == [
+    assert [(issue["check_name"], issue["severity"]) for issue in issues] == [
         ("gate-failed", "critical"),
         ("broken-claim", "minor"),
         ("broken-claim", "minor"),

@@ -71,7 +71,7 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
         for column in table["columns"]
     ]
     cells = zip(*columns, strict=True)
-    return [dict(zip(table["fields"], each, strict=True)) for each in cells]
+    return [dict(zip(table["fields"], cell, strict=True)) for cell in cells]
 
 
 PAGES: dict[str, str] = {}
@@ -86,12 +86,12 @@ def rendered(result: AuditResult) -> str:
 
 
 def points(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = spec["datasets"]["points"]
-    return found
+    data: list[dict[str, Any]] = spec["datasets"]["points"]
+    return data
 
 
 def chart(result: AuditResult, name: str) -> Chart:
-    return next(each for each in charts.render(result) if each.name == name)
+    return next(chart for chart in charts.render(result) if chart.name == name)
 
 
 def drawn(spec: dict[str, Any]) -> str:
@@ -146,8 +146,8 @@ def test_policy_allows_the_page_s_own_scripts_alone(result: AuditResult) -> None
     (packed,) = [content for attributes, content in page.scripts if attributes.get("id")]
     library = gzip.decompress(base64.b64decode(packed)).decode()
     assert library == pages._script()
-    summaries = [hashlib.sha256(each.encode()).digest() for each in (loader, library)]
-    allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in summaries)
+    summaries = [hashlib.sha256(script.encode()).digest() for script in (loader, library)]
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in summaries)
     assert f"script-src {allowed};" in page.policy()
     assert "unsafe-eval" not in page.policy()
 
@@ -188,10 +188,10 @@ def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
 
 @pytest.mark.long
 def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: Valid) -> None:
-    found = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
+    drawings = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
     names = ["accuracy", "tradeoff", "certified", "difference", "rmse", "convergence"]
-    assert sorted({chart.name for chart in found}) == sorted(names)
-    for chart in found:
+    assert sorted({chart.name for chart in drawings}) == sorted(names)
+    for chart in drawings:
         assert valid(chart.spec)
         broken = copy.deepcopy(chart.spec)
         broken["layer"][-1]["encoding"]["y"]["scale"] = {"type": "no such scale"}
@@ -199,8 +199,8 @@ def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: V
 
 
 def test_broken_claims_are_marked(result: AuditResult) -> None:
-    found = points(chart(result, "certified").spec)
-    assert {datum["at"]: datum["verdict"] for datum in found} == {
+    data = points(chart(result, "certified").spec)
+    assert {datum["at"]: datum["verdict"] for datum in data} == {
         "0.1": "more than claimed",
         "1": "more than claimed",
         "10": "not more than claimed, by a game that finds no mutant",
@@ -225,17 +225,17 @@ def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["convergence", "certified", "difference"])
 def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None:
-    found = drawn(Page(rendered(lists)).specs()[name])
-    assert (">1k<" if name == "convergence" else ">100<") in found
-    assert "NaN" not in found
+    drawing = drawn(Page(rendered(lists)).specs()[name])
+    assert (">1k<" if name == "convergence" else ">100<") in drawing
+    assert "NaN" not in drawing
 
 
 @pytest.mark.long
 def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
     for name in ("accuracy", "tradeoff"):
-        found = chart(result, name)
-        assert "guess (1 of 5)" in {row["series"] for row in found.spec["datasets"]["labels"]}
-        assert "guess (1 of 5)" in drawn(found.spec)
+        drawing = chart(result, name)
+        assert "guess (1 of 5)" in {row["series"] for row in drawing.spec["datasets"]["labels"]}
+        assert "guess (1 of 5)" in drawn(drawing.spec)
     ends = [(row["x"], row["y"]) for row in chart(result, "accuracy").spec["datasets"]["baselines"]]
     assert [y for _, y in ends] == [0.2, 0.2]
 
@@ -250,47 +250,49 @@ def test_an_accuracy_below_that_of_a_guess_is_explained(make: Make) -> None:
 def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
     base = make(attacks=True)
     models = [base.models[0].model_copy(update={"label": f"model {n}"}) for n in range(5)]
-    found = [
-        each.model_copy(
+    measurements = [
+        measurement.model_copy(
             update={
                 "model": model.label,
-                "estimate": each.estimate.model_copy(
-                    update={"value": each.estimate.value * (1 - place / 10), "lower": 0.0}
+                "estimate": measurement.estimate.model_copy(
+                    update={"value": measurement.estimate.value * (1 - place / 10), "lower": 0.0}
                 ),
             }
         )
         for place, model in enumerate(models)
-        for each in base.measurements
-        if each.metric == "attack.accuracy"
+        for measurement in base.measurements
+        if measurement.metric == "attack.accuracy"
     ]
     points = [
-        each.model_copy(update={"model": model.label}) for model in models for each in base.points
+        point.model_copy(update={"model": model.label}) for model in models for point in base.points
     ]
     many = base.model_copy(
-        update={"models": models, "points": points, "measurements": found, "verdicts": []}
+        update={"models": models, "points": points, "measurements": measurements, "verdicts": []}
     )
     series = chart(many, "accuracy").series
     assert len(series) == 10
-    assert [each.color == REST for each in series] == [False] * 6 + [True] * 4
+    assert [line.color == REST for line in series] == [False] * 6 + [True] * 4
     assert series[0].name == "model 0, one prediction"
-    leaks = [each.name for each in series]
+    leaks = [line.name for line in series]
     assert leaks.index("model 1, one prediction") < leaks.index("model 4, one prediction")
 
 
 @pytest.mark.long
 def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
     text = rendered(hard)
-    for each in charts.render(hard):
-        assert each.summary.endswith(".")
-        assert any(character.isdigit() for character in each.summary)
-        assert set(each.columns) <= set(points(each.spec)[0]) | {"at"}
-        assert f'id="{each.name}" role="img" aria-label="' in text
+    for drawing in charts.render(hard):
+        assert drawing.summary.endswith(".")
+        assert any(character.isdigit() for character in drawing.summary)
+        assert set(drawing.columns) <= set(points(drawing.spec)[0]) | {"at"}
+        assert f'id="{drawing.name}" role="img" aria-label="' in text
 
 
 def test_data_are_packed_with_each_text_once(result: AuditResult) -> None:
-    found = chart(result, "accuracy")
-    packed = pages.packed(found)
-    assert unpacked(packed["spec"])["datasets"]["baselines"] == found.spec["datasets"]["baselines"]
+    drawing = chart(result, "accuracy")
+    packed = pages.packed(drawing)
+    assert (
+        unpacked(packed["spec"])["datasets"]["baselines"] == drawing.spec["datasets"]["baselines"]
+    )
     column = packed["spec"]["datasets"]["points"]["columns"][0]
     assert len(column["texts"]) == 2
     assert len(column["at"]) == 6

@@ -41,10 +41,10 @@ def test_a_failure_says_where_and_why(result: AuditResult) -> None:
     noticed = FindingRecord(model="published", about="seed", text="It differs.", remedy="Pass it.")
     located = result.model_copy(update={"origin": {gate.id: place}, "findings": [noticed]})
     root = Xml.fromstring(junit.render(located).encode())  # noqa: S314
-    found = root.find(".//failure")
-    assert found is not None
-    assert found.text == "audit.toml:12: epsilon <= claim: fail. above 1"
-    assert found.attrib == {"type": "gate-failed", "message": "epsilon <= claim: fail. above 1"}
+    failure = root.find(".//failure")
+    assert failure is not None
+    assert failure.text == "audit.toml:12: epsilon <= claim: fail. above 1"
+    assert failure.attrib == {"type": "gate-failed", "message": "epsilon <= claim: fail. above 1"}
     out = root.findtext(".//system-out") or ""
     assert out.endswith("\npublished: It differs. Pass it.")
 

@@ -106,11 +106,11 @@ def test_the_divergence_of_a_chain_is_a_table_of_its_own(lists: AuditResult) -> 
 
 def test_games_of_values_and_of_lists_are_told_apart(result: AuditResult) -> None:
     more = [
-        found.model_copy(
+        measurement.model_copy(
             update={"pair": "support-threshold (list)", "attack": "item-place", "shift": None}
         )
-        for found in result.measurements
-        if found.metric == "epsilon"
+        for measurement in result.measurements
+        if measurement.metric == "epsilon"
     ]
     both = result.model_copy(update={"measurements": result.measurements + more})
     text = markdown.render(both)

@@ -20,8 +20,10 @@ def test_results_stand_at_their_lines(result: AuditResult) -> None:
     place = PlaceRecord(path="configs/my audit.toml", line=7)
     located = result.model_copy(update={"origin": {result.verdicts[0].id: place}})
     run = ci_reports.sarif(sarif.render(located))
-    [found] = [each for each in run["results"] if each["properties"]["id"] == "claim/published/0.1"]
-    where = found["locations"][0]["physicalLocation"]
+    [alert] = [
+        entry for entry in run["results"] if entry["properties"]["id"] == "claim/published/0.1"
+    ]
+    where = alert["locations"][0]["physicalLocation"]
     assert where["artifactLocation"] == {
         "uri": "configs/my%20audit.toml",
         "uriBaseId": "%SRCROOT%",
@@ -39,15 +41,15 @@ def test_a_result_keeps_its_fingerprint_when_its_number_changes(make: Make) -> N
             update={"gates": [gate.model_copy(update={"reason": reason})], "seed": 8}
         )
         run = ci_reports.sarif(sarif.render(changed))
-        marks.append([each["partialFingerprints"] for each in run["results"]])
+        marks.append([entry["partialFingerprints"] for entry in run["results"]])
     assert marks[0] == marks[1]
 
 
 def test_only_problems_are_results_and_accepted_ones_are_suppressed(make: Make) -> None:
     run = ci_reports.sarif(sarif.render(make(epsilons=(1.0, 5.0), outcome="pass")))
-    [found] = run["results"]
-    assert found["level"] == "warning"
-    [suppression] = found["suppressions"]
+    [alert] = run["results"]
+    assert alert["level"] == "warning"
+    [suppression] = alert["suppressions"]
     assert suppression["status"] == "accepted"
     [invocation] = run["invocations"]
     assert invocation["exitCode"] == 0
@@ -58,7 +60,7 @@ def test_only_problems_are_results_and_accepted_ones_are_suppressed(make: Make) 
 def test_rules_have_help_and_severity(result: AuditResult) -> None:
     rules = ci_reports.sarif(sarif.render(result))["tool"]["driver"]["rules"]
     severity = {rule["id"]: float(rule["properties"]["security-severity"]) for rule in rules}
-    assert all(0 < each <= 10 for each in severity.values())
+    assert all(0 < number <= 10 for number in severity.values())
     assert severity["broken-claim"] == max(severity.values())
     assert all(rule["help"]["text"] for rule in rules)
 
@@ -68,7 +70,7 @@ def test_results_beyond_the_limit_of_code_scanning_are_left_out(
 ) -> None:
     monkeypatch.setattr(sarif, "_MOST", 2)
     run = ci_reports.sarif(sarif.render(result))
-    assert [each["level"] for each in run["results"]] == ["error", "warning"]
+    assert [entry["level"] for entry in run["results"]] == ["error", "warning"]
 
 
 def test_a_failure_is_a_notification_and_a_result() -> None:
@@ -79,5 +81,5 @@ def test_a_failure_is_a_notification_and_a_result() -> None:
     [notification] = invocation["toolExecutionNotifications"]
     assert notification["message"]["text"] == "the data cannot be read"
     # Without a result, code scanning would close the alerts of earlier runs.
-    [found] = run["results"]
-    assert (found["ruleId"], found["level"]) == ("run-failed", "error")
+    [alert] = run["results"]
+    assert (alert["ruleId"], alert["level"]) == ("run-failed", "error")

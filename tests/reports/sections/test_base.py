@@ -28,8 +28,8 @@ VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01}
 
 def measured(name: str) -> Measurement:
     fields = {field: VALUES.get(field, field) for field in table()[name].fields}
-    made = estimate(0.4567, 0.4, 0.6)
-    return Measurement(metric=name, model="published", epsilon=1.0, estimate=made, **fields)
+    value = estimate(0.4567, 0.4, 0.6)
+    return Measurement(metric=name, model="published", epsilon=1.0, estimate=value, **fields)
 
 
 def of_kind(make: Make, kind: str, *names: str) -> AuditResult:
@@ -49,21 +49,21 @@ def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any)
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
 def test_what_a_kind_measures_has_a_place_in_its_reports(make: Make, kind: Any) -> None:
-    own = [metric for metric in table().values() if kind.names & metric.audits.keys()]
+    metrics = [metric for metric in table().values() if kind.names & metric.audits.keys()]
     if not any(kind.name in other.names for other in kinds() if other is not kind):
-        assert {metric.section for metric in own} <= kind.sections().shown
+        assert {metric.section for metric in metrics} <= kind.sections().shown
     # All else has a table of its own.
     others = [
         metric.name for metric in table().values() if metric.section not in kind.sections().shown
     ]
-    captions = [each.caption for each in tables.others(of_kind(make, kind.name, *others))]
+    captions = [further.caption for further in tables.others(of_kind(make, kind.name, *others))]
     assert captions == list(dict.fromkeys(entry(name).section for name in others))
 
 
 def test_a_record_of_a_kind_that_is_not_installed_shows_what_metrics_describe(make: Make) -> None:
     record = of_kind(make, "elsewhere", "utility.rmse", "sybil.accuracy", "transcript.auc")
     assert type(sections_of(record)) is Sections
-    assert [each.caption.partition(":")[0] for each in tables.results(record)] == [
+    assert [result.caption.partition(":")[0] for result in tables.results(record)] == [
         "published", "sybil", "transcripts",
     ]  # fmt: skip
     for text in (markdown.render(record), html.render(record)):

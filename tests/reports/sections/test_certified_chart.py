@@ -13,7 +13,7 @@ Make = Callable[..., AuditResult]
 
 
 def certified(result: AuditResult) -> Chart:
-    return next(each for each in charts.render(result) if each.name == "certified")
+    return next(chart for chart in charts.render(result) if chart.name == "certified")
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_a_bound_of_a_game_without_power_is_drawn_differently(
 ) -> None:
     base = make(epsilons=(10.0,))
     games = [
-        each.model_copy(
+        measurement.model_copy(
             update={
-                "estimate": each.estimate.model_copy(update={"lower": lower}),
+                "estimate": measurement.estimate.model_copy(update={"lower": lower}),
                 "control": None
                 if found is None
                 else control(10.0).model_copy(update={"found": found}),
             }
         )
-        for each in base.measurements
-        if each.metric == "epsilon"
+        for measurement in base.measurements
+        if measurement.metric == "epsilon"
     ]
     (point,) = certified(base.model_copy(update={"measurements": games})).spec["datasets"]["points"]
     assert point["verdict"] == verdict

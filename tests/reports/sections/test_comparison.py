@@ -12,13 +12,13 @@ from tests.support.records import estimate, judged, make_result
 
 
 def with_estimate(result: AuditResult, place: int, **ends: Any) -> AuditResult:
-    found = list(result.measurements)
-    found[place] = found[place].model_copy(update={"estimate": estimate(**ends)})
-    return judged(result.model_copy(update={"measurements": found}))
+    measurements = list(result.measurements)
+    measurements[place] = measurements[place].model_copy(update={"estimate": estimate(**ends)})
+    return judged(result.model_copy(update={"measurements": measurements}))
 
 
 @pytest.fixture
-def found() -> Comparison:
+def compared() -> Comparison:
     """A run at ε = 1 whose first attack got worse and whose game broke the claim."""
     before = make_result(epsilons=(1.0,))
     game = len(before.measurements) - 1
@@ -27,8 +27,8 @@ def found() -> Comparison:
     return compare(kept, with_estimate(before, 0, value=0.45, lower=0.3, upper=0.5))
 
 
-def test_verdicts_come_first_then_what_got_worse(found: Comparison) -> None:
-    verdicts, worse = comparison.tables(found, everything=False)
+def test_verdicts_come_first_then_what_got_worse(compared: Comparison) -> None:
+    verdicts, worse = comparison.tables(compared, everything=False)
     assert verdicts.cells == [
         [
             "claim/published/1",
@@ -49,8 +49,8 @@ def test_verdicts_come_first_then_what_got_worse(found: Comparison) -> None:
     ]
 
 
-def test_what_cannot_be_told_is_counted_and_shown_if_asked(found: Comparison) -> None:
-    said = list(comparison.sentences(found))
+def test_what_cannot_be_told_is_counted_and_shown_if_asked(compared: Comparison) -> None:
+    said = list(comparison.sentences(compared))
     assert said[0] == (
         "The run is worse than its baseline (newly broken claims: 1; numbers certified to be "
         "worse: 1)."
@@ -62,7 +62,7 @@ def test_what_cannot_be_told_is_counted_and_shown_if_asked(found: Comparison) ->
         "Cannot tell for 4 of 5 numbers (3: the intervals overlap; 1: the baseline has only a "
         "lower bound)."
     ) in said
-    shown = comparison.tables(found, everything=True)
+    shown = comparison.tables(compared, everything=True)
     assert [table.caption for table in shown] == [
         "Verdicts on claims",
         "Certified to be worse",
@@ -90,8 +90,8 @@ def test_sentences_name_other_data_and_what_is_missing(result: AuditResult) -> N
     assert any(sentence.startswith("The data differ") for sentence in said)
 
 
-def test_a_waived_claim_is_not_marked(found: Comparison) -> None:
-    [claim] = found.claims
+def test_a_waived_claim_is_not_marked(compared: Comparison) -> None:
+    [claim] = compared.claims
     waived = comparison.claims([claim.model_copy(update={"waived": True})])
     assert waived.cells[0][3] == "newly broken, waived"
     assert not waived.marked

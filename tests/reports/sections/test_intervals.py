@@ -16,11 +16,13 @@ FAMILY = Family.of(0.95, 4)
 VALUES = np.array([0.8, 0.9, 1.0, 0.7])
 
 
-def holding(made: Estimate, metric: str = "utility.rmse") -> AuditResult:
+def holding(value: Estimate, metric: str = "utility.rmse") -> AuditResult:
     record: AuditResult = make_result()
     point = record.points[0]
-    found = Measurement(metric=metric, model=point.model, epsilon=point.epsilon, estimate=made)
-    return record.model_copy(update={"measurements": [found]})
+    measurement = Measurement(
+        metric=metric, model=point.model, epsilon=point.epsilon, estimate=value
+    )
+    return record.model_copy(update={"measurements": [measurement]})
 
 
 @pytest.mark.parametrize(
@@ -43,8 +45,8 @@ def test_only_means_over_folds_are_called_so(made: Estimate, folds: bool, joint:
 
 def test_the_table_says_how_a_leak_was_bounded() -> None:
     record = holding(estimate(0.3, 0.2, 0.4, method="largest of 3 joint intervals"))
-    (found,) = record.measurements
-    leak = Measurement(**{**dict(found), "metric": "leak", "attack": "strongest"})
+    (measurement,) = record.measurements
+    leak = Measurement(**{**dict(measurement), "metric": "leak", "attack": "strongest"})
     (row,) = intervals.table(record.model_copy(update={"measurements": [leak]})).cells
     assert row == [
         "leak, to attack strongest", "4000", "0.005", "largest of 3 joint intervals", "frequentist",

@@ -11,16 +11,18 @@ Make = Callable[..., AuditResult]
 
 
 def test_pairs_that_were_compared_are_named(make: Make) -> None:
-    found = untried.sentences(make())
-    assert found[0].endswith("than those that were compared (support-threshold).")
-    assert any(each.startswith("Membership inference with real users") for each in found)
-    assert not any("recover ratings" in each for each in found)
+    sentences = untried.sentences(make())
+    assert sentences[0].endswith("than those that were compared (support-threshold).")
+    assert any(
+        sentence.startswith("Membership inference with real users") for sentence in sentences
+    )
+    assert not any("recover ratings" in sentence for sentence in sentences)
 
 
 def test_without_games_no_claim_was_tested(make: Make) -> None:
-    found = untried.sentences(make(game=False, attacks=False))
-    assert found[0].startswith("Games that test a claimed ε")
-    assert "Attacks that recover ratings or purchases." in found
+    sentences = untried.sentences(make(game=False, attacks=False))
+    assert sentences[0].startswith("Games that test a claimed ε")
+    assert "Attacks that recover ratings or purchases." in sentences
 
 
 def test_an_observer_is_told_from_another_whose_name_holds_its_own(make: Make) -> None:
@@ -29,12 +31,12 @@ def test_an_observer_is_told_from_another_whose_name_holds_its_own(make: Make) -
         [point] = base.points
         assert point.claim
         claim = point.claim.model_copy(update={"also": ("friend",)})
-        games = [each.model_copy(update=changes) for each in base.measurements]
-        made = base.model_copy(
+        games = [measurement.model_copy(update=changes) for measurement in base.measurements]
+        result = base.model_copy(
             update={"measurements": games, "points": [point.model_copy(update={"claim": claim})]}
         )
         said = "Further observers whom a claim covers: all that a friend receives and generates."
-        return said in untried.sentences(made)
+        return said in untried.sentences(result)
 
     assert missing()
     assert missing(pair="friends (recommender)")
@@ -53,12 +55,12 @@ def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: 
         estimate=estimate(0.1, 0.0, 0.2),
         **fields,
     )
-    found = untried.sentences(
+    sentences = untried.sentences(
         base.model_copy(update={"kind": "membership", "measurements": [game]})
     )
-    assert found[0] == (
+    assert sentences[0] == (
         "Observers who see the list shown to the target's user; or the lists shown to some other "
         "users; or the published factors of the items."
     )
-    assert found[1] == "Whether a single interaction was in the training data."
-    assert not any("Membership inference with real users" in each for each in found)
+    assert sentences[1] == "Whether a single interaction was in the training data."
+    assert not any("Membership inference with real users" in sentence for sentence in sentences)

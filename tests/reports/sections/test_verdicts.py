@@ -15,8 +15,8 @@ Make = Callable[..., AuditResult]
 def games(result: AuditResult, **changes: Any) -> AuditResult:
     """The record with every game changed, and judged again."""
     measurements = [
-        each.model_copy(update=changes) if each.metric == "epsilon" else each
-        for each in result.measurements
+        measurement.model_copy(update=changes) if measurement.metric == "epsilon" else measurement
+        for measurement in result.measurements
     ]
     return judged(result.model_copy(update={"measurements": measurements}))
 
@@ -30,79 +30,79 @@ def low(result: AuditResult, **changes: Any) -> AuditResult:
 
 
 def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
-    [found] = verdicts.of(make())
-    assert found.verdict == "broken"
-    assert found.sentences[0] == (
+    [verdict] = verdicts.of(make())
+    assert verdict.verdict == "broken"
+    assert verdict.sentences[0] == (
         "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is certified with "
         "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
         "likelihood-ratio; pair: support-threshold)."
     )
-    assert found.sentences[1] == (
+    assert verdict.sentences[1] == (
         "Not tested at ε = 10: the games also miss copies that leak more than is claimed, so they "
         "say nothing here; use more trials."
     )
 
 
 def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
-    [found] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
-    assert found.verdict == "not broken"
-    assert "copies that leak 1.25 times what is claimed were found (seen:" in found.text
-    assert "attack: likelihood-ratio; pair: support-threshold" in found.text
-    assert "This is no proof of privacy" in found.text
+    [verdict] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
+    assert verdict.verdict == "not broken"
+    assert "copies that leak 1.25 times what is claimed were found (seen:" in verdict.text
+    assert "attack: likelihood-ratio; pair: support-threshold" in verdict.text
+    assert "This is no proof of privacy" in verdict.text
 
 
 def test_factors_of_several_points_are_a_range(make: Make) -> None:
     base = low(make(epsilons=(0.1, 1.0)))
     control = Control(mutant="m", factor=4.0, epsilon=4.0, certified=1.5, found=True)
     measurements = [
-        each.model_copy(update={"control": control})
-        if (each.metric, each.epsilon) == ("epsilon", 1.0)
-        else each
-        for each in base.measurements
+        measurement.model_copy(update={"control": control})
+        if (measurement.metric, measurement.epsilon) == ("epsilon", 1.0)
+        else measurement
+        for measurement in base.measurements
     ]
-    [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
-    assert "leak 1.25 to 4 times what is claimed" in found.text
+    [verdict] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
+    assert "leak 1.25 to 4 times what is claimed" in verdict.text
 
 
 def test_every_game_that_decided_is_named_once(make: Make) -> None:
     base = low(make(epsilons=(0.1, 1.0, 5.0)))
     measurements = [
-        each.model_copy(update={"pair": "tight"})
-        if (each.metric, each.epsilon) == ("epsilon", 1.0)
-        else each
-        for each in base.measurements
+        measurement.model_copy(update={"pair": "tight"})
+        if (measurement.metric, measurement.epsilon) == ("epsilon", 1.0)
+        else measurement
+        for measurement in base.measurements
     ]
-    [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
+    [verdict] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
     seen = "seen: the predictions shown to one user; attack: likelihood-ratio"
-    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight); smaller" in found.text
+    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight); smaller" in verdict.text
 
 
 def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) -> None:
     def text(*epsilons: float) -> str:
         base = make(epsilons=epsilons)
         points = [point.model_copy(update={"claim": None}) for point in base.points]
-        [found] = verdicts.of(judged(base.model_copy(update={"points": points})))
-        return found.text
+        [verdict] = verdicts.of(judged(base.model_copy(update={"points": points})))
+        return verdict.text
 
     assert "ε ≥ 2.71 is certified at ε = 0.1 (attack: likelihood-ratio;" in text(0.1, 1.0)
     assert "ε ≥ 2.71 is certified (attack: likelihood-ratio;" in text(1.0)
 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
-    [found] = verdicts.of(low(make(epsilons=(1.0,)), theory=Estimate.exact(7.0, "law")))
-    assert found.verdict == "not tested"
-    assert found.text.startswith("Undecided at ε = 1: by the law of its noise it reveals more")
+    [verdict] = verdicts.of(low(make(epsilons=(1.0,)), theory=Estimate.exact(7.0, "law")))
+    assert verdict.verdict == "not tested"
+    assert verdict.text.startswith("Undecided at ε = 1: by the law of its noise it reveals more")
 
 
 def test_a_release_without_noise_is_named(make: Make) -> None:
     base = make(epsilons=(math.inf,), game=False)
     models = [base.models[0].model_copy(update={"variant": "nonprivate"})]
-    [found] = verdicts.of(judged(base.model_copy(update={"models": models})))
-    assert found.text.startswith(
+    [verdict] = verdicts.of(judged(base.model_copy(update={"models": models})))
+    assert verdict.text.startswith(
         "It makes no privacy claim and adds no noise, so no ε bounds what it reveals."
     )
     assert (
-        "The attack 'one prediction' recovers 80.0 % [72.0 %, 82.0 %] of the hidden" in found.text
+        "The attack 'one prediction' recovers 80.0 % [72.0 %, 82.0 %] of the hidden" in verdict.text
     )
 
 
@@ -115,7 +115,7 @@ def test_the_worst_model_leads(make: Make) -> None:
             for name in ("models", "points", "measurements", "verdicts")
         }
     )
-    assert [each.model for each in verdicts.of(both)] == ["broken", "kept"]
+    assert [verdict.model for verdict in verdicts.of(both)] == ["broken", "kept"]
     assert summary.headline(both) == "2 models: 1 broken, 1 not broken. 1 gate: 1 fail."
 
 
@@ -137,8 +137,8 @@ def test_an_inconclusive_run_names_no_cause_that_a_gate_may_not_have(make: Make)
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
-    [found] = verdicts.of(low(make(epsilons=(1.0,)), control=None))
-    assert found.sentences == (
+    [verdict] = verdicts.of(low(make(epsilons=(1.0,)), control=None))
+    assert verdict.sentences == (
         [
             "Not tested at ε = 1: the trials are too few for any game to certify more than is "
             "claimed; use more trials."

@@ -25,14 +25,14 @@ def judged(result: AuditResult, *names: str, day: date = date(2027, 1, 31)) -> A
 def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> None:
     assert table(result) is None
     names = ("gate/epsilon/max", "claim/published/10")
-    found = table(judged(result, *names))
-    assert found is not None
-    assert found.caption == "Waivers on 2027-01-31"
-    assert found.cells == [
+    shown = table(judged(result, *names))
+    assert shown is not None
+    assert shown.caption == "Waivers on 2027-01-31"
+    assert shown.cells == [
         [names[0], "active", "the team", "2027-01-31", "known."],
         [names[1], "unused", "the team", "2027-01-31", "known."],
     ]
-    assert not found.marked
+    assert not shown.marked
     late = table(judged(result, *names, day=date(2027, 2, 1)))
     assert late is not None
     assert late.marked == {(0, 1), (1, 1)}
@@ -40,20 +40,24 @@ def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> No
 
 def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None:
     names = ("claim/published/0.1", "claim/published/10", "gate/epsilon/max")
-    found = judged(result, *names)
-    broken, kept, _ = (sentence(each, found) for each in found.waivers)
+    rejudged = judged(result, *names)
+    broken, kept, _ = (sentence(waiver, rejudged) for waiver in rejudged.waivers)
     assert broken == "waived until 2027-01-31 by the team: known"
     assert kept == (
         "the waiver of claim/published/10 is unused, as its claim was not tested: remove it if "
         "that lasts"
     )
-    assert line(found.waivers[0], found) == (
+    assert line(rejudged.waivers[0], rejudged) == (
         "claim/published/0.1 is waived until 2027-01-31 by the team: known."
     )
-    assert line(found.waivers[1], found).startswith("The waiver of claim/published/10 is unused")
-    assert line(found.waivers[1], found).endswith("if that lasts.")
-    found = judged(result, *names, day=date(2027, 2, 1))
-    last = [sentence(each, found).split(", and ")[1].split(":")[0] for each in found.waivers]
+    assert line(rejudged.waivers[1], rejudged).startswith(
+        "The waiver of claim/published/10 is unused"
+    )
+    assert line(rejudged.waivers[1], rejudged).endswith("if that lasts.")
+    rejudged = judged(result, *names, day=date(2027, 2, 1))
+    last = [
+        sentence(waiver, rejudged).split(", and ")[1].split(":")[0] for waiver in rejudged.waivers
+    ]
     assert last == ["its claim is broken", "its claim was not tested", "its gate fails"]
 
 
@@ -81,12 +85,12 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
 
 
 def test_every_report_shows_owner_statement_and_last_day(result: AuditResult) -> None:
-    found = judged(result, "claim/published/1")
+    rejudged = judged(result, "claim/published/1")
     file = io.StringIO()
-    console.show(found, Console(file=file, width=120))
-    for report in (html.render(found), markdown.render(found), file.getvalue()):
+    console.show(rejudged, Console(file=file, width=120))
+    for report in (html.render(rejudged), markdown.render(rejudged), file.getvalue()):
         for part in ("claim/published/1", "the team", "known", "2027-01-31"):
             assert part in report
         assert ".." not in report.partition("How to reproduce")[0].partition("Waivers on")[0]
-    claim = next(check for check in run_of(found).checks if check.id == "claim/published/1")
+    claim = next(check for check in run_of(rejudged).checks if check.id == "claim/published/1")
     assert claim.text.endswith("Accepted: waived until 2027-01-31 by the team: known.")
