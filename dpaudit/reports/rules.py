@@ -133,6 +133,19 @@ _FINDINGS: Mapping[str, Rule] = {
         "about it would be false.",
         5.0,
     ),
+    "not-probed": Rule(
+        "finding-not-probed",
+        "Trainings were not tested by further ones",
+        "Whether the seed decides everything and the model reads its data was not tried, as that "
+        "takes four more trainings.",
+        1.0,
+    ),
+    "control": Rule(
+        "finding-control",
+        "A game could not be run on a mutant",
+        "The power of the game is not measured there, so it shows nothing of the claim.",
+        4.0,
+    ),
     "diverged": Rule(
         "finding-diverged",
         "A training ends without a model",

@@ -165,7 +165,9 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
-        known = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
+        known = {
+            epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against
+        }
         for (label, epsilon), errors in by_fold.items():
             if not known or label == against or not (epsilon in known or len(known) == 1):
                 continue
