@@ -165,11 +165,11 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
-        known = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
+        rows = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         for (label, epsilon), errors in by_fold.items():
-            if not known or label == against or not (epsilon in known or len(known) == 1):
+            if not rows or label == against or not (epsilon in rows or len(rows) == 1):
                 continue
-            base = known.get(epsilon, next(iter(known.values())))
+            base = rows.get(epsilon, next(iter(rows.values())))
             for place, kind in enumerate(self.kinds):
                 difference = self._over_folds((errors - base)[:, place])
                 key = _difference_key(label, epsilon)
