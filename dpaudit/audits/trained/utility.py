@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
+    Found,
     Measure,
     MetricKey,
-    RecordPart,
     gated,
     metric_of,
     points,
@@ -66,12 +66,12 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             if reference and model != against and (epsilon in reference or len(reference) == 1):
                 yield _difference_key(model, epsilon)
 
-    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
+    def run(self, model: TrainedModel) -> Iterator[Found]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
         stage = f"{model.label}: folds"
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[Found]:
         """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
@@ -165,13 +165,11 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
-        known = {
-            epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against
-        }
+        rows = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         for (label, epsilon), errors in by_fold.items():
-            if not known or label == against or not (epsilon in known or len(known) == 1):
+            if not rows or label == against or not (epsilon in rows or len(rows) == 1):
                 continue
-            base = known.get(epsilon, next(iter(known.values())))
+            base = rows.get(epsilon, next(iter(rows.values())))
             for place, kind in enumerate(self.kinds):
                 difference = self._over_folds((errors - base)[:, place])
                 key = _difference_key(label, epsilon)
