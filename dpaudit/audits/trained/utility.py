@@ -13,7 +13,7 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
     Measure,
     MetricKey,
-    Recorded,
+    RecordPart,
     gated,
     metric_of,
     points,
@@ -66,12 +66,12 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             if reference and model != against and (epsilon in reference or len(reference) == 1):
                 yield _difference_key(model, epsilon)
 
-    def run(self, model: TrainedModel) -> Iterator[Recorded]:
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
         stage = f"{model.label}: folds"
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(self, stage: str, model: TrainedModel) -> Iterator[Recorded]:
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
         """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
