@@ -28,6 +28,7 @@ from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
+from dpaudit.recommenders.returned import Returned
 
 N_USERS, N_ITEMS, K = 8, 6, 2
 SUPPORT = Path(own_knn.__file__).parent
@@ -338,11 +339,11 @@ def test_the_page_for_users_shows_the_examples_and_parameters_that_exist() -> No
     for name in ("model.py", "train.py"):
         assert f"```python\n{(root / 'examples' / 'own-model' / name).read_text()}```" in page
     tables = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", page, re.S)]
-    kinds = []
+    classes: dict[str, Any] = {"target": PythonClass, "command": Command, "returned": Returned}
+    recommenders = []
     for table in (table["recommender"][0] for table in tables):
-        kind: Any = Command if "command" in table else PythonClass
-        word = "command" if kind is Command else "target"
-        kinds.append(kind(table[word], **table["params"]))
-    assert [type(recommender) for recommender in kinds] == [PythonClass, Command, Command]
+        (word,) = classes.keys() & table
+        recommenders.append(classes[word](table[word], **table["params"]))
+    assert list(map(type, recommenders)) == [PythonClass, Command, Command, Returned]
     for field in dataclasses.fields(Command):
         assert field.name in {"command", "cwd"} or f"| `{field.name}` |" in page
