@@ -127,7 +127,7 @@ def audit_recommender(
     settings: Mapping[str, Any] | None = None,
     units: Sequence[Unit] = ("interaction",),
     observers: Sequence[Observer] | None = None,
-    trainings: int = 64,
+    trainings: int = 24,
     targets: int | None = None,
     users: int | None = None,
     claim: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ def audit_recommender(
         units: what a target is: an interaction, or a user with the whole history.
         observers: who observes the model; by default everyone who sees a served model: `scores`,
             `own-list` and `others-lists`.
-        trainings: number of trainings; one half calibrates the attacks, the other judges them.
+        trainings: number of trainings; 5 of 24 calibrate the attacks, and the others are judged.
         targets: number of target interactions; by default at most 2500, and a 20th of all.
         users: number of target users; by default at most 300, and a third of the active ones.
         claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`, `observers`; it
