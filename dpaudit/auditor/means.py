@@ -1,13 +1,10 @@
-"""Means over trainings, with intervals that hold jointly or each by itself."""
+"""Means over trainings, with intervals that hold jointly."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
@@ -47,15 +44,4 @@ def joint_mean(values: Numbers, family: Family, least: float = 0.0, most: float 
     bet = betting_mean(np.clip(unit, 0, 1), family.alpha, family.confidence, together=folds)
     return bet.mapped(lambda share: least + width * share).changed(
         method="betting over trainings" + (f" on {folds} folds" if folds > 1 else "")
-    )
-
-
-def own_mean(
-    values: Sequence[float] | Numbers, family: Family, least: float = 0.0, most: float = 1.0
-) -> Estimate:
-    """Estimate the mean of numbers from `least` to `most` by itself, with Student's interval."""
-    mean = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
-    return mean.changed(
-        lower=min(mean.value, max(least, mean.lower)),
-        upper=max(mean.value, min(most, mean.upper)),
     )

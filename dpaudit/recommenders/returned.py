@@ -7,10 +7,9 @@ import json
 from collections.abc import Collection
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
@@ -18,11 +17,9 @@ from dpaudit.core.errors import RunError
 from dpaudit.core.messages import place
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import Answer, Query, Trainable
-from dpaudit.recommenders.command import Shown
+from dpaudit.recommenders.command import Folder, Shown
 from dpaudit.recommenders.exchange import Exchange, Format
 
-# A config gives paths as text.
-Folder = Annotated[Path, Field(strict=False)]
 # Says which data a folder's training was handed out with.
 _SEAL = "seal.json"
 

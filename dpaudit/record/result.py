@@ -180,6 +180,12 @@ class Census(_Record):
             raise ValueError(f"a census has {sorted(sizes)} trainings: give one number for each")
         return self
 
+    @classmethod
+    def known(cls, values: Sequence[float]) -> Self:
+        """Return the census of numbers that sample nothing within a training."""
+        numbers = tuple(values)
+        return cls(values=numbers, lower=numbers, upper=numbers, alpha=0.0)
+
     @property
     def worst(self) -> tuple[float, ...]:
         """The numbers, with missing answers as leaks."""

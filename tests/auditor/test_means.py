@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from itertools import count
 
 import numpy as np
 import pytest
-from scipy import stats
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.auditor.means import joint_mean
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.core.errors import RunError
 from dpaudit.record.result import Family
@@ -35,25 +33,6 @@ def test_equal_values_at_an_end_of_the_range_have_no_certain_mean(value: float) 
     estimate = joint_mean(np.full(4, value), JOINT, -1.0)
     assert estimate.lower <= value <= estimate.upper
     assert estimate.upper - estimate.lower > 0.5
-
-
-def test_the_own_mean_is_students_interval_cut_to_the_range() -> None:
-    values = np.random.default_rng(2).uniform(0, 1, 12)
-    low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    estimate = own_mean(values, JOINT)
-    assert (estimate.lower, estimate.upper) == pytest.approx((max(0, low), min(1, high)))
-    assert estimate.kind == "assumes-law"
-    wide = own_mean([0.0, 1.0], JOINT)
-    assert (wide.lower, wide.upper) == (0, 1)
-    negative = own_mean([-0.9, 0.9], JOINT, -1.0)
-    assert (negative.lower, negative.upper) == (-1, 1)
-
-
-def test_an_error_above_1_keeps_both_ends_of_its_interval() -> None:
-    values = np.array([1.2, 1.4, 1.3, 1.5])
-    estimate = own_mean(values, JOINT, most=math.inf)
-    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    assert (estimate.lower, estimate.upper) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("folds", [2, 5])

@@ -55,7 +55,7 @@ from dpaudit.audits.membership.probes import (
     unmoved_by_data,
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.audits.membership.training import Training, Utility, all_unpacked, kept
+from dpaudit.audits.membership.training import Training, Utility, all_unpacked
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
@@ -90,6 +90,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if not (created := attack.create("attack")).compares_targets
             or self.table.calibrating_trainings
         }
+        config, family = self.context.config, self.context.family
+        # Half of what is left to gates about the next training, shared by the numbers they judge.
+        left = max(left_for_next(config, family), 1e-12)
+        self.own_level = left / 2 / max(1, len(next_keys(config)))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -120,9 +124,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
-        seen = kept(point.trainable, model.observers)
-        blocks = [(unit, observer) for unit in self.table.units for observer in seen]
-        training = Training(point.trainable, self.design, blocks)
+        training = Training.of(point.trainable, self.design, self.table.units, model.observers)
+        blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         together = training.together
         trainings = (
@@ -154,7 +157,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # Whether there is a model may tell every coin.
             untold = np.nan_to_num(unanswered, nan=1.0)
             trials = Trials(features[:, :cut], features[:, cut:], present, untold)
-            scored = "scores" in seen
+            scored = "scores" in {seen for _, seen in blocks}
             for finding in left_open(unanswered, marks, present, observer, scored, unmoved):
                 yield records.FindingRecord(model=model.label, **finding._asdict())
             if observer not in model.observers:
@@ -228,10 +231,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         Those of numbers that gates judge on trainings at hand share the level of a joint interval;
         those of others share half of what is left to gates about the next training.
         """
-        config, level = self.context.config, self.context.family.alpha
-        if not picked(config, key, "this-model"):
-            left = left_for_next(config, self.context.family)
-            level = max(left, 1e-12) / 2 / max(1, len(next_keys(config)))
+        at_hand = picked(self.context.config, key, "this-model")
+        level = self.context.family.alpha if at_hand else self.own_level
         return Subsets(self.design.others(unit), level / len(one.present), self.context.seed)
 
     def _exposed(
@@ -278,11 +279,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             key = _useful_key(self.context.config, name, model, epsilon)
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
-            judged_values = tuple(values[judging].tolist())
             # Of these trainings and these held-out interactions it is known.
-            census = records.Census(
-                values=judged_values, lower=judged_values, upper=judged_values, alpha=0.0
-            )
+            census = records.Census.known(values[judging].tolist())
             estimate = joint_mean(values, family, most=most) if key.joint else census.estimate
             yield key.measured(estimate, census=census)
 

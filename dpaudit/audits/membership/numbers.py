@@ -57,8 +57,7 @@ def numbers(rates: Sequence[float]) -> list[Number]:
 
 def range_of(values: NDArray[np.float64]) -> Estimate:
     """Return the mean of a number over the judged trainings, with its range."""
-    entries = tuple(values.tolist())
-    return Census(values=entries, lower=entries, upper=entries, alpha=0.0).estimate
+    return Census.known(values.tolist()).estimate
 
 
 def average(judged: Judged, number: Number, family: Family) -> Estimate:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import Training, kept
+from dpaudit.audits.membership.training import Training
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import place
 from dpaudit.data.readers.load import load
@@ -39,9 +39,8 @@ def hand_out(config: MembershipConfig) -> Iterator[Path]:
         trainable = recommender.create("recommender")
         if not isinstance(trainable, Returned):
             raise TypeError("a returned recommender has trainings elsewhere")
-        observers = kept(trainable, table.observers_of(recommender))
-        blocks = [(unit, observer) for unit in table.units for observer in observers]
-        training = Training(trainable, design, blocks)
+        observers = table.observers_of(recommender)
+        training = Training.of(trainable, design, table.units, observers)
         for index in range(table.trainings):
             seed = design.training_seed(index)
             try:

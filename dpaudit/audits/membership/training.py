@@ -100,6 +100,18 @@ class Training:
     design: Design
     blocks: Sequence[tuple[Unit, Observer]]
 
+    @classmethod
+    def of(
+        cls,
+        trainable: Trainable,
+        design: Design,
+        units: Sequence[Unit],
+        observers: Collection[Observer],
+    ) -> Self:
+        """Return the work of a training whose features these observers see, and cheap ones."""
+        seen = kept(trainable, observers)
+        return cls(trainable, design, [(unit, observer) for unit in units for observer in seen])
+
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
         vector: Packed = self.together((index,))[0]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from records import estimate, make_result  # type: ignore[import-not-found]
 
-from dpaudit.auditor.means import joint_mean, own_mean
+from dpaudit.auditor.means import joint_mean
 from dpaudit.audits.trained.errors import over_folds
+from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.reports.sections import footnotes, intervals
@@ -29,7 +30,7 @@ def holding(value: Estimate, metric: str = "utility.rmse") -> AuditResult:
     ("made", "folds", "joint"),
     [
         (over_folds(VALUES.tolist(), 0.95), True, False),
-        (own_mean(VALUES, FAMILY), False, False),
+        (student_mean(VALUES.tolist(), 0.05, "trainings"), False, False),
         (joint_mean(VALUES, FAMILY), False, True),
         (joint_mean(VALUES[:, None] * np.ones(3), FAMILY), False, True),
         (estimate(0.5, 0.4, 0.6), False, True),
