@@ -25,6 +25,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
 
@@ -76,15 +78,14 @@ def share_wealth(exceeds: Sequence[bool], share: float) -> float:
     from scipy.stats import beta
 
     check_alpha(share)
-    most, x = 1.0, 0
-    for n, draw in enumerate(exceeds, start=1):
-        x += bool(draw)
-        if not draw:
-            continue  # the wealth falls
-        within = betaln(x + 1, n - x + 1) + beta.logsf(share, x + 1, n - x + 1)
-        log = within - math.log1p(-share) - x * math.log(share) - (n - x) * math.log1p(-share)
-        most = max(most, math.exp(min(log, 700.0)))
-    return most
+    # The wealth falls with every draw that does not exceed, so it is largest after one that does.
+    n = np.flatnonzero(exceeds) + 1
+    if not len(n):
+        return 1.0
+    x = np.arange(1, len(n) + 1)
+    within = betaln(x + 1, n - x + 1) + beta.logsf(share, x + 1, n - x + 1)
+    logs = within - math.log1p(-share) - x * math.log(share) - (n - x) * math.log1p(-share)
+    return math.exp(min(max(float(logs.max()), 0.0), 700.0))
 
 
 def _check(draws: int, exceeding: int) -> None:
