@@ -47,7 +47,9 @@ class Context(Generic[C]):
         """Receives progress reports."""
         return self.executor.progress
 
-    def tasks(self, stage: str, *tables: BaseModel, of: Sequence[Any] = ()) -> Executor:
+    def tasks(
+        self, stage: str, *tables: BaseModel, of: Sequence[Any] = (), controlled: bool = False
+    ) -> Executor:
         """Return the executor of a stage, whose results depend on these inputs.
 
         Data, seed and code are not named, as a store holds the results of one of each. Nor are
@@ -59,9 +61,10 @@ class Context(Generic[C]):
             tables: the repeatable tables of the config that this stage reads. It may read all
                 other tables, but for what only judges.
             of: other values that decide its results, by their `repr`.
+            controlled: whether positive controls run the stage again on mutants.
         """
-        words = (_config_read(self.config), *map(_read, tables))
-        return self.executor.within(stage, *(_settings(word) for word in words), *map(repr, of))
+        settings = map(_settings, (_config_read(self.config), *map(_read, tables)))
+        return self.executor.within(stage, *settings, *map(repr, of), controlled=controlled)
 
     def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
         """Return what a stage of a measure yields; nothing if it needs results of other shards."""

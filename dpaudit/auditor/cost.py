@@ -14,13 +14,11 @@ class Cost:
 
     Attributes:
         samples: the stages but for controls, which are chosen by what games find.
-        controlled: the seconds of the games; a control takes as long again for each mutant.
         base: bytes that the data and what is prepared from them take.
         task: bytes that a running task takes besides.
     """
 
     samples: Sequence[Sample]
-    controlled: float
     base: int
     task: int
 
@@ -35,6 +33,7 @@ class Cost:
                 sum_.tasks + sample.tasks,
                 sum_.trials + sample.trials,
                 sum_.seconds + sample.seconds,
+                sample.controlled,
             )
         return list(sums.values())
 
@@ -42,6 +41,11 @@ class Cost:
     def seconds(self) -> float:
         """Seconds of all stages on one worker, without controls."""
         return sum(sample.seconds for sample in self.samples)
+
+    @property
+    def controlled(self) -> float:
+        """Seconds of the games; a control takes as long again for each mutant."""
+        return sum(sample.seconds for sample in self.samples if sample.controlled)
 
     def memory(self, workers: int) -> int:
         """Return the bytes that a run on this many threads takes."""

@@ -30,12 +30,12 @@ class RunFolder:
     """Where a run keeps the results of finished tasks.
 
     Attributes:
-        folder: the output folder.
+        path: the output folder.
         fresh: whether to drop the results that it holds.
         force: whether to replace another run that it holds; results that fit are used.
     """
 
-    folder: Path
+    path: Path
     fresh: bool = False
     force: bool = False
 
@@ -51,7 +51,7 @@ class RunFolder:
         Raises:
             ConfigError: the folder holds the record of another run, or one that cannot be read.
         """
-        path = self.folder / storage.NAME
+        path = self.path / storage.NAME
         if self.fresh or self.force or not path.exists():
             return ""
         try:
@@ -64,7 +64,7 @@ class RunFolder:
         deciding, judged = _differing(recorded, config)
         if deciding:
             raise ConfigError(
-                f"{self.folder} holds the record of another run ({_others(deciding)}): --force "
+                f"{self.path} holds the record of another run ({_others(deciding)}): --force "
                 "replaces it and uses the finished tasks that fit, and -o names another folder"
             )
         if not judged:
@@ -133,14 +133,14 @@ def _others(names: Iterable[str]) -> str:
     return ", ".join(f"other {name}" for name in names)
 
 
-def resumed(config: Config, place: RunFolder) -> Config:
+def resumed(config: Config, folder: RunFolder) -> Config:
     """Return the config with the seed that the run in this folder drew.
 
     A seed that the config names stays; a drawn one is used again while the code is the same.
     """
-    path = place.folder / NAME
+    path = folder.path / NAME
     secret = words_of(path).get("secret") == "yes"
-    if "seed" in config.model_fields_set or place.fresh or secret != (config.keep_seed is False):
+    if "seed" in config.model_fields_set or folder.fresh or secret != (config.keep_seed is False):
         return config
     seed = seed_in(path, identity_of(config.plugins))
     return config if seed is None else config.model_copy(update={"seed": seed})
@@ -148,7 +148,7 @@ def resumed(config: Config, place: RunFolder) -> Config:
 
 @contextmanager
 def opened_store(
-    config: Config, ratings: Ratings | None, place: RunFolder, progress: Progress, name: str = NAME
+    config: Config, ratings: Ratings | None, folder: RunFolder, progress: Progress, name: str = NAME
 ) -> Iterator[Store]:
     """Open the store of a run, and tell what was found in it.
 
@@ -158,10 +158,10 @@ def opened_store(
         RunError: as `opened`.
     """
     whose = identity(config, ratings)
-    others = others_results(place.folder / name, whose)
-    if others and not (place.fresh or place.force):
+    others = others_results(folder.path / name, whose)
+    if others and not (folder.fresh or folder.force):
         raise ConfigError(f"{others}: --force drops them, and -o names another folder")
-    with opened(place.folder, whose, name=name, fresh=place.fresh, note=progress.note) as store:
+    with opened(folder.path, whose, name=name, fresh=folder.fresh, note=progress.note) as store:
         store.set("secret", "yes" if config.keep_seed is False else "no")
         yield store
 

@@ -33,6 +33,7 @@ def judge(
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
     coming: NextTraining | None = None,
+    kind: str = "",
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
@@ -52,8 +53,7 @@ def judge(
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
       joint only if a gate of the run's config judges it.
     - A number that a finding leaves open does not pass, and the finding is the reason. So is a
-      picked point that has no such number because of a finding, as trainings diverged, or because
-      a utility of a membership audit is not defined in some training.
+      picked point that has no such number because of a finding.
 
     Args:
         gate: the gate.
@@ -61,6 +61,7 @@ def judge(
         measurements: all that was measured.
         findings: what was noticed.
         coming: what the judged trainings say; None for this gate alone at 95 % confidence.
+        kind: the kind of audit, by its name in the registry, which says what narrows an interval.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -68,8 +69,7 @@ def judge(
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
     coming = coming or NextTraining.of([(gate, picked)], 0.05)
-    members = any(measurement.unit for measurement in measurements)
-    lacking = dict(_lacking(gate, points, measurements, findings, members=members))
+    lacking = dict(_lacking(gate, points, measurements, findings))
     if not picked and not lacking:
         known = any(measurement.metric == gate.metric for measurement in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
@@ -83,7 +83,7 @@ def judge(
     for measurement in picked:
         point = at[measurement.model, measurement.epsilon]
         outcome, reason = _of_trainings(gate, measurement, coming) or _compare(
-            gate, measurement, point, members=members
+            gate, measurement, point, kind
         )
         open_ = next((finding for finding in findings if finding.opens(measurement)), None)
         if open_ and outcome != "fail":
@@ -186,8 +186,6 @@ def _lacking(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord],
-    *,
-    members: bool,
 ) -> Iterator[tuple[tuple[str, float], str]]:
     """Yield the points that a gate picks and that lack its metric, with the reason."""
     there = {
@@ -203,12 +201,6 @@ def _lacking(
         open_ = next((finding for finding in findings if finding.lacks(gate.metric, *key)), None)
         if open_:
             yield key, _said_by(open_)
-        elif members and entry(gate.metric).role == "utility":
-            yield (
-                key,
-                f"{gate.metric} is undefined in some training: correct what the model predicts, or "
-                "pick other models in where",
-            )
 
 
 def _said_by(finding: FindingRecord) -> str:
@@ -265,9 +257,8 @@ def _doubted(measurement: Measurement, limit: float | None) -> bool:
 
 
 def _compare(
-    gate: Gate, measurement: Measurement, point: PointRecord, *, members: bool
+    gate: Gate, measurement: Measurement, point: PointRecord, kind: str
 ) -> tuple[Outcome, str]:
-    """Judge one number; `members` is whether membership is audited."""
     estimate = measurement.estimate
     if estimate.kind != "frequentist":
         remedy = "gate another metric"
@@ -301,7 +292,7 @@ def _compare(
     reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
     if kept and reverse <= limit:
         return "pass", f"{interval} {held} {limit:g}{metric.assumes}"
-    remedy = f"more {_sample(measurement, members)} narrow it"
+    remedy = f"more {_sample(measurement, kind)} narrow it"
     if gate.min is None and high == math.inf:
         remedy = (
             "there is no upper end, as nothing clips what is noised, or a training diverged, so "
@@ -316,18 +307,14 @@ def _compare(
     return "inconclusive", reason
 
 
-def _sample(measurement: Measurement, members: bool) -> str:
-    """Return what the interval samples, by the config's names of what it may be."""
-    samples = {kind.name: kind.samples for kind in kinds()}
-    if members:
-        return samples["membership"]
+def _sample(measurement: Measurement, kind: str) -> str:
+    """Return the key of the config that narrows an interval."""
+    of_kind = next((other.samples for other in kinds() if other.name == kind), "trials")
+    if measurement.unit:
+        return of_kind
     if measurement.pair:
         return "game.trials"
-    if measurement.metric == "attack.accuracy":  # of both kinds of audits
-        return samples["trained" if "trainings" in measurement.estimate.method else "on_demand"]
-    metric = entry(measurement.metric)
-    audits = [samples.get(audit, "") for audit in sorted(metric.audits) if audit != "membership"]
-    return metric.samples or " or ".join(filter(None, audits)) or "trials"
+    return entry(measurement.metric).samples or of_kind
 
 
 def _compare_epsilon(

@@ -43,7 +43,7 @@ def judge_run(
             check_rated(gates, Scale(*result.data.scale))
         coming = _coming(result, gates)
         gate_records = [
-            judge(gate, result.points, result.measurements, result.findings, coming)
+            judge(gate, result.points, result.measurements, result.findings, coming, result.kind)
             for gate in gates
         ]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
@@ -90,13 +90,13 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
     return NextTraining.of(judged, max(left, 0.0), beforehand=stated, hold=left > -1e-9)
 
 
-def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") -> None:
+def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:
     """Refuse waivers of unknown ids.
 
     Args:
         waivers: the waivers.
         known: the ids of claims and gates.
-        place: prefix of the message, such as the file of the waivers.
+        prefix: prefix of the message, such as the file of the waivers.
 
     Raises:
         ConfigError: an id is unknown; names those that it may mean.
@@ -105,6 +105,6 @@ def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") 
     for index, waiver in enumerate(waivers):
         if waiver.id not in ids:
             raise ConfigError(
-                f"{place}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run"
+                f"{prefix}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run"
                 f"{suggestion(waiver.id, ids)}"
             )

@@ -127,8 +127,19 @@ class AuditKind(ABC):
 
 
 def kinds() -> list[AuditKind]:
-    """Return all registered kinds, by name."""
-    return list(registry.every("audits").values())
+    """Return all registered kinds, by name.
+
+    Raises:
+        ConfigError: a kind is registered under another name than its own, which records name.
+    """
+    registered = registry.every("audits")
+    for name, kind in registered.items():
+        if kind.name != name:
+            raise ConfigError(
+                f"the kind of audit {kind.name!r} is registered as {name!r}: use its name as that "
+                "of the entry point"
+            )
+    return list(registered.values())
 
 
 def kind_of(config: Config) -> AuditKind:

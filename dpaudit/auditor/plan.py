@@ -61,38 +61,38 @@ def check_gates(config: Config) -> None:
         _check_gate(f"gate.{index}", gate, keys)
 
 
-def check_waivers(config: Config, place: str = "") -> None:
+def check_waivers(config: Config, prefix: str = "") -> None:
     """Refuse waivers of what a run does not judge.
 
     Args:
         config: a checked config.
-        place: prefix of the message, such as the file of the waivers.
+        prefix: prefix of the message, such as the file of the waivers.
 
     Raises:
         ConfigError: a waiver names no claim and no gate of the run; names those that it may mean.
     """
     if config.waiver:
         claims = (claim_id(key.model, key.epsilon) for key in plan(config))
-        check_ids(config.waiver, {*claims, *map(identifier, config.gate)}, place)
+        check_ids(config.waiver, {*claims, *map(identifier, config.gate)}, prefix)
 
 
-def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
+def _check_gate(table: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
     keys = [key for key in keys if key["metric"] == gate.metric]
     if not keys:
         needed = " or ".join(entry(gate.metric).sources)
-        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: it needs {needed}")
+        raise ConfigError(f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
         known = list(dict.fromkeys(key.get(name) for key in keys))
         if value not in known:
             choices = ", ".join(f"{choice}" for choice in known if choice is not None)
             raise ConfigError(
-                f"{place}.where.{name} = {value!r} is not measured"
+                f"{table}.where.{name} = {value!r} is not measured"
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
     if gate.of and not any(key["census"] for key in keys if gate.picks(key)):
         raise ConfigError(
-            f"{place}.of = {gate.of!r} is for numbers that each training of [membership] has, and "
+            f"{table}.of = {gate.of!r} is for numbers that each training of [membership] has, and "
             f"{gate.metric} is none here: remove it"
         )
     if not any(gate.picks(key) for key in keys):
-        raise ConfigError(f"{place}.where picks no point: no point has all these values")
+        raise ConfigError(f"{table}.where picks no point: no point has all these values")

@@ -35,7 +35,7 @@ def run_audit(
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
     allow_code: bool = False,
-    place: RunFolder | None = None,
+    folder: RunFolder | None = None,
     ratings: Ratings | None = None,
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.
@@ -47,7 +47,7 @@ def run_audit(
         workers: where tasks run.
         progress: receives progress reports.
         allow_code: whether code that the config names may be run.
-        place: where results are kept, so that the same call goes on where a killed run was; None
+        folder: where results are kept, so that the same call goes on where a killed run was; None
             keeps nothing. Of a black box nothing is kept, as its calls may depend on each other.
             A seed that the config leaves to chance is that of the folder's run, if its code was the
             same.
@@ -63,11 +63,11 @@ def run_audit(
     started_at, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
     check_code(config, allow_code)
-    config = config if place is None else resumed(config, place)
+    config = config if folder is None else resumed(config, folder)
     with prepared(config, allow_code, progress, ratings) as data, ExitStack() as stack:
         store = None
-        if place is not None and not config.ordered:
-            store = stack.enter_context(opened_store(config, data, place, progress))
+        if folder is not None and not config.ordered:
+            store = stack.enter_context(opened_store(config, data, folder, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
         numbers = measured(config, data, executor)
         record = numbers.record(records.Timing.since(started_at, clock))
@@ -126,8 +126,7 @@ def cost_of(config: Config, *, progress: Progress | None = None, allow_code: boo
             base = peak_memory()
             measured(config, ratings, Executor(progress=listener, sampler=sampler))
             most = peak_memory()
-        games = [sample for sample in sampler.samples if ": game " in sample.stage]
-        return Cost(sampler.samples, sum(game.seconds for game in games), base, most - base)
+        return Cost(sampler.samples, base, most - base)
 
     return kind_of(config).cost(config, sampled)
 

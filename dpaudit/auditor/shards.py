@@ -29,7 +29,7 @@ from dpaudit.record import result as records
 def run_shard(
     config: Config,
     shard: Shard,
-    place: RunFolder,
+    folder: RunFolder,
     *,
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
@@ -43,7 +43,7 @@ def run_shard(
     Args:
         config: a checked config, which names its seed.
         shard: the part.
-        place: where results are kept; several shards may share a folder.
+        folder: where results are kept; several shards may share a folder.
         workers: where tasks run.
         progress: receives progress reports.
         allow_code: whether a command that the config names may be run.
@@ -71,13 +71,13 @@ def run_shard(
     progress = progress or Progress()
     with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
         name = store_name(shard)
-        store = stack.enter_context(opened_store(config, ratings, place, progress, name))
+        store = stack.enter_context(opened_store(config, ratings, folder, progress, name))
         store.set("shard", json.dumps([shard.index, shard.count]))
         store.set("config", config.model_dump_json())
         if config.origin is not None:
             store.set("origin", config.origin.model_dump_json())
         store.set("finished", "no")
-        whole = place.folder / NAME
+        whole = folder.path / NAME
         if whole.exists():
             store.read_also(whole)
         pool = stack.enter_context(started(workers))
@@ -111,12 +111,12 @@ def merge(
     progress = progress or Progress()
     shards = _together(folders)
     config = _config(shards)
-    place = RunFolder(output, force=force)
-    place.check(config)
+    folder = RunFolder(output, force=force)
+    folder.check(config)
     _say_machines(shards, progress)
     # A merge runs no task, and so no code that the config names.
     with prepared(config, True, progress) as ratings:
-        with opened_store(config, ratings, place, progress) as store:
+        with opened_store(config, ratings, folder, progress) as store:
             store.add(shards)
             results = measured(
                 config, ratings, Executor(progress=progress, store=store, shard=NOTHING)

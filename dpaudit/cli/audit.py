@@ -112,8 +112,8 @@ def run(
     folder = output or own_folder(config.stem)
     reads(ctx, checked.source)
     target = Output.of(folder, reports)
-    place = RunFolder(folder, fresh, force)
-    replaced = place.check(checked) if part is None else ""
+    run_folder = RunFolder(folder, fresh, force)
+    replaced = run_folder.check(checked) if part is None else ""
     begin(ctx)
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
@@ -128,7 +128,7 @@ def run(
             reporter.note(replaced)
         if part is not None:
             run_shard(
-                checked, part, place, workers=workers, progress=reporter, allow_code=allow_code
+                checked, part, run_folder, workers=workers, progress=reporter, allow_code=allow_code
             )
         else:
             result = run_audit(
@@ -136,7 +136,7 @@ def run(
                 workers=workers,
                 progress=reporter,
                 allow_code=allow_code,
-                place=place,
+                folder=run_folder,
             )
     if part is not None:
         if not quiet:

@@ -31,6 +31,7 @@ class Executor:
         sampler: runs the first task of each stage only, to estimate the cost of all.
         scope: identifies the inputs of the tasks, up to what the parts say themselves.
         stage: the words under which results are listed.
+        controlled: whether positive controls run the stage again on mutants.
     """
 
     pool: Pool = field(default_factory=lambda: Pool(Workers()))
@@ -40,15 +41,18 @@ class Executor:
     sampler: Sampler | None = None
     scope: tuple[str, ...] = ()
     stage: str = ""
+    controlled: bool = False
 
-    def within(self, stage: str, *words: str) -> Executor:
+    def within(self, stage: str, *words: str, controlled: bool = False) -> Executor:
         """Return an executor whose tasks depend on `words` besides those of this one.
 
         Args:
             stage: the words under which results are listed.
             words: everything that the results depend on.
+            controlled: whether positive controls run the stage again on mutants.
         """
-        return replace(self, stage=stage, scope=(*self.scope, stage, *words))
+        scope = (*self.scope, stage, *words)
+        return replace(self, stage=stage, scope=scope, controlled=controlled)
 
     def map(
         self,
@@ -77,7 +81,7 @@ class Executor:
         Args:
             tasks: consumed lazily, so that only the inputs of running tasks need exist.
         """
-        if self.sampler is not None and self.sampler.take(self.stage, tasks):
+        if self.sampler and self.sampler.take(self.stage, tasks, controlled=self.controlled):
             raise UnfinishedError
         batch = _Batch(self)
         for number, result, seconds in self.pool.run(batch.missing(tasks)):

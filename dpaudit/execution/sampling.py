@@ -24,12 +24,14 @@ class Sample:
         tasks: number of tasks.
         trials: the trials that they finish.
         seconds: the time of all tasks on one worker.
+        controlled: whether positive controls run the stage again on mutants.
     """
 
     stage: str
     tasks: int
     trials: int
     seconds: float
+    controlled: bool = False
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Sampler:
 
     samples: list[Sample] = field(default_factory=list)
 
-    def take(self, stage: str, tasks: Iterable[Task]) -> bool:
+    def take(self, stage: str, tasks: Iterable[Task], *, controlled: bool = False) -> bool:
         """Time the first task and count all; False if there is none."""
         rest = iter(tasks)
         first = next(rest, None)
@@ -56,7 +58,7 @@ class Sampler:
             count, trials = count + 1, trials + task.size
         # The last task of a block of trials may be smaller than the first.
         share = trials / first.size if first.size else count
-        self.samples.append(Sample(stage, count, trials, seconds * share))
+        self.samples.append(Sample(stage, count, trials, seconds * share, controlled))
         return True
 
 

@@ -44,7 +44,6 @@ _BASE = U64(int(_SQRT_HALF) + (63 << 52) - (1 << 62))
 _MANTISSA = U64((1 << 52) - 1)
 _TWO_52 = U64(0x4330000000000000)  # bits of 2^52
 _MINUS_LN2 = F64(-math.log(2))
-_SIGN = U64(1 << 63)
 
 
 @inline

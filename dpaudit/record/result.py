@@ -465,8 +465,8 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `diverged`, `not-probed`, `control`, `noiseless`,
-            `repetition` or `exceptions`.
+            `rate`, `repeated`, `missing`, `diverged`, `undefined`, `not-probed`, `control`,
+            `noiseless`, `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
@@ -486,8 +486,8 @@ class FindingRecord(_Record):
     metrics: tuple[MetricName, ...] = ()
 
     def lacks(self, metric: MetricName, model: str, epsilon: float) -> bool:
-        """Return whether a point of the sweep may lack a metric, as trainings have no model."""
-        return self.about == "diverged" and self._covers(metric, model, epsilon)
+        """Return whether a point of the sweep may lack a metric, as some trainings have none."""
+        return self.about in ("diverged", "undefined") and self._covers(metric, model, epsilon)
 
     def _covers(self, metric: MetricName, model: str, epsilon: float) -> bool:
         named = not self.metrics or metric in self.metrics

@@ -45,7 +45,7 @@ def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
 
 
 def test_memory_grows_with_the_workers() -> None:
-    cost = Cost([Sample("a", 2, 20, 4.0), Sample("a", 1, 5, 1.0)], 0.0, base=1000, task=10)
+    cost = Cost([Sample("a", 2, 20, 4.0), Sample("a", 1, 5, 1.0)], base=1000, task=10)
     assert [cost.memory(workers) for workers in (1, 4)] == [1010, 1040]
     assert cost.stages == [Sample("a", 3, 25, 5.0)]
 
@@ -84,7 +84,7 @@ class Own(AuditKind):
     def measures(self):
         return ()
     def cost(self, config, sampled):
-        return Cost([], 0.0, base=config.own, task=1)
+        return Cost([], base=config.own, task=1)
 
 KIND = Own()
 """

@@ -191,11 +191,11 @@ def test_a_record_that_cannot_be_read_asks(tmp_path: Path) -> None:
 def test_other_data_ask_before_results_are_dropped(tmp_path: Path) -> None:
     config = changed(TRAINED, "")
     ratings = load(config.data)
-    run_audit(config, place=RunFolder(tmp_path), ratings=ratings)
-    run_audit(config, place=RunFolder(tmp_path), ratings=ratings)
+    run_audit(config, folder=RunFolder(tmp_path), ratings=ratings)
+    run_audit(config, folder=RunFolder(tmp_path), ratings=ratings)
     fewer = load(changed(TRAINED, "data = { synthetic = { n_users = 41 } }").data)
     with pytest.raises(
         ConfigError, match=r"finished tasks? of another run \(other data\): --force"
     ):
-        run_audit(config, place=RunFolder(tmp_path), ratings=fewer)
-    run_audit(config, place=RunFolder(tmp_path, force=True), ratings=fewer)
+        run_audit(config, folder=RunFolder(tmp_path), ratings=fewer)
+    run_audit(config, folder=RunFolder(tmp_path, force=True), ratings=fewer)

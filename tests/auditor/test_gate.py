@@ -274,12 +274,6 @@ def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
     assert least.reason.endswith("0.325 [0.3, 0.35] is not below 0.3")
 
 
-def test_more_trainings_narrow_a_utility_of_a_membership_audit() -> None:
-    measured = [game(0.1), measurement_of(0.4, 0.6, metric="utility.rmse")]
-    judged = judge(Gate(metric="utility.rmse", max=0.5), POINTS[:1], measured)
-    assert judged.reason.endswith("straddles 0.5: more membership.trainings narrow it")
-
-
 @pytest.mark.parametrize("metric", ["leak", "attack.advantage"])
 def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.2})
@@ -295,25 +289,40 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("metric", "more", "changes"),
+    ("kind", "metric", "more", "changes"),
     [
-        ("utility.rmse", "audit.trials or train.trials", {}),
-        ("utility.ndcg", "train.trials", {}),
-        ("utility.overlap", "audit.trials", {}),
-        ("attack.accuracy", "audit.trials", {}),
-        ("reconstruction.rmse", "train.trials", {"basis": "released model"}),
-        ("transcript.kl", "transcript.trials", {"attack": None, "step": 3, "part": "whole"}),
-        ("game.kl", "game.trials", {"pair": "here", "estimator": "one threshold"}),
-        ("sybil.accuracy", "sybil.trials", {}),
-        ("attack.auc", "transcript.trials", {}),
-        ("leak", "game.trials", {"pair": "here"}),
-        ("leak", "membership.trainings", {"unit": "user", "observer": "scores"}),
+        ("on_demand", "utility.rmse", "audit.trials", {}),
+        ("trained", "utility.rmse", "train.trials", {}),
+        ("membership", "utility.rmse", "membership.trainings", {}),
+        ("trained", "attack.accuracy", "train.trials", {}),
+        ("on_demand", "attack.accuracy", "audit.trials", {}),
+        ("trained", "reconstruction.rmse", "train.trials", {"basis": "released model"}),
+        (
+            "trained",
+            "transcript.kl",
+            "transcript.trials",
+            {"attack": None, "step": 3, "part": "whole"},
+        ),
+        (
+            "trained",
+            "game.kl",
+            "game.trials",
+            {"pair": "here", "estimator": "one threshold"},
+        ),
+        ("on_demand", "sybil.accuracy", "sybil.trials", {}),
+        ("trained", "attack.auc", "transcript.trials", {}),
+        ("trained", "leak", "game.trials", {"pair": "here"}),
+        ("membership", "leak", "membership.trainings", {"unit": "user", "observer": "scores"}),
+        ("of-no-room", "utility.rmse", "trials", {}),
     ],
 )
-def test_what_narrows_an_interval_is_named(metric: str, more: str, changes: dict[str, Any]) -> None:
+def test_what_narrows_an_interval_is_named(
+    kind: str, metric: str, more: str, changes: dict[str, Any]
+) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.5})
     changes = {"attack": STRONGEST, **changes} if metric == "leak" else changes
-    judged = judge(gate, POINTS, [measurement_of(0.4, 0.6, metric=metric, **changes)])
+    measured = [measurement_of(0.4, 0.6, metric=metric, **changes)]
+    judged = judge(gate, POINTS, measured, kind=kind)
     assert judged.outcome == "inconclusive"
     assert judged.reason.endswith(f"straddles 0.5: more {more} narrow it")
 
@@ -496,7 +505,8 @@ def test_single_attacks_are_not_judged() -> None:
 
     assert judge(gate, POINTS, [area(0.55, STRONGEST), area(0.9, "lira")]).outcome == "pass"
     assert judge(gate, POINTS, [area(0.9, STRONGEST)]).outcome == "inconclusive"
-    assert "membership.trainings" in judge(gate, POINTS, [area(0.9, STRONGEST)]).reason
+    wide = judge(gate, POINTS, [area(0.9, STRONGEST)], kind="membership")
+    assert "membership.trainings" in wide.reason
     with pytest.raises(ConfigError, match="picks no measured point"):
         judge(gate, POINTS, [area(0.55, "lira")])
     by_law = judge(gate, POINTS, [area(0.55, STRONGEST, "assumes-law")])

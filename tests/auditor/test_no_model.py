@@ -174,10 +174,10 @@ def test_the_other_models_have_the_same_numbers_as_by_themselves(tmp_path: Path)
     config = TrainedConfig.model_validate(
         {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 3}, **changes}
     )
-    first = run_audit(config, workers=Workers(2), place=RunFolder(tmp_path))
+    first = run_audit(config, workers=Workers(2), folder=RunFolder(tmp_path))
     alone = run_audit(config.model_copy(update={"model": config.model[:1]}))
     assert first.measurements == alone.measurements
-    again = run_audit(config, place=RunFolder(tmp_path))
+    again = run_audit(config, folder=RunFolder(tmp_path))
     assert again.model_dump(exclude={"timing"}) == first.model_dump(exclude={"timing"})
     check(first, "diverged in 6 of 6 trainings for utility")
 
@@ -188,13 +188,13 @@ def test_what_is_stored_of_a_training_without_a_model_is_not_trained_again(
     config = TrainedConfig.model_validate(
         {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 2}, "model": WILD}
     )
-    first = run_audit(config, place=RunFolder(tmp_path))
+    first = run_audit(config, folder=RunFolder(tmp_path))
 
     def never(*_: Any) -> None:
         raise AssertionError("it trains")
 
     monkeypatch.setattr(SgdFactors, "train", never)
-    again = run_audit(config, place=RunFolder(tmp_path))
+    again = run_audit(config, folder=RunFolder(tmp_path))
     assert again.findings == first.findings
     assert [finding.about for finding in again.findings] == ["diverged"]
 

@@ -91,7 +91,7 @@ def test_what_the_shards_leave_open_the_run_finishes(tmp_path: Path) -> None:
             self.known += trials
 
     told = Told()
-    record = run_audit(config, progress=told, place=RunFolder(tmp_path / "all"))
+    record = run_audit(config, progress=told, folder=RunFolder(tmp_path / "all"))
     assert told.known >= 40
     assert numbers(record) == numbers(run_audit(config))
 

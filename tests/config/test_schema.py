@@ -250,6 +250,15 @@ def test_a_kind_of_another_package_is_found_by_its_table() -> None:
     assert "Number" in schema["$defs"]
 
 
+def test_a_kind_that_is_registered_under_another_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, SCRATCH, {"dpaudit.audits": "figure = scratch:KIND"})
+    config = Config.model_validate({"number": {"epsilon": [2.0]}})
+    with pytest.raises(ConfigError, match="'number' is registered as 'figure': use its name"):
+        kind_of(config)
+
+
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize(
     ("tables", "said"),

@@ -197,7 +197,7 @@ def audit_recommender(
         workers=workers or Workers(),
         progress=progress,
         allow_code=True,
-        place=None if folder is None else RunFolder(Path(folder)),
+        folder=None if folder is None else RunFolder(Path(folder)),
         ratings=ratings,
     )
     return RecommenderAudit(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -55,7 +55,7 @@ from dpaudit.audits.membership.probes import (
     unmoved_by_data,
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.audits.membership.training import Training, Utility, all_unpacked
+from dpaudit.audits.membership.training import Training, Utility, all_unpacked, measures
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
@@ -169,7 +169,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         useful = np.array([part[-1][0] for part in parts])
-        yield from self._useful(useful, model.label, point.epsilon)
+        asked = measures(point.trainable, model.observers)
+        yield from self._useful(useful, model.label, point.epsilon, frozenset() if lost else asked)
 
     def _probed(self, point: MemberPoint) -> bool:
         """Whether further trainings test the model: not if each is dear, or none can be made."""
@@ -266,18 +267,20 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         return certify(game, limits).fields
 
     def _useful(
-        self, rows: NDArray[np.float64], model: str, epsilon: float
-    ) -> Iterator[records.Measurement]:
+        self, rows: NDArray[np.float64], model: str, epsilon: float, asked: Collection[str]
+    ) -> Iterator[RecordPart]:
         """Yield the means over trainings of the utility on held-out interactions.
 
-        One that is undefined in some training is left out; a gate on it is then inconclusive.
+        One that is asked of the model and undefined in some training is a finding instead.
         """
         family, table = self.context.family, self.table
         _, judging = division(len(rows), table.calibrating_trainings, self.context.seed)
         for name, values in zip(Utility._fields, rows.T, strict=True):
-            if not np.isfinite(values).all():
-                continue
             key = _useful_key(self.context.config, name, model, epsilon)
+            if not np.isfinite(values).all():
+                if name in asked:
+                    yield _undefined(key)
+                continue
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
             # Of these trainings and these held-out interactions it is known.
             census = records.Census.known(values[judging].tolist())
@@ -341,6 +344,18 @@ class _CoinGame:
 
 def _of_strongest(number: RecordPart) -> bool:
     return isinstance(number, records.Measurement) and number.attack == STRONGEST
+
+
+def _undefined(key: MetricKey) -> records.FindingRecord:
+    return records.FindingRecord(
+        model=key.model,
+        about="undefined",
+        text=f"{key.metric} is undefined in some training.",
+        remedy="Correct what the model predicts, or gate other models.",
+        undecided=True,
+        epsilon=key.epsilon,
+        metrics=(key.metric,),
+    )
 
 
 def _keys(model: str, epsilon: float, unit: Unit, observer: Observer) -> Keys:

@@ -245,7 +245,7 @@ class Games(GameMeasure[OnDemandConfig, OnDemandModel]):
         match: Match,
     ) -> Iterator[RecordPart]:
         def score(defense: OnDemandDefense, seed: int) -> PairScores:
-            executor = self.context.tasks(stage, model.model, game, of=[defense])
+            executor = self.context.tasks(stage, model.model, game, of=[defense], controlled=True)
             return match.run(defense, game.trials, seed, executor)
 
         one = OneGame(model.label, defense, game, score, trainings=2 * game.trials)

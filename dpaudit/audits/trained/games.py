@@ -66,7 +66,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
     def _executor(
         self, stage: str, model: TrainedModel, game: tables.Game, defense: Any
     ) -> Executor:
-        return self.context.tasks(stage, model.model, game, of=[defense])
+        return self.context.tasks(stage, model.model, game, of=[defense], controlled=True)
 
     def _pair(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game

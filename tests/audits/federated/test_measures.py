@@ -327,7 +327,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL]}
-    run_audit(config(**given), place=RunFolder(tmp_path))
+    run_audit(config(**given), folder=RunFolder(tmp_path))
     gate = {"metric": "transcript.kl", "max": 1.0}
     changes: list[dict[str, Any]] = [
         {"audit": {"confidence": 0.9}}, {"gate": [gate]}, {"gate": []},
@@ -336,7 +336,7 @@ def test_another_confidence_and_other_gates_train_nothing(
     monkeypatch.setattr(FakeGradients, "transcript", None)
     monkeypatch.setattr(FakeGradients, "train", None)
     for change, expected in zip(changes, wanted, strict=True):
-        assert numbers(run_audit(config(**given, **change), place=RunFolder(tmp_path))) == expected
+        assert numbers(run_audit(config(**given, **change), folder=RunFolder(tmp_path))) == expected
 
 
 @pytest.fixture(scope="module")

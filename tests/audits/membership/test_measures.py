@@ -185,8 +185,8 @@ def test_the_cost_counts_every_training() -> None:
 def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     few = config()
     more = config(membership=TABLE | {"trainings": 12})
-    run_audit(few, place=RunFolder(tmp_path))
-    assert numbers(run_audit(more, place=RunFolder(tmp_path))) == numbers(run_audit(more))
+    run_audit(few, folder=RunFolder(tmp_path))
+    assert numbers(run_audit(more, folder=RunFolder(tmp_path))) == numbers(run_audit(more))
 
 
 MADE = {"library": "most-popular"}
@@ -232,10 +232,10 @@ JUDGED: dict[str, dict[str, Any]] = {
 @pytest.mark.long
 def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) -> None:
     place = RunFolder(tmp_path)
-    run_audit(config(), place=place)
+    run_audit(config(), folder=place)
     assert len(fits) == TRAINED
     for what, changes in JUDGED.items():
-        record = run_audit(config(**changes), place=place)
+        record = run_audit(config(**changes), folder=place)
         assert len(fits) == TRAINED, what
         if what in {"another claim", "fewer observers"}:
             assert numbers(record) == numbers(run_audit(config(**changes))), what
@@ -258,8 +258,8 @@ def test_what_only_judges_trains_nothing_again(tmp_path: Path, fits: list[int]) 
 def test_what_decides_a_training_trains_again(
     tmp_path: Path, fits: list[int], changes: dict[str, Any]
 ) -> None:
-    run_audit(config(), place=RunFolder(tmp_path))
-    run_audit(config(**changes), place=RunFolder(tmp_path, force=True))
+    run_audit(config(), folder=RunFolder(tmp_path))
+    run_audit(config(**changes), folder=RunFolder(tmp_path, force=True))
     assert len(fits) == 2 * TRAINED
 
 
@@ -291,7 +291,7 @@ def test_other_parameters_train_again_and_factors_are_asked_only_if_need_be(
             },
         ),
     ):
-        run_audit(config(**{"recommender": recommender, **changes}), place=RunFolder(tmp_path))
+        run_audit(config(**{"recommender": recommender, **changes}), folder=RunFolder(tmp_path))
         assert len(fits) == count * TRAINED
 
 
