@@ -107,7 +107,9 @@ class Reporter(Progress):
 
     def start(self, total: int) -> None:
         """Set the total number of trials."""
-        self._total, self._started = total, self._started or self._clock()
+        self._total = total
+        if self._started is None:
+            self._started = self._clock()
         self._bar.update(self._task, total=total)
 
     def expect(self, trials: int) -> None:
@@ -121,8 +123,10 @@ class Reporter(Progress):
         self._line()
 
     def advance(self, trials: int) -> None:
-        """Add finished trials."""
+        """Add finished trials; the total grows if it did not count them."""
         self._done += trials
+        if self._started is not None and self._done > self._total:
+            self.start(self._done)
         before, self._advanced = self._advanced, self._clock()
         if before is not None:
             self._paced += trials

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpaudit.core.errors import DpauditError
+from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.sampling import Sampler
 from dpaudit.execution.shards import Shard
@@ -42,6 +42,7 @@ class Executor:
     scope: tuple[str, ...] = ()
     stage: str = ""
     controlled: bool = False
+    _asked: set[str] = field(default_factory=set)
 
     def within(self, stage: str, *words: str, controlled: bool = False) -> Executor:
         """Return an executor whose tasks depend on `words` besides those of this one.
@@ -127,7 +128,7 @@ class _Batch:
         for number, task in enumerate(tasks):
             key = ""
             if store is not None:
-                key = digest_of(*executor.scope, task.name, task.part)
+                key = self._new(digest_of(*executor.scope, task.name, task.part))
                 stored = store.get(key)
                 if stored is not None:
                     self.answers[number] = stored
@@ -145,6 +146,20 @@ class _Batch:
             self._open[number] = task, key, shared
             yield shared, number, task.part
         _end(shared)
+
+    def _new(self, key: str) -> str:
+        """Return the key of a task that this run asks for the first time.
+
+        Raises:
+            ConfigError: another stage of the run asked for it, whose result this one would get.
+        """
+        if key in self.executor._asked:
+            raise ConfigError(
+                f"{self.executor.stage}: its results would be those of an earlier stage of this "
+                "run: give Context.tasks in of= what tells the two apart"
+            )
+        self.executor._asked.add(key)
+        return key
 
     def finish(self, number: int, result: Result | DpauditError, seconds: float) -> None:
         """Take the answer to a task."""

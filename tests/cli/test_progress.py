@@ -91,6 +91,20 @@ def test_trials_of_controls_are_added_to_the_total(capsys: pytest.CaptureFixture
     assert lines(capsys)[-1] == "done: 20 of 20 games (100 %), 40 s elapsed, 0.5/s"
 
 
+def test_trials_that_the_total_did_not_count_are_added_to_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    with Reporter(clock=clock) as reporter:
+        reporter.start(10)
+        reporter.stored(4)
+        clock.now = 40
+        for _ in range(3):
+            reporter.advance(6)
+    last = "done: 18 of 18 trials (100 %), 40 s elapsed, 0.45/s, 4 more were stored"
+    assert lines(capsys)[-1] == last
+
+
 def test_what_is_stored_needs_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
     with Reporter(clock=Clock()) as reporter:
         reporter.start(30)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from executors import on_threads  # type: ignore[import-not-found]
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.execution.executor import Executor, UnfinishedError
 from dpaudit.execution.progress import Progress
@@ -118,6 +118,15 @@ def test_stored_results_are_not_computed_again(tmp_path: Path) -> None:
         assert getattr(old, "dtype", str) == getattr(new, "dtype", str)
     run(1, "another scope")
     assert called[5:] == [0]
+
+
+def test_a_stage_never_gets_the_results_of_another_one_of_the_run(tmp_path: Path) -> None:
+    with opened(tmp_path, IDENTITY) as store:
+        executor = Executor(store=store)
+        for word in ("1.0", "2.0"):
+            assert executor.within("m: share", word).map("", str, numbers(2), lambda _: 1)
+        with pytest.raises(ConfigError, match="m: share: its results would be those of an earlier"):
+            executor.within("m: share", "1.0").map("", str, numbers(2), lambda _: 1)
 
 
 def test_shards_run_every_task_once_and_then_wait(tmp_path: Path) -> None:
