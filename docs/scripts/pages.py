@@ -32,21 +32,21 @@ def trained(name: str, settings: Sequence[str] = ()) -> TrainedConfig:
     return config
 
 
-def audited(config: Config, place: Path) -> AuditResult:
+def audited(config: Config, folder: Path) -> AuditResult:
     """Return the record of a config that a folder holds, after running it if there is none.
 
     A run that was killed goes on.
     """
-    if (place / storage.NAME).is_file():
-        result = storage.load(place)
+    if (folder / storage.NAME).is_file():
+        result = storage.load(folder)
         if _of(config, result):
             return result
     # Recommenders are functions of Python's, which hold the global lock.
     kind = "processes" if isinstance(config, MembershipConfig) else "threads"
-    place.mkdir(parents=True, exist_ok=True)
-    result = run_audit(config, workers=Workers.all_cores(kind), place=RunFolder(place))
-    write_text(place / storage.NAME, storage.render(result))
-    print(f"{place}: {result.timing.seconds:.0f} s", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    result = run_audit(config, workers=Workers.all_cores(kind), folder=RunFolder(folder))
+    write_text(folder / storage.NAME, storage.render(result))
+    print(f"{folder}: {result.timing.seconds:.0f} s", flush=True)
     return result
 
 
