@@ -405,6 +405,7 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     text = example.read_text()
     # What is run is the same on fewer ratings; published divisions belong to their data.
     many = ("grid =", "[[sybil]]", "candidates =", "delay =", '"recommender"', "-ranking", "ml-1m")
+    many += ("[membership]",)
     several = any(word in text for word in many)
     if "DPAUDIT_DATA" in text and not several:
         data: Path = request.getfixturevalue("real_data")
