@@ -1,6 +1,7 @@
 """The contract of adapters whose libraries clash with our pins, in environments made here.
 
-A minute each, and a package index is needed: without one the tests are skipped.
+What does not clash is taken from the environment of the tests. A minute each, and a package index
+is needed: without one the tests are skipped.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What the contract's tests need besides the library.
-TESTED_WITH = ("pytest>=8.2", "pytest-xdist>=3.6", "hypothesis>=6.100")
 
 
 @pytest.mark.long
@@ -25,9 +26,15 @@ def test_the_adapter_keeps_the_contract_in_its_own_environment(
     python = str(tmp_path / "bin" / "python")
     made = subprocess.run([sys.executable, "-m", "venv", tmp_path], check=False)
     assert made.returncode == 0
+    # After its own packages, which so come first.
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)}))
+    ours = [path for path in sys.path if Path(path).name in {"site-packages", "dist-packages"}]
+    (own / "ours.pth").write_text("\n".join(ours), encoding="utf-8")
     # Our pins are what the library clashes with.
     environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
-    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[{library}]", *TESTED_WITH]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = project["optional-dependencies"][library]
+    install = [python, "-m", "pip", "install", "-q", "--no-compile", *wanted]
     installed = subprocess.run(
         install, env=environment, capture_output=True, text=True, check=False, timeout=900
     )

@@ -18,12 +18,14 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import TypeAdapter
 from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
 
 from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.config.load import load
+from dpaudit.core import registry
 from dpaudit.reports.render import toml
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +37,8 @@ SEVERAL_RUNS = {"docs/guides/ci.md", "docs/guides/waivers-and-baselines.md"}
 # What a page shows or configures, and does not run.
 SHOWN = {"text", "json", "yaml", "groovy", "{toctree}", "{eval-rst}"}
 SHELL = {"bash", "console"}
+# The length of a training where only the parts of its config matter.
+FEW = {"epochs": 2, "rounds": 3, "steps": 1}
 # Exit codes of a run that came to its end.
 _JUDGED = {0, 1, 4}
 _SHELL_SYNTAX = re.compile(r"[|<>;~&`$]")
@@ -73,6 +77,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _beside(base: Any, given: Any) -> Any:
     """Return a part of a config with the keys that it leaves out as another config has them."""
     return {**base, **given} if isinstance(base, dict) and isinstance(given, dict) else given
+
+
+def _brief(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config whose trainings are short: a plan runs the first of each stage to its end."""
+    models = [_short(model) for model in config.get("model", [])]
+    seen = {key: part for key, part in config.get("transcript", {}).items() if key != "rounds"}
+    changed = {"model": models, "transcript": seen}
+    return config | {key: part for key, part in changed.items() if key in config}
+
+
+def _short(model: dict[str, Any]) -> dict[str, Any]:
+    if "defense" not in model:
+        return model
+    names = TypeAdapter(registry.load("defenses", model["defense"])).json_schema()["properties"]
+    few = {name: count for name, count in FEW.items() if name in names}
+    few = {name: count for name, count in few.items() if name not in model.get("grid", {})}
+    return model | {"params": model.get("params", {}) | few}
 
 
 class Runner:
@@ -151,6 +172,7 @@ class Runner:
         check_gates(config)
         # What code costs can only be told by running it.
         if self.long and not (isinstance(config, MembershipConfig) and config.code):
+            Path("page.toml").write_text(toml.render(_brief(plain)), encoding="utf-8")
             self._shell(block, "dpaudit plan page.toml", {0})
 
 

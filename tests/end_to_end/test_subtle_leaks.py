@@ -26,26 +26,34 @@ def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
     assert unfounded.epsilon.lower == 0
 
 
+def rarely(kind: str, data: int, teller: int, rng: np.random.Generator, n: int) -> Any:
+    """Return n outputs, of which one in a thousand tells that the data are those of the teller."""
+    rare = (rng.random(n) < 1e-3) & (data == teller)
+    if kind == "number":
+        return np.where(rare, 77.0, np.round(rng.laplace(size=n), 6))
+    return np.where(rare, "leak", np.array(["a", "b", "c"])[rng.integers(3, size=n)])
+
+
+RARELY: dict[str, Any] = {"trials": 400_000, "confidence": SURE, "batched": True, "seed": 1}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("teller", [0, 1])
 @pytest.mark.parametrize("kind", ["number", "word"])
 def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
-    """One output in a thousand leaks; with 400,000 outputs some 100 leaks are held out.
+    """With 400,000 outputs some 100 leaks are held out.
 
     100 right guesses certify 1.91 with confidence 1 − 1e-6: ln(p/(1 − p)), p = 1e-6^(1/100).
     """
-
-    def mechanism(data: int, rng: np.random.Generator, n: int) -> Any:
-        rare = (rng.random(n) < 1e-3) & (data == teller)
-        if kind == "number":
-            return np.where(rare, 77.0, np.round(rng.laplace(size=n), 6))
-        return np.where(rare, "leak", np.array(["a", "b", "c"])[rng.integers(3, size=n)])
-
-    options: dict[str, Any] = {"trials": 400_000, "confidence": SURE, "batched": True, "seed": 1}
-    found = audit(mechanism, 0, 1, **options)
+    found = audit(lambda data, rng, n: rarely(kind, data, teller, rng, n), 0, 1, **RARELY)
     assert found.epsilon.lower > EPSILON, found.score
     assert found.event.size < 300
-    unfounded = audit(lambda data, rng, n: mechanism(teller, rng, n), 0, 1, **options)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["number", "word"])
+def test_what_is_as_rare_on_both_data_sets_breaks_no_claim(kind: str) -> None:
+    unfounded = audit(lambda _, rng, n: rarely(kind, 0, 0, rng, n), 0, 1, **RARELY)
     assert unfounded.epsilon.lower == 0
 
 

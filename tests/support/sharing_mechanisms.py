@@ -287,6 +287,7 @@ def _first(mechanisms: list[Mechanism], data: Data, rng: Rng) -> Any:
 
 
 ONCE_AND_FRESH = OnceAndFresh(0.1)
+ONCE_AND_FRESH.noise *= 10  # of ε = 0.1
 
 # Mechanisms that keep their noise, of ε = 1, and add fresh noise of ε = 10 to it.
 KEEPING: dict[str, Callable[[], Mechanism]] = {
