@@ -62,30 +62,31 @@ def judge_run(
 def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
     """Return what the trainings of a run say about the next one, at the level that is left.
 
-    The joint intervals that decide a claim or another gate take theirs. What decides nothing takes
-    none.
+    The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
+    membership audits plans it. What decides nothing takes none.
     """
+    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
     deciding: dict[tuple[Any, ...], float] = {}
     for measurement in result.measurements:
         claim = claims[measurement.model, measurement.epsilon]
         if measurement.metric == "epsilon" and claim is not None and measurement.tests(claim):
-            deciding[measurement.key] = measurement.estimate.alpha
+            deciding[measurement.key] = result.family.alpha
     for gate, measurements in judged:
         for measurement in measurements:
             if gate.of == "this-model" and measurement.census:
-                deciding[(*measurement.key, gate.of)] = measurement.census.alpha * len(
-                    measurement.census.values
-                )
+                own = measurement.census.alpha * len(measurement.census.values)
+                # Trainings that end early have used up the share of all that were planned.
+                deciding[(*measurement.key, gate.of)] = result.family.alpha if stated else own
             elif gate.of == "average" or not measurement.census:
-                joint = (
+                # Trainings that end early keep what is planned for means, and have none.
+                joint = not entry(measurement.metric).derived and (
                     measurement.estimate.kind == "frequentist"
-                    and not entry(measurement.metric).derived
+                    or (stated and measurement.census is not None)
                 )
-                deciding[measurement.key] = measurement.estimate.alpha if joint else 0.0
+                deciding[measurement.key] = result.family.alpha if joint else 0.0
     left = 1 - result.family.confidence - sum(deciding.values())
-    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     # Rounding of shares that add up to the whole.
     return NextTraining.of(judged, max(left, 0.0), beforehand=stated, hold=left > -1e-9)
 

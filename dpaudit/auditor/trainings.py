@@ -16,6 +16,7 @@ all do if the next one does, and it is one of these with a probability of (k + 1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,6 +84,38 @@ def may_break(gate: Gate, measurement: Measurement, census: Census) -> Flags:
     return tuple(one or other for one, other in zip(flags, reverse, strict=True))
 
 
+def certified(gate: Gate, census: Census, alpha: float, numbers: int) -> bool:
+    """Return whether more than a share alpha of trainings surely break a gate's threshold.
+
+    The wealth takes half of the level, and may be looked at after every training. The other half is
+    for the own intervals by which trainings break it.
+
+    Args:
+        gate: the gate.
+        census: the judged trainings, in their order.
+        alpha: the level of all gates about the next training, which is the share too.
+        numbers: how many numbers these gates judge, each as often as gates do.
+    """
+    return share_wealth(_surely(gate, census), alpha) * alpha >= 2 * numbers
+
+
+def least_certified(alpha: float, numbers: int) -> int:
+    """Return the least number of judged trainings with which a leak in each fails by `certified`.
+
+    Args:
+        alpha: as there.
+        numbers: as there.
+    """
+    return next(
+        n for n in itertools.count(1) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers
+    )
+
+
+def _surely(gate: Gate, census: Census) -> Flags:
+    """Return which trainings break a gate's threshold by their own intervals."""
+    return breaks(gate, census.lower if gate.min is None else census.upper)
+
+
 @dataclass(frozen=True)
 class NextTraining:
     """What the judged trainings of a run say about the next one.
@@ -91,8 +124,9 @@ class NextTraining:
         trainings: the number of judged trainings.
         exceeding: in how many of them the threshold of a gate that is not set aside may be broken.
         of_gates: in how many of them each gate's threshold may be.
-        of_numbers: the same for each number that these gates judge.
+        of_numbers: the same for each number that these gates judge, each as often as gates do.
         alpha: the error probability of all gates about the next training together.
+        own: that of the own intervals of these numbers in all trainings together.
         beforehand: whether the thresholds were set before the trainings were seen.
         hold: whether the intervals of gates about the trainings at hand hold together with all
             other intervals that decide something.
@@ -103,6 +137,7 @@ class NextTraining:
     of_gates: Sequence[tuple[Gate, int]]
     of_numbers: Sequence[int]
     alpha: float
+    own: float = 0.0
     beforehand: bool = True
     hold: bool = True
 
@@ -151,7 +186,9 @@ class NextTraining:
             if count <= _allowed(length, alpha) + 1
         ]
         numbers = [sum(row) for row in every]
-        return cls(length, exceeding(counting), of_gates, numbers, alpha, beforehand, hold)
+        judged = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
+        own = sum(census.alpha * len(census.values) for census in judged.values() if census)
+        return cls(length, exceeding(counting), of_gates, numbers, alpha, own, beforehand, hold)
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -160,7 +197,8 @@ class NextTraining:
           does with a small probability. It fails if the share of trainings that exceed is certified
           to be above the level, or if every judged training exceeds. For that a training exceeds if
           its own interval lies beyond the threshold, so that few targets alone let none fail.
-        - With one judged training a failure is about this training.
+        - With so few judged trainings that a leak in each does not certify it yet, a failure is
+          about these trainings.
         """
         if gate.of == "this-model":
             return self._at_hand(gate, measurement, census)
@@ -171,18 +209,17 @@ class NextTraining:
                 "them, or lower audit.confidence"
             )
         limit, beyond = threshold(gate), "above" if gate.min is None else "below"
-        count = len(census.values)
-        surely = breaks(gate, census.lower if gate.min is None else census.upper)
-        numbers = len(self.of_numbers)
-        known = 2 * census.alpha * count * numbers <= self.alpha * (1 + 1e-9)
+        count, numbers = len(census.values), len(self.of_numbers)
+        surely = _surely(gate, census)
         by = ", by its own interval," if census.alpha else ""
-        if known and share_wealth(surely, self.alpha) * self.alpha >= 2 * numbers:
+        paid = 2 * self.own <= self.alpha * (1 + 1e-9)
+        if paid and certified(gate, census, self.alpha, numbers):
             return "fail", (
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
                 f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
                 f"{percent(self.alpha, 2)} of trainings are"
             )
-        if known and all(surely):
+        if paid and all(surely):
             which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
             return "fail", f"{shown} {which}{by} {beyond} {limit:g}"
         return self._next(gate, measurement, census)
@@ -196,6 +233,11 @@ class NextTraining:
         said = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
             said = f"the judged training is {'' if may else 'not '}{beyond}"
+        if self.trainings < count:
+            return "inconclusive", (
+                f"{shown} {said}, but gates pass together, and another model has {self.trainings}: "
+                "audit them apart"
+            )
         risk, divisor, most = self._risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (

@@ -465,8 +465,8 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `diverged`, `not-probed`, `control`, `noiseless`,
-            `repetition` or `exceptions`.
+            `rate`, `repeated`, `missing`, `diverged`, `not-probed`, `stopped`, `control`,
+            `noiseless`, `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no

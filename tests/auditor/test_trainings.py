@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.auditor.trainings import NextTraining, default_calibrating, trainings_for
+from dpaudit.auditor.trainings import (
+    NextTraining,
+    certified,
+    default_calibrating,
+    least_certified,
+    trainings_for,
+)
 from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Census, Measurement
@@ -103,6 +109,47 @@ def test_no_outcome_is_false_more_often_than_its_level(law: Law, trainings: int)
         passes += word == "pass" and values[-1] > LIMIT
         fails += word == "fail" and share <= ALPHA and trainings > 1
     assert max(passes, fails) <= binom.isf(1e-6, AUDITS, ALPHA)
+
+
+def stopped(law: Law, rng: np.random.Generator, count: int, numbers: int) -> tuple[str, Numbers]:
+    """The outcome of trainings that end when a gate fails, and the next training of each number.
+
+    At the first look other attacks judge, so its numbers are drawn by themselves.
+    """
+    chosen = gate()
+    values = np.array([law(rng, count + 1) for _ in range(numbers)])
+    first = np.array([law(rng, count + 1) for _ in range(numbers)])
+    least = least_certified(ALPHA, numbers)
+    looks = [least, *(least * 2**times for times in range(1, 7))]
+    for rows, size in zip(itertools.chain([first], itertools.repeat(values)), looks, strict=False):
+        if size >= count:
+            break
+        some = [census(row[:size], width=0.0, alpha=0.0) for row in rows]
+        if any(certified(chosen, one, ALPHA, numbers) for one in some):
+            return "fail", values[:, -1]
+    return outcome(*(census(row[:-1], width=0.0, alpha=0.0) for row in values)), values[:, -1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("law", [null, borderline, seldom, cluster, memoriser, parity])
+@pytest.mark.parametrize(("trainings", "numbers"), [(1, 1), (2, 1), (8, 1), (19, 1), (32, 4)])
+def test_no_outcome_of_a_run_that_stops_is_false_more_often_than_its_level(
+    law: Law, trainings: int, numbers: int
+) -> None:
+    rng = np.random.default_rng(trainings)
+    share = float((law(np.random.default_rng(0), 200_000) > LIMIT).mean())
+    passes = fails = 0
+    for _ in range(AUDITS // numbers):
+        word, following = stopped(law, rng, trainings, numbers)
+        passes += word == "pass" and bool((following > LIMIT).any())
+        fails += word == "fail" and share <= ALPHA and trainings > 1
+    assert max(passes, fails) <= binom.isf(1e-6, AUDITS // numbers, ALPHA)
+
+
+def test_two_gates_on_one_number_share_its_intervals() -> None:
+    sure, chosen = census(np.full(3, 0.9), alpha=ALPHA / 2 / 3), (gate(), gate(max=0.6))
+    coming = NextTraining.of([(one, [measured(sure)]) for one in chosen], ALPHA)
+    assert [coming.judge(one, measured(sure), sure)[0] for one in chosen] == ["fail", "fail"]
 
 
 def test_nineteen_trainings_without_one_above_the_limit_pass_and_eighteen_do_not() -> None:

@@ -242,6 +242,9 @@ class Membership(Table):
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
+        stop: `when-decided` ends the trainings of a model as soon as a gate about the next training
+            surely fails, the first time after 6 trainings; `at-end` runs them all. A gate passes at
+            the end alone.
         interactions: the number of target interactions.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:
@@ -258,12 +261,15 @@ class Membership(Table):
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
 
-    judging: ClassVar[frozenset[str]] = frozenset({"calibrating", "observers", "rates", "delta"})
+    judging: ClassVar[frozenset[str]] = frozenset(
+        {"calibrating", "stop", "observers", "rates", "delta"}
+    )
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     trainings: Annotated[int, Field(ge=1, le=100_000)] = 24
     calibrating: Annotated[int, Field(ge=0, le=1000)] | None = None
+    stop: Literal["when-decided", "at-end"] = "at-end"
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
