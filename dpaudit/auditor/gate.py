@@ -9,6 +9,7 @@ from dataclasses import asdict
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
+from dpaudit.auditor.needed import times_needed
 from dpaudit.auditor.trainings import NextTraining
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
@@ -17,6 +18,7 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
     Control,
+    Family,
     FindingRecord,
     GateRecord,
     Measurement,
@@ -33,6 +35,7 @@ def judge(
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
     coming: NextTraining | None = None,
+    family: Family | None = None,
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
@@ -61,6 +64,7 @@ def judge(
         measurements: all that was measured.
         findings: what was noticed.
         coming: what the judged trainings say; None for this gate alone at 95 % confidence.
+        family: the family of the run's intervals; None for this gate alone at 95 % confidence.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -68,6 +72,7 @@ def judge(
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
     coming = coming or NextTraining.of([(gate, picked)], 0.05)
+    family = family or Family.of(0.95, 1)
     members = any(measurement.unit for measurement in measurements)
     lacking = dict(_lacking(gate, points, measurements, findings, members=members))
     if not picked and not lacking:
@@ -77,6 +82,7 @@ def judge(
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
+    needed: list[int] = []
     for (model, epsilon), reason in lacking.items():
         said = f"{model}, ε = {epsilon:g}: {reason}"
         decided[model, epsilon, None] = [("inconclusive", said)]
@@ -88,6 +94,10 @@ def judge(
         open_ = next((finding for finding in findings if finding.opens(measurement)), None)
         if open_ and outcome != "fail":
             outcome, reason = "inconclusive", _said_by(open_)
+        elif outcome == "inconclusive" and coming.judged:
+            limit = _limit(gate, measurement, point)
+            times = times_needed(gate, measurement, coming, limit, family)
+            needed += [] if times is None else [coming.total(times)]
         verdict = (outcome, f"{measurement.place}: {reason}")
         game = measurement.pair if measurement.unit else None
         decided.setdefault((measurement.model, measurement.epsilon, game), []).append(verdict)
@@ -112,7 +122,11 @@ def judge(
         pairs = dict.fromkeys(measurement.pair for measurement in beside)
         more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
     return GateRecord(
-        id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
+        id=identifier(gate),
+        rule=rule(gate),
+        outcome=outcome,
+        reason=reasons[0] + more,
+        trainings=max(needed) if needed and outcome == "inconclusive" else None,
     )
 
 

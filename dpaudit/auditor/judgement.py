@@ -43,7 +43,7 @@ def judge_run(
             check_rated(gates, Scale(*result.data.scale))
         coming = _coming(result, gates)
         gate_records = [
-            judge(gate, result.points, result.measurements, result.findings, coming)
+            judge(gate, result.points, result.measurements, result.findings, coming, result.family)
             for gate in gates
         ]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
@@ -88,7 +88,17 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
                 deciding[measurement.key] = result.family.alpha if joint else 0.0
     left = 1 - result.family.confidence - sum(deciding.values())
     # Rounding of shares that add up to the whole.
-    return NextTraining.of(judged, max(left, 0.0), beforehand=stated, hold=left > -1e-9)
+    table = result.config.get("membership", {})
+    return NextTraining.of(
+        judged,
+        max(left, 0.0),
+        beforehand=stated,
+        hold=left > -1e-9,
+        judged=max(
+            (len(one.census.values) for one in result.measurements if one.census), default=0
+        ),
+        calibrating=table.get("calibrating") if isinstance(table, dict) else None,
+    )
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") -> None:

@@ -32,6 +32,8 @@ Flags = tuple[bool, ...]
 # The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
 # which the next training is bounded by 5 %.
 _MOST, _CALIBRATING, _OF = 16, 5, 24
+# The largest multiple of the targets that is named.
+_MOST_TARGETS = 100
 # What gates about the next training say that they are of; it is the default.
 NEXT: tuple[Statement | None, ...] = (None, "next-training")
 
@@ -130,6 +132,8 @@ class NextTraining:
         beforehand: whether the thresholds were set before the trainings were seen.
         hold: whether the intervals of gates about the trainings at hand hold together with all
             other intervals that decide something.
+        judged: how many trainings of each model are judged at most.
+        calibrating: how many calibrate, if the config says it.
     """
 
     trainings: int
@@ -140,6 +144,12 @@ class NextTraining:
     own: float = 0.0
     beforehand: bool = True
     hold: bool = True
+    judged: int = 0
+    calibrating: int | None = None
+
+    def total(self, times: float) -> int:
+        """Return the number of trainings of which so many times the judged ones are judged."""
+        return trainings_for(math.ceil(times * self.judged), self.calibrating)
 
     @classmethod
     def of(
@@ -149,6 +159,8 @@ class NextTraining:
         *,
         beforehand: bool = True,
         hold: bool = True,
+        judged: int = 0,
+        calibrating: int | None = None,
     ) -> Self:
         """Return it for the gates of a run.
 
@@ -157,6 +169,8 @@ class NextTraining:
             alpha: as above.
             beforehand: as above.
             hold: as above.
+            judged: as above.
+            calibrating: as above.
         """
         flags = [
             (
@@ -186,9 +200,20 @@ class NextTraining:
             if count <= _allowed(length, alpha) + 1
         ]
         numbers = [sum(row) for row in every]
-        judged = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
-        own = sum(census.alpha * len(census.values) for census in judged.values() if census)
-        return cls(length, exceeding(counting), of_gates, numbers, alpha, own, beforehand, hold)
+        distinct = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
+        own = sum(census.alpha * len(census.values) for census in distinct.values() if census)
+        return cls(
+            length,
+            exceeding(counting),
+            of_gates,
+            numbers,
+            alpha,
+            own,
+            beforehand,
+            hold,
+            judged,
+            calibrating,
+        )
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -238,12 +263,12 @@ class NextTraining:
                 f"{shown} {said}, but gates pass together, and another model has {self.trainings}: "
                 "audit them apart"
             )
-        risk, divisor, most = self._risk(gate)
+        risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
-        if most > max(1.0, 2 * self.alpha * count):
+        if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
             return "inconclusive", (
                 f"{shown} {said}{other}, too many for the next one and too few to certify it: use "
@@ -256,7 +281,11 @@ class NextTraining:
             "membership.trainings ('dpaudit plan' says to what)"
         )
 
-    def _risk(self, gate: Gate) -> tuple[float, int, int]:
+    def few(self, count: int) -> float:
+        """Return how many of so many trainings may exceed where more of them may let gates pass."""
+        return max(1.0, 2 * self.alpha * count)
+
+    def risk(self, gate: Gate) -> tuple[float, int, int]:
         """Bound the probability that gates pass and the next training exceeds.
 
         Thresholds that were chosen with the trainings in view are no event that was fixed
@@ -289,7 +318,8 @@ class NextTraining:
             word = "below" if falls else "above"
             return "fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}"
         if any(breaks(gate, census.lower if falls else census.upper)):
-            remedy = "use more targets, or fewer trainings"
+            times = _targets(census, limit)
+            remedy = f"use {f'about {times} times the' if times else 'more'} targets"
             return "inconclusive", f"{shown} which straddles {limit:g}: {remedy}"
         if not falls and mirror is not None and any(breaks(gate, [mirror - low])):
             return "inconclusive", (
@@ -297,6 +327,21 @@ class NextTraining:
                 "correct the direction of the scores"
             )
         return "pass", f"{shown} not {'below' if falls else 'above'} {limit:g}"
+
+
+def _targets(census: Census, limit: float) -> int | None:
+    """Return how many times the targets let no interval straddle a limit; None for too many.
+
+    Widths fall with the root of the number of targets.
+    """
+    rows = zip(census.values, census.lower, census.upper, strict=True)
+    shares = [
+        max(value - low, high - value) / max(abs(value - limit), 1e-9)
+        for value, low, high in rows
+        if low <= limit <= high
+    ]
+    times = math.ceil(max(shares) ** 2)
+    return max(2, times) if times <= _MOST_TARGETS else None
 
 
 def _allowed(draws: int, alpha: float) -> int:
