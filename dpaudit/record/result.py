@@ -103,6 +103,8 @@ class ModelRecord(_Record):
         source: paper and equations.
         params: its hyper-parameters.
         top_k: length of the list shown to a user.
+        saved: SHA-256 digests of the models of judged trainings that are kept, by the names of
+            their folders.
     """
 
     label: str
@@ -112,6 +114,7 @@ class ModelRecord(_Record):
     source: str
     params: dict[str, Any]
     top_k: Count
+    saved: dict[str, str] = {}
 
 
 class PointRecord(_Record):
@@ -468,7 +471,7 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `diverged`, `not-probed`, `stopped`, `control`,
+            `rate`, `repeated`, `missing`, `diverged`, `not-probed`, `stopped`, `saved`, `control`,
             `noiseless`, `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.

@@ -104,6 +104,9 @@ class OwnRecommender(Table):
             elsewhere; in the folder of the config.
         params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
             (docs/guides/own-models.md).
+        save: the folder in which the model of every training is kept, as `training-SEED`, so that
+            what ships can be what is audited; in the folder of the config. For `target` and
+            `command`.
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
@@ -116,6 +119,7 @@ class OwnRecommender(Table):
     command: str | None = None
     returned: str | None = None
     params: dict[str, Any] = {}
+    save: Annotated[str, Field(min_length=1)] | None = None
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     # The folder of the config.
@@ -148,7 +152,17 @@ class OwnRecommender(Table):
                 f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
                 "and returned"
             )
+        if self.save is not None and self.runs_code is None:
+            raise ValueError(
+                f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
+                "name one of these"
+            )
         return self
+
+    @property
+    def saves(self) -> Path | None:
+        """The folder in which trained models are kept, if any."""
+        return None if self.save is None else (self._folder / self.save).absolute()
 
     @property
     def runs_code(self) -> str | None:
@@ -374,6 +388,15 @@ def _check_distinct(table: BaseModel, *names: str) -> None:
             raise ValueError(f"{name} contains a value twice: remove one")
 
 
+def _check_apart(folders: Sequence[str]) -> None:
+    """Refuse a folder in which two recommenders would keep models of one name."""
+    for folder in folders:
+        if folders.count(folder) > 1:
+            raise ValueError(
+                f"two [[recommender]] have save = {folder!r}: give each a folder of its own"
+            )
+
+
 class TargetSizes(NamedTuple):
     """Numbers of targets and held-out interactions that fit the data, and the rates they show."""
 
@@ -460,6 +483,7 @@ class MembershipConfig(DataConfig):
                     "for [membership]: name another observer in membership.observers, or remove "
                     "the model"
                 )
+        _check_apart([recommender.save for recommender in self.recommender if recommender.save])
         known = registry.names("attacks")
         for attack in self.attack:
             if attack.label == STRONGEST:

@@ -49,6 +49,7 @@ from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.audits.membership.probes import (
     HIDES_SEEN,
     PROBED,
+    SAVED,
     hides_seen,
     keeps_seen,
     left_open,
@@ -63,6 +64,7 @@ from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
+from dpaudit.recommenders.saving import digest_of_folder
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
@@ -141,13 +143,19 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
-        training = Training.of(point.trainable, self.design, self.table.units, model.observers)
+        training = Training.of(
+            point.trainable, self.design, self.table.units, model.observers, model.saves
+        )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         probing = tuple(probes(training)) if self._probed(point) else ()
         decides = partial(self._decides, model, point, blocks)
         trained = train(training, executor, self._looks(point, training), probing, decides)
         rows, look, answered = trained.rows, trained.look, trained.probed
+        if model.saves is not None:
+            folders = map(training.saved, look.parts.judged.tolist())
+            model.saved.update({folder.name: digest_of_folder(folder) for folder in folders})
+            yield records.FindingRecord(model=model.label, **SAVED._asdict())
         noted = noticed(answered) if look.last else [stopped(look, self.table)]
         for finding in (*noted, *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **finding._asdict())
