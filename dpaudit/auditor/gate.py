@@ -10,7 +10,7 @@ from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.needed import times_needed
-from dpaudit.auditor.trainings import NextTraining
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
@@ -34,7 +34,7 @@ def judge(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
-    coming: NextTraining | None = None,
+    trainings: JudgedTrainings | None = None,
     family: Family | None = None,
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
@@ -63,7 +63,7 @@ def judge(
         points: the points of the sweep.
         measurements: all that was measured.
         findings: what was noticed.
-        coming: what the judged trainings say; None for this gate alone at 95 % confidence.
+        trainings: what the judged trainings say; None for this gate alone at 95 % confidence.
         family: the family of the run's intervals; None for this gate alone at 95 % confidence.
 
     Raises:
@@ -71,7 +71,7 @@ def judge(
     """
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
-    coming = coming or NextTraining.of([(gate, picked)], 0.05)
+    trainings = trainings or JudgedTrainings.of([(gate, picked)], 0.05)
     family = family or Family.of(0.95, 1)
     members = any(measurement.unit for measurement in measurements)
     lacking = dict(_lacking(gate, points, measurements, findings, members=members))
@@ -88,16 +88,16 @@ def judge(
         decided[model, epsilon, None] = [("inconclusive", said)]
     for measurement in picked:
         point = at[measurement.model, measurement.epsilon]
-        outcome, reason = _of_trainings(gate, measurement, coming) or _compare(
+        outcome, reason = _of_trainings(gate, measurement, trainings) or _compare(
             gate, measurement, point, members=members
         )
         open_ = next((finding for finding in findings if finding.opens(measurement)), None)
         if open_ and outcome != "fail":
             outcome, reason = "inconclusive", _said_by(open_)
-        elif outcome == "inconclusive" and coming.judged:
+        elif outcome == "inconclusive" and trainings.judged:
             limit = _limit(gate, measurement, point)
-            times = times_needed(gate, measurement, coming, limit, family)
-            needed += [] if times is None else [coming.total(times)]
+            times = times_needed(gate, measurement, trainings, limit, family)
+            needed += [] if times is None else [trainings.total(times)]
         verdict = (outcome, f"{measurement.place}: {reason}")
         game = measurement.pair if measurement.unit else None
         decided.setdefault((measurement.model, measurement.epsilon, game), []).append(verdict)
@@ -148,7 +148,7 @@ def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measureme
 
 
 def _of_trainings(
-    gate: Gate, measurement: Measurement, coming: NextTraining
+    gate: Gate, measurement: Measurement, trainings: JudgedTrainings
 ) -> tuple[Outcome, str] | None:
     """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
     if gate.of == "average":
@@ -156,7 +156,7 @@ def _of_trainings(
     if measurement.census is None:
         lacking = "no number of each training is recorded: remove the gate's of"
         return ("inconclusive", lacking) if gate.of else None
-    return coming.judge(gate, measurement, measurement.census)
+    return trainings.judge(gate, measurement, measurement.census)
 
 
 def _beside(

@@ -7,14 +7,14 @@ from datetime import date
 from typing import Any
 
 from dpaudit.auditor.gate import judge, picked_by
-from dpaudit.auditor.trainings import NextTraining
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
 from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
 
@@ -41,11 +41,9 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        coming = _coming(result, gates)
-        gate_records = [
-            judge(gate, result.points, result.measurements, result.findings, coming, result.family)
-            for gate in gates
-        ]
+        trainings = _trainings(result, gates)
+        measured = result.points, result.measurements, result.findings
+        gate_records = [judge(gate, *measured, trainings, result.family) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
@@ -59,7 +57,7 @@ def judge_run(
     )
 
 
-def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
+def _trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
     """Return what the trainings of a run say about the next one, at the level that is left.
 
     The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
@@ -78,7 +76,8 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
             if gate.of == "this-model" and measurement.census:
                 own = measurement.census.alpha * len(measurement.census.values)
                 # Trainings that end early have used up the share of all that were planned.
-                deciding[(*measurement.key, gate.of)] = result.family.alpha if stated else own
+                whole = result.family.alpha * _intervals(measurement, result)
+                deciding[(*measurement.key, gate.of)] = whole if stated else own
             elif gate.of == "average" or not measurement.census:
                 # Trainings that end early keep what is planned for means, and have none.
                 joint = not entry(measurement.metric).derived and (
@@ -89,7 +88,7 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
     left = 1 - result.family.confidence - sum(deciding.values())
     # Rounding of shares that add up to the whole.
     table = result.config.get("membership", {})
-    return NextTraining.of(
+    return JudgedTrainings.of(
         judged,
         max(left, 0.0),
         beforehand=stated,
@@ -98,6 +97,18 @@ def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
             (len(one.census.values) for one in result.measurements if one.census), default=0
         ),
         calibrating=table.get("calibrating") if isinstance(table, dict) else None,
+    )
+
+
+def _intervals(measurement: Measurement, result: AuditResult) -> int:
+    """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
+    if measurement.metric != "leak":
+        return 1
+    return sum(
+        other.metric == "attack.advantage"
+        and other.attack == STRONGEST
+        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
+        for other in result.measurements
     )
 
 

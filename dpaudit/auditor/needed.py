@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.trainings import NEXT, NextTraining, certified, threshold
+from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
 from dpaudit.bounds.frequentist.next_draw import draws_needed
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.config.schema import Gate
@@ -20,7 +20,11 @@ _MOST = 64
 
 
 def times_needed(
-    gate: Gate, measurement: Measurement, coming: NextTraining, limit: float | None, family: Family
+    gate: Gate,
+    measurement: Measurement,
+    trainings: JudgedTrainings,
+    limit: float | None,
+    family: Family,
 ) -> float | None:
     """Return how many times the judged trainings would decide a gate; None if that is not known.
 
@@ -30,7 +34,7 @@ def times_needed(
     Args:
         gate: a gate that is inconclusive.
         measurement: what it judges.
-        coming: what the judged trainings say.
+        trainings: what the judged trainings say.
         limit: the threshold; None if nothing is claimed.
         family: the family of the run's intervals.
     """
@@ -40,19 +44,19 @@ def times_needed(
     if census is None or gate.of == "this-model":
         return None
     if gate.of in NEXT:
-        return _next(gate, census, coming)
+        return _next(gate, census, trainings)
     return _mean(gate, measurement, census, family)
 
 
-def _next(gate: Gate, census: Census, coming: NextTraining) -> float | None:
-    if coming.alpha <= 0:
+def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> float | None:
+    if trainings.alpha <= 0:
         return None
     count = len(census.values)
-    _, divisor, most = coming.risk(gate)
-    if most <= coming.few(count):
-        return draws_needed(most, coming.alpha / divisor) / count
-    numbers = len(coming.of_numbers)
-    return _least(lambda times: certified(gate, _repeated(census, times), coming.alpha, numbers))
+    _, divisor, most = trainings.risk(gate)
+    if most <= trainings.few(count):
+        return draws_needed(most, trainings.alpha / divisor) / count
+    numbers = len(trainings.of_numbers)
+    return _least(lambda times: certified(gate, _repeated(census, times), trainings.alpha, numbers))
 
 
 def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> float | None:

@@ -119,8 +119,8 @@ def _surely(gate: Gate, census: Census) -> Flags:
 
 
 @dataclass(frozen=True)
-class NextTraining:
-    """What the judged trainings of a run say about the next one.
+class JudgedTrainings:
+    """The judged trainings of a run: what they say about the next one, and about themselves.
 
     Attributes:
         trainings: the number of judged trainings.

@@ -7,7 +7,7 @@ import pytest
 
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.needed import times_needed
-from dpaudit.auditor.trainings import NextTraining
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.config.schema import Gate
 from dpaudit.record.result import Census, Family, Measurement
@@ -30,7 +30,7 @@ def number(values: list[float], width: float = 0.0, metric: str = "attack.auc") 
 
 
 def times(gate: Gate, one: Measurement, limit: float | None = 0.55) -> float | None:
-    coming = NextTraining.of([(gate, [one])], 0.05, judged=8)
+    coming = JudgedTrainings.of([(gate, [one])], 0.05, judged=8)
     return times_needed(gate, one, coming, limit, FAMILY)
 
 
@@ -82,6 +82,6 @@ def test_a_bound_takes_the_coins_that_find_the_planted_leak() -> None:
 def test_totals_count_the_calibrating_trainings() -> None:
     chosen = gate()
     for calibrating, total in ((None, 23), (6, 25)):
-        coming = NextTraining.of([], 0.05, judged=8, calibrating=calibrating)
+        coming = JudgedTrainings.of([], 0.05, judged=8, calibrating=calibrating)
         assert coming.total(19 / 8) == total
     assert times(chosen, number([0.5] * 8).model_copy(update={"census": None})) is None

@@ -14,6 +14,9 @@ probability of at most the level `alpha` of gates about the next training, for a
 - Each of the N numbers has n + J own intervals at all looks, for J judged trainings at most. They
   share what is left of the other half, alpha/2 - N alpha^n.
 
+The level that is planned may become larger, as a bound turns out to decide no claim. What certifies
+a share at the largest level does so at each smaller one, so a look takes the largest.
+
 Passing takes the whole level and a number of trainings that is fixed beforehand, so it is for the
 last look. Intervals that hold at one look only are not given before it, and a bound on ε has a
 share of its level at each look.
@@ -64,18 +67,19 @@ class Look:
 
 
 def planned(
-    parts: Division, blocks: Sequence[Sequence[int]], alpha: float, numbers: int
+    parts: Division, blocks: Sequence[Sequence[int]], alpha: float, most: float, numbers: int
 ) -> list[Look]:
     """Return the looks at the trainings of a model, the last of which has all.
 
     Args:
         parts: all trainings.
         blocks: those that are trained together; a look that needs all blocks is the last.
-        alpha: the level of gates about the next training.
+        alpha: the level that is planned for gates about the next training.
+        most: the largest level that may be left to them in the end.
         numbers: how many numbers these judge; 0 for one look, as nothing stops the trainings.
     """
     calibrating, judged = parts
-    least = least_certified(alpha, numbers) if numbers else len(judged)
+    least = least_certified(most, numbers) if numbers else len(judged)
     sizes = [(min(FIRST, len(calibrating)), least)] if numbers else []
     count = 2 * least
     while count < len(judged):

@@ -111,7 +111,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         }
         config, family = self.context.config, self.context.family
         # Half of what is left to gates about the next training, shared by the numbers they judge.
-        self.left = max(left_for_next(config, family), 1e-12)
+        self.left, self.most_left = max(left_for_next(config, family), 1e-12), 1 - family.confidence
         self.next_keys, self.own_intervals = next_keys(config), max(1, own_intervals(config))
 
     @classmethod
@@ -191,7 +191,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
         stops = table.stop == "when-decided" and point.trainable.trains
         numbers = len(self.next_keys) if stops else 0
-        return planned(parts, training.parts(table.trainings), self.left, numbers)
+        blocks = training.parts(table.trainings)
+        return planned(parts, blocks, self.left, self.most_left, numbers)
 
     def _decides(
         self,
@@ -223,7 +224,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         shown += self._useful(useful, look, model.label, point.epsilon)
         return any(
-            surely_fails(gate, number.census, self.left, len(self.next_keys))
+            surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
             if gate.of in NEXT
             for number in picked_by(gate, shown)

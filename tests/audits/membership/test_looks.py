@@ -15,7 +15,7 @@ from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
-from dpaudit.auditor.trainings import least_certified
+from dpaudit.auditor.trainings import certified, least_certified
 from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.looks import planned
@@ -24,7 +24,7 @@ from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.consistency import problem
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, Census
 
 ALPHA = 0.05
 # Every training surely exceeds it, as held-out interactions are known.
@@ -77,7 +77,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_the_first_look_needs_few_trainings_and_the_last_has_all() -> None:
     parts = division(24, 5, 1)
-    looks = planned(parts, [(index,) for index in range(24)], ALPHA, 6)
+    looks = planned(parts, [(index,) for index in range(24)], ALPHA, ALPHA, 6)
     sizes = [tuple(map(len, look.parts)) for look in looks]
     assert sizes == [(3, 3), (5, 6), (5, 12), (5, 19)]
     assert [look.last for look in looks] == [False, False, False, True]
@@ -90,7 +90,8 @@ def test_the_first_look_needs_few_trainings_and_the_last_has_all() -> None:
 
 @pytest.mark.parametrize("numbers", [1, 6, 40, 1000])
 def test_both_halves_of_the_level_pay_for_all_looks(numbers: int) -> None:
-    look = planned(division(400, 16, 1), [(index,) for index in range(400)], ALPHA, numbers)[0]
+    blocks = [(index,) for index in range(400)]
+    look = planned(division(400, 16, 1), blocks, ALPHA, ALPHA, numbers)[0]
     least = least_certified(ALPHA, numbers)
     assert len(look.parts.judged) == least
     assert look.spent == ALPHA**least
@@ -100,9 +101,9 @@ def test_both_halves_of_the_level_pay_for_all_looks(numbers: int) -> None:
 def test_nothing_is_gained_by_a_look_that_needs_every_block() -> None:
     for trainings, calibrating, numbers in ((24, 5, 0), (1, 0, 6), (4, 2, 6)):
         blocks = [(index,) for index in range(trainings)]
-        (look,) = planned(division(trainings, calibrating, 1), blocks, ALPHA, numbers)
+        (look,) = planned(division(trainings, calibrating, 1), blocks, ALPHA, ALPHA, numbers)
         assert (look.last, look.looks, look.intervals) == (True, 1, trainings - calibrating)
-    (look,) = planned(division(24, 5, 1), [tuple(range(24))], ALPHA, 6)
+    (look,) = planned(division(24, 5, 1), [tuple(range(24))], ALPHA, ALPHA, 6)
     assert look.last
 
 
@@ -165,3 +166,22 @@ def test_a_model_that_stops_leaves_gates_on_others_open() -> None:
     record = run_audit(config(*gates, labels="ab"))
     assert [gate.outcome for gate in record.gates] == ["fail", "inconclusive"]
     assert "another model has 2: audit them apart" in record.gates[1].reason
+
+
+def test_trainings_that_were_done_elsewhere_are_judged_whole(
+    fits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MostPopular, "trains", False)
+    record = run_audit(config(FAILS))
+    assert (len(fits), judged(record), record.gates[0].outcome) == (24, {19}, "fail")
+
+
+@pytest.mark.parametrize("exceeding", [(1, 1, 1), (1, 0, 1, 1, 1, 1), (0, 0, 1, 1, 1, 1, 0, 1)])
+def test_what_certifies_a_share_at_one_level_does_so_at_smaller_ones(
+    exceeding: tuple[int, ...],
+) -> None:
+    """So a failure at a look is one in the end, whatever level is left there."""
+    chosen, census = Gate.model_validate(FAILS), Census.known(exceeding)
+    for numbers in (1, 6, 40):
+        sure = [certified(chosen, census, alpha, numbers) for alpha in np.geomspace(1e-4, 0.3, 60)]
+        assert sure == sorted(sure, reverse=True)
