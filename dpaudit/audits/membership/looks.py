@@ -24,6 +24,7 @@ share of its level at each look.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -32,11 +33,10 @@ import numpy as np
 
 from dpaudit.auditor.trainings import least_certified
 from dpaudit.audits.membership.calibration import Division, Rows
-from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.probes import Noticed
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
+from dpaudit.record.result import FindingRecord
 
 # The most trainings that calibrate at the first look.
 FIRST = 3
@@ -97,17 +97,27 @@ def planned(
     ]
 
 
-def stopped(look: Look, table: Membership) -> Noticed:
-    """Say that a look ended the trainings before the last one."""
+def stopped(look: Look, trainings: int, model: str, epsilon: float) -> FindingRecord:
+    """Return the finding that a look ended the trainings before the last one.
+
+    Args:
+        look: the look.
+        trainings: how many the plan has.
+        model: the model's label.
+        epsilon: the ε of the sweep.
+    """
     calibrating, judged = map(len, look.parts)
-    return Noticed(
-        "stopped",
-        f"Stopped after {judged} judged trainings, which {calibrating} others calibrate, of "
-        f"{table.trainings}: a gate about the next training fails. What is shown is of these "
+    which = "Stopped" if math.isinf(epsilon) else f"At ε = {epsilon:g} stopped"
+    return FindingRecord(
+        model=model,
+        about="stopped",
+        text=f"{which} after {judged} judged trainings, which {calibrating} others calibrate, of "
+        f"{trainings}: a gate about the next training fails. What is shown is of these "
         "trainings alone.",
-        "Set membership.stop = 'at-end' to have all of them, for the other gates and for "
+        remedy="Set membership.stop = 'at-end' to have all of them, for the other gates and for "
         "intervals of means.",
         undecided=True,
+        epsilon=epsilon,
     )
 
 
@@ -162,7 +172,8 @@ def train(
         probed += results[len(open_) :]
         some = [rows[index] if index in look.trainings else _NOTHING for index in range(count)]
         if look is whole or decides(some, look):
-            executor.progress.expect(len(rows) - count)
+            undone = count - len(rows) + (0 if probed else len(probes))
+            executor.progress.expect(-undone)
             return Trained(some, look, (probed or None) if look is whole else None)
     raise AssertionError("the last look ends the trainings")
 

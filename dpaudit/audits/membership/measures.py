@@ -78,6 +78,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
+# The level of own intervals where nothing is left to gates about the next training.
+_NONE = 1e-12
 # The largest ε of a planted leak; a larger one is right as often.
 _MOST_PLANTED = 50.0
 
@@ -111,7 +113,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         }
         config, family = self.context.config, self.context.family
         # Half of what is left to gates about the next training, shared by the numbers they judge.
-        self.left, self.most_left = max(left_for_next(config, family), 1e-12), 1 - family.confidence
+        self.left, self.most_left = max(left_for_next(config, family), _NONE), 1 - family.confidence
         self.next_keys, self.own_intervals = next_keys(config), max(1, own_intervals(config))
 
     @classmethod
@@ -156,7 +158,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             folders = map(training.saved, look.parts.judged.tolist())
             model.saved.update({folder.name: digest_of_folder(folder) for folder in folders})
             yield records.FindingRecord(model=model.label, **SAVED._asdict())
-        noted = noticed(answered) if look.last else [stopped(look, self.table)]
+        if not look.last:
+            yield stopped(look, self.table.trainings, model.label, point.epsilon)
+        noted = noticed(answered) if look.last else ()
         for finding in (*noted, *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **finding._asdict())
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
@@ -189,7 +193,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Return when the trainings of a model are judged."""
         table = self.table
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
-        stops = table.stop == "when-decided" and point.trainable.trains
+        stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
         numbers = len(self.next_keys) if stops else 0
         blocks = training.parts(table.trainings)
         return planned(parts, blocks, self.left, self.most_left, numbers)

@@ -40,7 +40,9 @@ TABLE: dict[str, Any] = {
 }
 
 
-def config(*gates: dict[str, Any], labels: str = "a", **changes: Any) -> MembershipConfig:
+def config(
+    *gates: dict[str, Any], labels: str = "a", model: Any = (), **changes: Any
+) -> MembershipConfig:
     synthetic = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
     return MembershipConfig.model_validate(
         {
@@ -48,6 +50,7 @@ def config(*gates: dict[str, Any], labels: str = "a", **changes: Any) -> Members
             "data": {"synthetic": synthetic},
             "membership": TABLE | changes,
             "recommender": [{"label": label, "library": "most-popular"} for label in labels],
+            "model": model,
             "gate": list(gates),
         }
     )
@@ -185,3 +188,15 @@ def test_what_certifies_a_share_at_one_level_does_so_at_smaller_ones(
     for numbers in (1, 6, 40):
         sure = [certified(chosen, census, alpha, numbers) for alpha in np.geomspace(1e-4, 0.3, 60)]
         assert sure == sorted(sure, reverse=True)
+
+
+@pytest.mark.long
+def test_each_epsilon_of_a_sweep_stops_by_itself() -> None:
+    params = {"dimensions": 2, "epochs": 2}
+    model = {"defense": "dpsgd-mf", "variant": "corrected", "epsilon": [1, 4], "params": params}
+    gate = {"metric": "utility.rmse", "max": 1e-9, "where": {"epsilon": 4.0}}
+    record = run_audit(config(gate, labels="", model=model, trainings=100))
+    at = {one.epsilon: len(one.census.values) for one in record.measurements if one.census}
+    assert at == {1.0: 84, 4.0: 2}
+    assert [one.epsilon for one in record.findings if one.about == "stopped"] == [4.0]
+    assert "At ε = 4 stopped after 2 judged" in str(record.findings)
