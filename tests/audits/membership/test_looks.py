@@ -41,7 +41,7 @@ TABLE: dict[str, Any] = {
 
 
 def config(
-    *gates: dict[str, Any], labels: str = "a", model: Any = (), **changes: Any
+    *gates: dict[str, Any], labels: str = "a", model: Any = None, **changes: Any
 ) -> MembershipConfig:
     synthetic = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
     return MembershipConfig.model_validate(
@@ -50,7 +50,7 @@ def config(
             "data": {"synthetic": synthetic},
             "membership": TABLE | changes,
             "recommender": [{"label": label, "library": "most-popular"} for label in labels],
-            "model": model,
+            "model": model or [],
             "gate": list(gates),
         }
     )
