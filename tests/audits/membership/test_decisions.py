@@ -7,22 +7,27 @@ from typing import Any
 import pytest
 
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import decisions
+from dpaudit.audits.membership.decisions import decisions, next_keys, own_intervals
 
 GATE = {"metric": "attack.auc", "max": 0.55}
 
 
-def said(*gates: dict[str, Any], trainings: int = 24, claim: dict[str, Any] | None = None) -> str:
+def config(
+    *gates: dict[str, Any], claim: dict[str, Any] | None = None, **table: Any
+) -> MembershipConfig:
     recommender = {"library": "most-popular", **({"claim": claim} if claim else {})}
-    config = MembershipConfig.model_validate(
+    return MembershipConfig.model_validate(
         {
             "data": {"format": "synthetic"},
             "recommender": [recommender],
-            "membership": {"trainings": trainings, "observers": ["scores"]},
+            "membership": {"observers": ["scores"], **table},
             "gate": list(gates),
         }
     )
-    return " ".join(decisions(config))
+
+
+def said(*gates: dict[str, Any], **changes: Any) -> str:
+    return " ".join(decisions(config(*gates, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -43,3 +48,28 @@ def test_what_decides_a_claim_takes_its_share_of_the_error() -> None:
 def test_other_statements_are_not_foretold() -> None:
     assert not said()
     assert not said({**GATE, "of": "average"}, {**GATE, "of": "this-model"})
+
+
+def test_the_first_look_is_foretold() -> None:
+    assert "'when-decided' ends them after 5 if" in said(GATE, stop="when-decided")
+    assert "when-decided" not in said(GATE)
+    assert "when-decided" not in said(GATE, stop="when-decided", trainings=4)
+
+
+LEAK = {"metric": "leak", "max": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("gates", "keys", "intervals"),
+    [
+        ([GATE], 2, 2),
+        ([GATE, {**GATE, "max": 0.6}], 4, 2),
+        ([LEAK], 1, 2),
+        ([LEAK, {"metric": "attack.advantage", "max": 0.5}], 3, 4),
+    ],
+)
+def test_gates_on_one_number_share_its_intervals_and_a_leak_has_those_of_all_observers(
+    gates: list[dict[str, Any]], keys: int, intervals: int
+) -> None:
+    judged = config(*gates, observers=["scores", "own-list"])
+    assert (len(next_keys(judged)), own_intervals(judged)) == (keys, intervals)
