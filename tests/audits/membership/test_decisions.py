@@ -6,19 +6,30 @@ from typing import Any
 
 import pytest
 
+from dpaudit.auditor.judgement import _trainings as trainings_of
+from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import decisions, next_keys, own_intervals
+from dpaudit.audits.membership.decisions import (
+    decisions,
+    left_for_next,
+    next_keys,
+    own_intervals,
+)
 
 GATE = {"metric": "attack.auc", "max": 0.55}
 
 
 def config(
-    *gates: dict[str, Any], claim: dict[str, Any] | None = None, **table: Any
+    *gates: dict[str, Any],
+    claim: dict[str, Any] | None = None,
+    data: dict[str, Any] | None = None,
+    **table: Any,
 ) -> MembershipConfig:
     recommender = {"library": "most-popular", **({"claim": claim} if claim else {})}
     return MembershipConfig.model_validate(
         {
-            "data": {"format": "synthetic"},
+            "seed": 5,
+            "data": data or {"format": "synthetic"},
             "recommender": [recommender],
             "membership": {"observers": ["scores"], **table},
             "gate": list(gates),
@@ -73,3 +84,28 @@ def test_gates_on_one_number_share_its_intervals_and_a_leak_has_those_of_all_obs
 ) -> None:
     judged = config(*gates, observers=["scores", "own-list"])
     assert (len(next_keys(judged)), own_intervals(judged)) == (keys, intervals)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("gates", "claim"),
+    [
+        ([GATE], None),
+        ([GATE, {**GATE, "of": "average"}, {**GATE, "of": "this-model"}], None),
+        ([GATE, {**LEAK, "of": "this-model"}, {"metric": "utility.ndcg", "min": 0.001}], None),
+        ([GATE, {"metric": "epsilon", "max": 2.0, "detectable": 2.0}], {"epsilon": 1.0}),
+    ],
+)
+@pytest.mark.parametrize("stop", ["at-end", "when-decided"])
+def test_what_is_left_in_the_end_is_what_was_planned(
+    gates: list[dict[str, Any]], claim: dict[str, Any] | None, stop: str
+) -> None:
+    data = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
+    sizes = {"interactions": 60, "held_out": 60, "observed_users": 10, "rates": [0.2]}
+    # It fails at the first look.
+    failing = {"metric": "utility.recall", "max": 1e-9}
+    source = {"format": "synthetic", "synthetic": data}
+    judged = config(*gates, failing, claim=claim, data=source, stop=stop, **sizes)
+    record = run_audit(judged)
+    left = left_for_next(judged, record.family)
+    assert trainings_of(record, judged.gate).alpha == pytest.approx(left)
