@@ -9,7 +9,8 @@ from dataclasses import asdict
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.trainings import NextTraining
+from dpaudit.auditor.needed import times_needed
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
@@ -17,6 +18,7 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
     Control,
+    Family,
     FindingRecord,
     GateRecord,
     Measurement,
@@ -32,7 +34,8 @@ def judge(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
-    coming: NextTraining | None = None,
+    trainings: JudgedTrainings | None = None,
+    family: Family | None = None,
     kind: str = "",
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
@@ -60,7 +63,8 @@ def judge(
         points: the points of the sweep.
         measurements: all that was measured.
         findings: what was noticed.
-        coming: what the judged trainings say; None for this gate alone at 95 % confidence.
+        trainings: what the judged trainings say; None for this gate alone at 95 % confidence.
+        family: the family of the run's intervals; None for this gate alone at 95 % confidence.
         kind: the kind of audit, by its name in the registry, which says what narrows an interval.
 
     Raises:
@@ -68,7 +72,8 @@ def judge(
     """
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements)
-    coming = coming or NextTraining.of([(gate, picked)], 0.05)
+    trainings = trainings or JudgedTrainings.of([(gate, picked)], 0.05)
+    family = family or Family.of(0.95, 1)
     lacking = dict(_lacking(gate, points, measurements, findings))
     if not picked and not lacking:
         known = any(measurement.metric == gate.metric for measurement in measurements)
@@ -77,17 +82,22 @@ def judge(
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
+    needed: list[int] = []
     for (model, epsilon), reason in lacking.items():
         said = f"{model}, ε = {epsilon:g}: {reason}"
         decided[model, epsilon, None] = [("inconclusive", said)]
     for measurement in picked:
         point = at[measurement.model, measurement.epsilon]
-        outcome, reason = _of_trainings(gate, measurement, coming) or _compare(
+        outcome, reason = _of_trainings(gate, measurement, trainings) or _compare(
             gate, measurement, point, kind
         )
         open_ = next((finding for finding in findings if finding.opens(measurement)), None)
         if open_ and outcome != "fail":
             outcome, reason = "inconclusive", _said_by(open_)
+        elif outcome == "inconclusive" and trainings.judged:
+            limit = _limit(gate, measurement, point)
+            times = times_needed(gate, measurement, trainings, limit, family)
+            needed += [] if times is None else [trainings.total(times)]
         verdict = (outcome, f"{measurement.place}: {reason}")
         game = measurement.pair if measurement.unit else None
         decided.setdefault((measurement.model, measurement.epsilon, game), []).append(verdict)
@@ -112,7 +122,11 @@ def judge(
         pairs = dict.fromkeys(measurement.pair for measurement in beside)
         more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
     return GateRecord(
-        id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
+        id=identifier(gate),
+        rule=rule(gate),
+        outcome=outcome,
+        reason=reasons[0] + more,
+        trainings=max(needed) if needed and outcome == "inconclusive" else None,
     )
 
 
@@ -134,7 +148,7 @@ def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measureme
 
 
 def _of_trainings(
-    gate: Gate, measurement: Measurement, coming: NextTraining
+    gate: Gate, measurement: Measurement, trainings: JudgedTrainings
 ) -> tuple[Outcome, str] | None:
     """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
     if gate.of == "average":
@@ -142,7 +156,7 @@ def _of_trainings(
     if measurement.census is None:
         lacking = "no number of each training is recorded: remove the gate's of"
         return ("inconclusive", lacking) if gate.of else None
-    return coming.judge(gate, measurement, measurement.census)
+    return trainings.judge(gate, measurement, measurement.census)
 
 
 def _beside(

@@ -7,14 +7,14 @@ from datetime import date
 from typing import Any
 
 from dpaudit.auditor.gate import judge, picked_by
-from dpaudit.auditor.trainings import NextTraining
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
 from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
 
@@ -41,10 +41,10 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        coming = _coming(result, gates)
+        trainings = _trainings(result, gates)
+        measured = result.points, result.measurements, result.findings
         gate_records = [
-            judge(gate, result.points, result.measurements, result.findings, coming, result.kind)
-            for gate in gates
+            judge(gate, *measured, trainings, result.family, result.kind) for gate in gates
         ]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
@@ -59,35 +59,59 @@ def judge_run(
     )
 
 
-def _coming(result: AuditResult, gates: Sequence[Gate]) -> NextTraining:
+def _trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
     """Return what the trainings of a run say about the next one, at the level that is left.
 
-    The joint intervals that decide a claim or another gate take theirs. What decides nothing takes
-    none.
+    The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
+    membership audits plans it. What decides nothing takes none.
     """
+    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
     deciding: dict[tuple[Any, ...], float] = {}
     for measurement in result.measurements:
         claim = claims[measurement.model, measurement.epsilon]
         if measurement.metric == "epsilon" and claim is not None and measurement.tests(claim):
-            deciding[measurement.key] = measurement.estimate.alpha
+            deciding[measurement.key] = result.family.alpha
     for gate, measurements in judged:
         for measurement in measurements:
             if gate.of == "this-model" and measurement.census:
-                deciding[(*measurement.key, gate.of)] = measurement.census.alpha * len(
-                    measurement.census.values
-                )
+                own = measurement.census.alpha * len(measurement.census.values)
+                # Trainings that end early have used up the share of all that were planned.
+                whole = result.family.alpha * _intervals(measurement, result)
+                deciding[(*measurement.key, gate.of)] = whole if stated else own
             elif gate.of == "average" or not measurement.census:
-                joint = (
+                # Trainings that end early keep what is planned for means, and have none.
+                joint = not entry(measurement.metric).derived and (
                     measurement.estimate.kind == "frequentist"
-                    and not entry(measurement.metric).derived
+                    or (stated and measurement.census is not None)
                 )
-                deciding[measurement.key] = measurement.estimate.alpha if joint else 0.0
+                deciding[measurement.key] = result.family.alpha if joint else 0.0
     left = 1 - result.family.confidence - sum(deciding.values())
-    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     # Rounding of shares that add up to the whole.
-    return NextTraining.of(judged, max(left, 0.0), beforehand=stated, hold=left > -1e-9)
+    table = result.config.get("membership", {})
+    return JudgedTrainings.of(
+        judged,
+        max(left, 0.0),
+        beforehand=stated,
+        hold=left > -1e-9,
+        judged=max(
+            (len(one.census.values) for one in result.measurements if one.census), default=0
+        ),
+        calibrating=table.get("calibrating") if isinstance(table, dict) else None,
+    )
+
+
+def _intervals(measurement: Measurement, result: AuditResult) -> int:
+    """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
+    if measurement.metric != "leak":
+        return 1
+    return sum(
+        other.metric == "attack.advantage"
+        and other.attack == STRONGEST
+        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
+        for other in result.measurements
+    )
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:

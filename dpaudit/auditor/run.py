@@ -70,7 +70,8 @@ def run_audit(
             store = stack.enter_context(opened_store(config, data, folder, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
         numbers = measured(config, data, executor)
-        record = numbers.record(records.Timing.since(started_at, clock))
+        training = executor.clock.seconds
+        record = numbers.record(records.Timing.since(started_at, clock, training))
     if ratings is not None:
         record.config["data"] = {"format": "given in Python"}
     if store is not None and config.keep_seed is False:

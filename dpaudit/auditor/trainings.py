@@ -16,6 +16,7 @@ all do if the next one does, and it is one of these with a probability of (k + 1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ Flags = tuple[bool, ...]
 # The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
 # which the next training is bounded by 5 %.
 _MOST, _CALIBRATING, _OF = 16, 5, 24
+# The largest multiple of the targets that is named.
+_MOST_TARGETS = 100
 # What gates about the next training say that they are of; it is the default.
 NEXT: tuple[Statement | None, ...] = (None, "next-training")
 
@@ -83,19 +86,54 @@ def may_break(gate: Gate, measurement: Measurement, census: Census) -> Flags:
     return tuple(one or other for one, other in zip(flags, reverse, strict=True))
 
 
+def certified(gate: Gate, census: Census, alpha: float, numbers: int) -> bool:
+    """Return whether more than a share alpha of trainings surely break a gate's threshold.
+
+    The wealth takes half of the level, and may be looked at after every training. The other half is
+    for the own intervals by which trainings break it.
+
+    Args:
+        gate: the gate.
+        census: the judged trainings, in their order.
+        alpha: the level of all gates about the next training, which is the share too.
+        numbers: how many numbers these gates judge, each as often as gates do.
+    """
+    return share_wealth(_surely(gate, census), alpha) * alpha >= 2 * numbers
+
+
+def least_certified(alpha: float, numbers: int) -> int:
+    """Return the least number of judged trainings with which a leak in each fails by `certified`.
+
+    Args:
+        alpha: as there.
+        numbers: as there.
+    """
+    return next(
+        n for n in itertools.count(1) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers
+    )
+
+
+def _surely(gate: Gate, census: Census) -> Flags:
+    """Return which trainings break a gate's threshold by their own intervals."""
+    return breaks(gate, census.lower if gate.min is None else census.upper)
+
+
 @dataclass(frozen=True)
-class NextTraining:
-    """What the judged trainings of a run say about the next one.
+class JudgedTrainings:
+    """The judged trainings of a run: what they say about the next one, and about themselves.
 
     Attributes:
         trainings: the number of judged trainings.
         exceeding: in how many of them the threshold of a gate that is not set aside may be broken.
         of_gates: in how many of them each gate's threshold may be.
-        of_numbers: the same for each number that these gates judge.
+        of_numbers: the same for each number that these gates judge, each as often as gates do.
         alpha: the error probability of all gates about the next training together.
+        own: that of the own intervals of these numbers in all trainings together.
         beforehand: whether the thresholds were set before the trainings were seen.
         hold: whether the intervals of gates about the trainings at hand hold together with all
             other intervals that decide something.
+        judged: how many trainings of each model are judged at most.
+        calibrating: how many calibrate, if the config says it.
     """
 
     trainings: int
@@ -103,8 +141,15 @@ class NextTraining:
     of_gates: Sequence[tuple[Gate, int]]
     of_numbers: Sequence[int]
     alpha: float
+    own: float = 0.0
     beforehand: bool = True
     hold: bool = True
+    judged: int = 0
+    calibrating: int | None = None
+
+    def total(self, times: float) -> int:
+        """Return the number of trainings of which so many times the judged ones are judged."""
+        return trainings_for(math.ceil(times * self.judged), self.calibrating)
 
     @classmethod
     def of(
@@ -114,6 +159,8 @@ class NextTraining:
         *,
         beforehand: bool = True,
         hold: bool = True,
+        judged: int = 0,
+        calibrating: int | None = None,
     ) -> Self:
         """Return it for the gates of a run.
 
@@ -122,6 +169,8 @@ class NextTraining:
             alpha: as above.
             beforehand: as above.
             hold: as above.
+            judged: as above.
+            calibrating: as above.
         """
         flags = [
             (
@@ -151,7 +200,20 @@ class NextTraining:
             if count <= _allowed(length, alpha) + 1
         ]
         numbers = [sum(row) for row in every]
-        return cls(length, exceeding(counting), of_gates, numbers, alpha, beforehand, hold)
+        distinct = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
+        own = sum(census.alpha * len(census.values) for census in distinct.values() if census)
+        return cls(
+            length,
+            exceeding(counting),
+            of_gates,
+            numbers,
+            alpha,
+            own,
+            beforehand,
+            hold,
+            judged,
+            calibrating,
+        )
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -160,7 +222,8 @@ class NextTraining:
           does with a small probability. It fails if the share of trainings that exceed is certified
           to be above the level, or if every judged training exceeds. For that a training exceeds if
           its own interval lies beyond the threshold, so that few targets alone let none fail.
-        - With one judged training a failure is about this training.
+        - With so few judged trainings that a leak in each does not certify it yet, a failure is
+          about these trainings.
         """
         if gate.of == "this-model":
             return self._at_hand(gate, measurement, census)
@@ -171,18 +234,17 @@ class NextTraining:
                 "them, or lower audit.confidence"
             )
         limit, beyond = threshold(gate), "above" if gate.min is None else "below"
-        count = len(census.values)
-        surely = breaks(gate, census.lower if gate.min is None else census.upper)
-        numbers = len(self.of_numbers)
-        known = 2 * census.alpha * count * numbers <= self.alpha * (1 + 1e-9)
+        count, numbers = len(census.values), len(self.of_numbers)
+        surely = _surely(gate, census)
         by = ", by its own interval," if census.alpha else ""
-        if known and share_wealth(surely, self.alpha) * self.alpha >= 2 * numbers:
+        paid = 2 * self.own <= self.alpha * (1 + 1e-9)
+        if paid and certified(gate, census, self.alpha, numbers):
             return "fail", (
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
                 f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
                 f"{percent(self.alpha, 2)} of trainings are"
             )
-        if known and all(surely):
+        if paid and all(surely):
             which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
             return "fail", f"{shown} {which}{by} {beyond} {limit:g}"
         return self._next(gate, measurement, census)
@@ -196,12 +258,17 @@ class NextTraining:
         said = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
             said = f"the judged training is {'' if may else 'not '}{beyond}"
-        risk, divisor, most = self._risk(gate)
+        if self.trainings < count:
+            return "inconclusive", (
+                f"{shown} {said}, but gates pass together, and another model has {self.trainings}: "
+                "audit them apart"
+            )
+        risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
                 f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
             )
-        if most > max(1.0, 2 * self.alpha * count):
+        if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
             return "inconclusive", (
                 f"{shown} {said}{other}, too many for the next one and too few to certify it: use "
@@ -214,7 +281,11 @@ class NextTraining:
             "membership.trainings ('dpaudit plan' says to what)"
         )
 
-    def _risk(self, gate: Gate) -> tuple[float, int, int]:
+    def few(self, count: int) -> float:
+        """Return how many of so many trainings may exceed where more of them may let gates pass."""
+        return max(1.0, 2 * self.alpha * count)
+
+    def risk(self, gate: Gate) -> tuple[float, int, int]:
         """Bound the probability that gates pass and the next training exceeds.
 
         Thresholds that were chosen with the trainings in view are no event that was fixed
@@ -247,7 +318,8 @@ class NextTraining:
             word = "below" if falls else "above"
             return "fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}"
         if any(breaks(gate, census.lower if falls else census.upper)):
-            remedy = "use more targets, or fewer trainings"
+            times = _targets(census, limit)
+            remedy = f"use {f'about {times} times the' if times else 'more'} targets"
             return "inconclusive", f"{shown} which straddles {limit:g}: {remedy}"
         if not falls and mirror is not None and any(breaks(gate, [mirror - low])):
             return "inconclusive", (
@@ -255,6 +327,21 @@ class NextTraining:
                 "correct the direction of the scores"
             )
         return "pass", f"{shown} not {'below' if falls else 'above'} {limit:g}"
+
+
+def _targets(census: Census, limit: float) -> int | None:
+    """Return how many times the targets let no interval straddle a limit; None for too many.
+
+    Widths fall with the root of the number of targets.
+    """
+    rows = zip(census.values, census.lower, census.upper, strict=True)
+    shares = [
+        max(value - low, high - value) / max(abs(value - limit), 1e-9)
+        for value, low, high in rows
+        if low <= limit <= high
+    ]
+    times = math.ceil(max(shares) ** 2)
+    return max(2, times) if times <= _MOST_TARGETS else None
 
 
 def _allowed(draws: int, alpha: float) -> int:

@@ -141,6 +141,7 @@ def _show(result: AuditResult, console: Console) -> None:
 def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
     """Yield a word and lines for each broken claim, gate, and waiver that needs attention."""
     from dpaudit.record.waivers import accepted
+    from dpaudit.reports import digest
     from dpaudit.reports.sections.waivers import sentence
 
     active = accepted(result.waivers)
@@ -156,7 +157,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
         why = waived.get(gate.id, []) if gate.outcome != "pass" else []
         yield (
             "waived" if why else gate.outcome,
-            [gate.rule, gate.reason, *why, f"id: {gate.id}"],
+            [gate.rule, digest.why(gate, result), *why, f"id: {gate.id}"],
         )
     for waiver in result.waivers:
         if waiver.state != "active":

@@ -19,6 +19,29 @@ class UnfinishedError(Exception):
     """Results are missing: other shards have them, or the tasks are only sampled."""
 
 
+@dataclass
+class Clock:
+    """Adds up the time that workers spend on trainings.
+
+    Attributes:
+        trainings: the number of trainings that were run.
+        spent: their seconds.
+    """
+
+    trainings: int = 0
+    spent: float = 0.0
+
+    def add(self, trainings: int, seconds: float) -> None:
+        """Count trainings."""
+        self.trainings += trainings
+        self.spent += seconds
+
+    @property
+    def seconds(self) -> float | None:
+        """The mean seconds of one training; None if none was run."""
+        return self.spent / self.trainings if self.trainings else None
+
+
 @dataclass(frozen=True)
 class Executor:
     """Runs tasks; the results depend neither on the workers nor on what was stored.
@@ -32,6 +55,7 @@ class Executor:
         scope: identifies the inputs of the tasks, up to what the parts say themselves.
         stage: the words under which results are listed.
         controlled: whether positive controls run the stage again on mutants.
+        clock: adds up the time of trainings.
     """
 
     pool: Pool = field(default_factory=lambda: Pool(Workers()))
@@ -42,6 +66,7 @@ class Executor:
     scope: tuple[str, ...] = ()
     stage: str = ""
     controlled: bool = False
+    clock: Clock = field(default_factory=Clock)
     _asked: set[str] = field(default_factory=set)
 
     def within(self, stage: str, *words: str, controlled: bool = False) -> Executor:
@@ -170,6 +195,8 @@ class _Batch:
             self.errors[number] = result
             return
         self.answers[number] = result
+        if task.dear:
+            self.executor.clock.add(task.size, seconds)
         store = self.executor.store
         if store is not None and (self.executor.shard or task.dear or _worth(result, seconds)):
             store.put(key, self.executor.stage, task.size, seconds, result)

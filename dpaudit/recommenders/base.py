@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
@@ -126,6 +127,26 @@ class Trainable(ABC):
             ConfigError: a setting is refused, or factors are asked of a model that has none.
             RunError: the training fails, or what it shows cannot be used.
         """
+
+    def answer_saved(
+        self, interactions: csr_array, seed: int, query: Query, folder: Path
+    ) -> Answer:
+        """Do as `answer`, and keep the trained model in a folder, which is there whole or not.
+
+        Args:
+            interactions: as in `answer`.
+            seed: as in `answer`.
+            query: as in `answer`.
+            folder: the folder; replaced if it exists.
+
+        Raises:
+            ConfigError: the model cannot be kept, the folder cannot be written, or as in `answer`.
+            RunError: as in `answer`.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} keeps no model: remove recommender.save, or give target or "
+            "command"
+        )
 
     @property
     def together(self) -> int:

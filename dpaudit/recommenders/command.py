@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -22,6 +23,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.process import Ended, Log, run
+from dpaudit.recommenders.saving import saved
 from dpaudit.recommenders.scratch import Scratch, scratch_folder
 
 # What a command may write, in the order in which it is checked.
@@ -88,12 +90,23 @@ class Command(Trainable):
             RunError: every try failed: the command ended with an error or reached its limit, or
                 what it wrote is missing or wrong.
         """
+        return self._tried(interactions, seed, query, None)
+
+    def answer_saved(
+        self, interactions: csr_array, seed: int, query: Query, folder: Path
+    ) -> Answer:
+        """Do as `answer`, and keep all files that the command writes beside its task."""
+        return self._tried(interactions, seed, query, folder)
+
+    def _tried(
+        self, interactions: csr_array, seed: int, query: Query, folder: Path | None
+    ) -> Answer:
         self._check_asked(query)
         tries = self.retries + 1
         for tried in range(1, tries):
             with suppress(RunError):
-                return self._once(interactions, seed, query, tried)
-        return self._once(interactions, seed, query, tries)
+                return self._once(interactions, seed, query, tried, folder)
+        return self._once(interactions, seed, query, tries, folder)
 
     def _check_asked(self, query: Query) -> None:
         asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
@@ -104,15 +117,22 @@ class Command(Trainable):
                     f"add {name!r} to params.shows, or remove what asks for them"
                 )
 
-    def _once(self, interactions: csr_array, seed: int, query: Query, tried: int) -> Answer:
+    def _once(
+        self, interactions: csr_array, seed: int, query: Query, tried: int, folder: Path | None
+    ) -> Answer:
         with scratch_folder() as scratch:
             files = Exchange(scratch.folder, self.format, interactions.shape, query)
             files.write(interactions, seed)
+            given = {path.name for path in files.folder.iterdir()}
             ended = self._run(files, seed, scratch)
             self._keep(ended.log, seed, tried)
             try:
                 self._check_end(ended)
-                return files.read()
+                answer = files.read()
+                if folder is not None:
+                    with saved(folder) as draft:
+                        _copy(files.folder, draft, given)
+                return answer
             except RunError as error:
                 again = f", try {tried} of {self.retries + 1}" if self.retries else ""
                 raise RunError(
@@ -192,6 +212,17 @@ def _words(command: str, values: Mapping[str, str]) -> list[str]:
     if not words or "\0" in command:
         raise ValueError("the command is empty or holds a null character: name a program")
     return [_BRACES.sub(replaced, word) for word in words]
+
+
+def _copy(folder: Path, to: Path, but: Collection[str]) -> None:
+    """Copy what a folder holds, but for some names, to another one that is empty."""
+    for path in folder.iterdir():
+        if path.name in but:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, to / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, to / path.name, follow_symlinks=False)
 
 
 def _last(log: Log) -> str:

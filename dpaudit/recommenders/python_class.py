@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -31,6 +32,7 @@ from dpaudit.recommenders.base import (
     built,
 )
 from dpaudit.recommenders.checks import checked_answer, checked_scores
+from dpaudit.recommenders.saving import Saves, saved
 
 
 class _UserModel(Trainable):
@@ -44,6 +46,17 @@ class _UserModel(Trainable):
                 without `factors`.
             RunError: its code raises an exception, or what it returns cannot be used.
         """
+        return self._trained(interactions, seed, query, None)
+
+    def answer_saved(
+        self, interactions: csr_array, seed: int, query: Query, folder: Path
+    ) -> Answer:
+        """Do as `answer`, and let the trained model write itself to `model` in the folder."""
+        return self._trained(interactions, seed, query, folder)
+
+    def _trained(
+        self, interactions: csr_array, seed: int, query: Query, folder: Path | None
+    ) -> Answer:
         model = self._made()
         if not callable(getattr(model, "fit", None)):
             raise ConfigError(
@@ -52,8 +65,12 @@ class _UserModel(Trainable):
             )
         with self._running(seed):
             fitted = model.fit(interactions.copy(), seed)
-            answer = self._shown(fitted, interactions, query)
-            return checked_answer(answer, query, interactions.shape)
+            answer = checked_answer(
+                self._shown(fitted, interactions, query), query, interactions.shape
+            )
+            if folder is not None:
+                self._save(fitted, folder)
+            return answer
 
     @property
     @abstractmethod
@@ -84,6 +101,15 @@ class _UserModel(Trainable):
             lister = fitted if hasattr(fitted, "recommend") else _ByScores(interactions, fitted)
             lists = lister.recommend(query.listed.copy(), query.k)
         return Answer(scores, lists, self._factors(fitted) if query.factors else None)
+
+    def _save(self, fitted: Any, folder: Path) -> None:
+        if not isinstance(fitted, Saves):
+            raise ConfigError(
+                f"{self._name} keeps no model: remove recommender.save, or give the trained model "
+                "a method save(path)"
+            )
+        with saved(folder) as draft:
+            fitted.save(str(draft / "model"))
 
     def _factors(self, fitted: Any) -> Factors:
         if not hasattr(fitted, "factors"):
@@ -125,7 +151,9 @@ class PythonClass(_UserModel):
     - `recommend(users, k)`: the lists, best first `(l, k)`; -1 pads. Without this method, lists are
       made from the scores of all items, and leave out those that the user has interacted with;
     - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
-      observer `factors` needs this method.
+      observer `factors` needs this method;
+    - `save(path)`: writes the model to a file or folder of this path, which does not exist yet.
+      Only `recommender.save` needs this method.
 
     Attributes:
         target: the class, or a function that returns an object, as `package.module:name`.

@@ -103,6 +103,8 @@ class ModelRecord(_Record):
         source: paper and equations.
         params: its hyper-parameters.
         top_k: length of the list shown to a user.
+        saved: SHA-256 digests of the models of judged trainings that are kept, by the names of
+            their folders.
     """
 
     label: str
@@ -112,6 +114,7 @@ class ModelRecord(_Record):
     source: str
     params: dict[str, Any]
     top_k: Count
+    saved: dict[str, str] = {}
 
 
 class PointRecord(_Record):
@@ -438,12 +441,15 @@ class GateRecord(_Record):
         rule: the threshold in words.
         outcome: `pass`, `fail` or `inconclusive`; the worst over its points.
         reason: why, with the deciding number.
+        trainings: with how many trainings of each model an inconclusive gate of a membership audit
+            is decided, if further ones show the like; None where that is not known.
     """
 
     id: str
     rule: str
     outcome: Outcome
     reason: str
+    trainings: Annotated[int, Field(ge=1)] | None = None
 
 
 class PlaceRecord(_Record):
@@ -465,8 +471,8 @@ class FindingRecord(_Record):
     Attributes:
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
-            `rate`, `repeated`, `missing`, `diverged`, `undefined`, `not-probed`, `control`,
-            `noiseless`, `repetition` or `exceptions`.
+            `rate`, `repeated`, `missing`, `diverged`, `undefined`, `not-probed`, `stopped`,
+            `saved`, `control`, `noiseless`, `repetition` or `exceptions`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
@@ -523,19 +529,26 @@ class Family(_Record):
 class Timing(_Record):
     """Start and duration of the run.
 
+    Attributes:
+        started: the moment in UTC.
+        seconds: the duration.
+        training: the mean seconds of one training on one worker; None if none was run.
+
     All other fields are the same when it is repeated, but for the states of waivers and what
     follows from them, which depend on the day.
     """
 
     started: Annotated[str, Field(pattern=_MOMENT)]
     seconds: Annotated[Number, Field(ge=0, le=1e9)]
+    training: Annotated[Number, Field(ge=0, le=1e9)] | None = None
 
     @classmethod
-    def since(cls, started: datetime, clock: float) -> Self:
+    def since(cls, started: datetime, clock: float, training: float | None = None) -> Self:
         """Create it from the start of a run and the `time.perf_counter()` of that moment."""
         return cls(
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - clock, 3),
+            training=None if training is None else round(training, 3),
         )
 
 

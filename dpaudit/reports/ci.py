@@ -23,7 +23,7 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.storage import NAME
 from dpaudit.record.waivers import accepted as accepted_findings
-from dpaudit.reports import rules
+from dpaudit.reports import digest, rules
 from dpaudit.reports.rules import Rule
 from dpaudit.reports.sections import summary, verdicts, waivers
 
@@ -260,7 +260,7 @@ def _gate(gate: GateRecord, result: AuditResult, waived: str) -> Check:
         state = "accepted"
     because = waived if state == "accepted" else ""
     rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
-    said = f"{gate.rule}: {gate.outcome}. {gate.reason}"
+    said = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
     return Check("gate", gate.id, rule, state, said, _place(gate.id, result), because)
 
 

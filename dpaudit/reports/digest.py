@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Measurement, PointRecord
+from dpaudit.record.result import AuditResult, GateRecord, Measurement, PointRecord
 from dpaudit.reports import words
 
 MORE = "more than claimed"
@@ -92,6 +92,19 @@ def swept(result: AuditResult, model: str) -> bool:
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]
+
+
+def why(gate: GateRecord, result: AuditResult) -> str:
+    """Return the reason of a gate, and how many trainings, and how much time, would decide it.
+
+    The time is what trainings of this run took, so it is no part of the gate's record.
+    """
+    if gate.trainings is None:
+        return gate.reason
+    done, pace = result.config["membership"]["trainings"], result.timing.training
+    more = (gate.trainings - done) * len(result.points)
+    takes = f", {words.roughly(more * pace)} more on one worker" if pace and more > 0 else ""
+    return f"{gate.reason}; {gate.trainings} trainings that show the like decide it{takes}"
 
 
 def command(result: AuditResult) -> str:

@@ -31,6 +31,14 @@ _OBSERVERS: Mapping[str, str] = {
 }
 
 
+def roughly(seconds: float) -> str:
+    """Return a forecast of a duration: `less than a minute`, `about 3 minutes`, `about 2 hours`."""
+    if seconds < 60:
+        return "less than a minute"
+    count, unit = (seconds / 60, "minute") if seconds < 7200 else (seconds / 3600, "hour")
+    return f"about {count:.0f} {unit}{'s' if round(count) > 1 else ''}"
+
+
 def meaning(name: str) -> str:
     """Return an adjacency or an observer with its meaning; the name alone if it is unknown."""
     known = {**_NEIGHBOURS, **_OBSERVERS}

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
 from dpaudit.recommenders.base import Recommender
+from dpaudit.recommenders.saving import Saves, digest_of_folder
 from dpaudit.testing.attacks import ContractError, calls_of
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
@@ -179,6 +182,26 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     _require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
 
 
+def check_saves(fitted: Saves) -> None:
+    """Check that a trained model writes itself to a given path, the same each time.
+
+    Args:
+        fitted: what the `fit` of a user's class returns, with `save(path)`.
+
+    Raises:
+        AssertionError: it writes nothing there, something beside it, or something else each time.
+    """
+    kind, digests = type(fitted).__name__, set()
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            fitted.save(str(folder / "model"))
+            written = [path.name for path in folder.iterdir()]
+            _check(written == ["model"], kind, f"saves {written or 'nothing'} instead of 'model'")
+            digests.add(digest_of_folder(folder))
+    _check(len(digests) == 1, kind, "saves something else each time")
+
+
 def check_game(
     defense: TrainedDefense[Any],
     pair: DataPair,
@@ -275,5 +298,9 @@ def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
 
 
 def _require(holds: bool, plugin: type[Plugin], words: str) -> None:
+    _check(holds, plugin.name, words)
+
+
+def _check(holds: bool, name: str, words: str) -> None:
     if not holds:
-        raise AssertionError(f"{plugin.name}: {words}")
+        raise AssertionError(f"{name}: {words}")

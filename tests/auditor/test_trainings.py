@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.auditor.trainings import NextTraining, default_calibrating, trainings_for
+from dpaudit.auditor.trainings import (
+    JudgedTrainings,
+    certified,
+    default_calibrating,
+    least_certified,
+    trainings_for,
+)
 from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Census, Measurement
@@ -52,7 +58,7 @@ def outcome(*censuses: Census, one: Gate | None = None) -> str:
     """The worst outcome of one gate on all these."""
     chosen = one or gate()
     picked = [measured(census) for census in censuses]
-    together = NextTraining.of([(chosen, picked)], ALPHA)
+    together = JudgedTrainings.of([(chosen, picked)], ALPHA)
     outcomes = [
         together.judge(chosen, measurement, measurement.census)[0]
         for measurement in picked
@@ -103,6 +109,47 @@ def test_no_outcome_is_false_more_often_than_its_level(law: Law, trainings: int)
         passes += word == "pass" and values[-1] > LIMIT
         fails += word == "fail" and share <= ALPHA and trainings > 1
     assert max(passes, fails) <= binom.isf(1e-6, AUDITS, ALPHA)
+
+
+def stopped(law: Law, rng: np.random.Generator, count: int, numbers: int) -> tuple[str, Numbers]:
+    """The outcome of trainings that end when a gate fails, and the next training of each number.
+
+    At the first look other attacks judge, so its numbers are drawn by themselves.
+    """
+    chosen = gate()
+    values = np.array([law(rng, count + 1) for _ in range(numbers)])
+    first = np.array([law(rng, count + 1) for _ in range(numbers)])
+    least = least_certified(ALPHA, numbers)
+    looks = [least, *(least * 2**times for times in range(1, 7))]
+    for rows, size in zip(itertools.chain([first], itertools.repeat(values)), looks, strict=False):
+        if size >= count:
+            break
+        some = [census(row[:size], width=0.0, alpha=0.0) for row in rows]
+        if any(certified(chosen, one, ALPHA, numbers) for one in some):
+            return "fail", values[:, -1]
+    return outcome(*(census(row[:-1], width=0.0, alpha=0.0) for row in values)), values[:, -1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("law", [null, borderline, seldom, cluster, memoriser, parity])
+@pytest.mark.parametrize(("trainings", "numbers"), [(1, 1), (2, 1), (8, 1), (19, 1), (32, 4)])
+def test_no_outcome_of_a_run_that_stops_is_false_more_often_than_its_level(
+    law: Law, trainings: int, numbers: int
+) -> None:
+    rng = np.random.default_rng(trainings)
+    share = float((law(np.random.default_rng(0), 200_000) > LIMIT).mean())
+    passes = fails = 0
+    for _ in range(AUDITS // numbers):
+        word, following = stopped(law, rng, trainings, numbers)
+        passes += word == "pass" and bool((following > LIMIT).any())
+        fails += word == "fail" and share <= ALPHA and trainings > 1
+    assert max(passes, fails) <= binom.isf(1e-6, AUDITS // numbers, ALPHA)
+
+
+def test_two_gates_on_one_number_share_its_intervals() -> None:
+    sure, chosen = census(np.full(3, 0.9), alpha=ALPHA / 2 / 3), (gate(), gate(max=0.6))
+    coming = JudgedTrainings.of([(one, [measured(sure)]) for one in chosen], ALPHA)
+    assert [coming.judge(one, measured(sure), sure)[0] for one in chosen] == ["fail", "fail"]
 
 
 def test_nineteen_trainings_without_one_above_the_limit_pass_and_eighteen_do_not() -> None:
@@ -161,14 +208,14 @@ def test_a_gate_from_below_fails_where_trainings_are_below() -> None:
             estimate=Estimate.exact(value, "census"),
             census=numbers,
         )
-        together = NextTraining.of([(least, [one])], ALPHA)
+        together = JudgedTrainings.of([(least, [one])], ALPHA)
         assert together.judge(least, one, numbers)[0] == word
 
 
 def test_a_gate_that_fails_keeps_no_other_from_passing() -> None:
     low, high = census(np.full(19, 0.5)), census(np.full(19, 0.9), alpha=ALPHA / 4 / 19)
     gates = gate(where={"observer": "a"}), gate(where={"observer": "b"})
-    coming = NextTraining.of([(gates[0], [measured(low)]), (gates[1], [measured(high)])], ALPHA)
+    coming = JudgedTrainings.of([(gates[0], [measured(low)]), (gates[1], [measured(high)])], ALPHA)
     assert coming.judge(gates[0], measured(low), low)[0] == "pass"
     assert coming.judge(gates[1], measured(high), high)[0] == "fail"
 
@@ -182,7 +229,7 @@ def test_sets_of_gates_pass_wrongly_at_most_at_their_level_in_every_order(draws:
         for last in range(draws):
             rest = [[value for at, value in enumerate(row) if at != last] for row in pattern]
             censuses = [census(np.array(row), 0.0, 1.0) for row in rest]
-            coming = NextTraining.of(
+            coming = JudgedTrainings.of(
                 [(one, [measured(census)]) for one, census in zip(chosen, censuses, strict=True)],
                 alpha,
             )
@@ -215,7 +262,7 @@ def test_gates_on_many_numbers_pass_wrongly_at_most_at_their_level(
             )
             for index, rows in enumerate(broken)
         ]
-        coming = NextTraining.of(picked, ALPHA)
+        coming = JudgedTrainings.of(picked, ALPHA)
         passed = [
             all(
                 coming.judge(one, measurement, measurement.census)[0] == "pass"
@@ -232,7 +279,7 @@ def test_thresholds_that_are_set_afterwards_share_the_level() -> None:
     chosen, low = gate(), [measured(census(np.full(24, 0.5))) for _ in range(2)]
     assert low[0].census is not None
     for beforehand, word in ((True, "pass"), (False, "inconclusive")):
-        coming = NextTraining.of([(chosen, low)], ALPHA, beforehand=beforehand)
+        coming = JudgedTrainings.of([(chosen, low)], ALPHA, beforehand=beforehand)
         assert coming.judge(chosen, low[0], low[0].census)[0] == word
 
 
@@ -245,22 +292,22 @@ def test_trainings_at_hand_are_judged_by_their_own_intervals(
 ) -> None:
     observed, chosen = census(np.array(values), alpha=ALPHA / 2), gate(of="this-model")
     one = measured(observed)
-    said, reason = NextTraining.of([], ALPHA).judge(chosen, one, observed)
+    said, reason = JudgedTrainings.of([], ALPHA).judge(chosen, one, observed)
     assert said == word
     assert "with the sampling of targets" in reason
-    said, reason = NextTraining.of([], ALPHA, hold=False).judge(chosen, one, observed)
+    said, reason = JudgedTrainings.of([], ALPHA, hold=False).judge(chosen, one, observed)
     assert (said, "do not hold together" in reason) == ("inconclusive", True)
 
 
 def test_the_reverse_of_an_attack_keeps_trainings_at_hand_from_passing() -> None:
     observed, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
-    said, reason = NextTraining.of([], ALPHA).judge(chosen, measured(observed), observed)
+    said, reason = JudgedTrainings.of([], ALPHA).judge(chosen, measured(observed), observed)
     assert (said, "the reverse attack may have 0.97" in reason) == ("inconclusive", True)
 
 
 def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     chosen, one = gate(), measured(census(np.linspace(0.48, 0.52, 12)))
-    coming = NextTraining.of([(chosen, [one])], ALPHA)
+    coming = JudgedTrainings.of([(chosen, [one])], ALPHA)
     assert one.census is not None
     assert coming.judge(chosen, one, one.census)[1] == (
         "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, too few to "

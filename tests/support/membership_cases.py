@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged
+from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, division, judged
 from dpaudit.audits.membership.config import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
@@ -31,8 +31,8 @@ def half_judged(
     seed: int,
 ) -> Judged:
     """Judge one half of the trainings, the smaller one of an odd number."""
-    division = Calibration.of(trials, (len(trials) + 1) // 2, seed)
-    return judged(division, attack, rates, family, delta)
+    parts = division(len(trials), (len(trials) + 1) // 2, seed)
+    return judged(Calibration.of(trials, parts, seed), attack, rates, family, delta)
 
 
 def small_ratings(seed: int = 1, share: float = 0.4) -> Ratings:

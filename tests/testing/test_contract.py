@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,13 @@ from dpaudit.core.streams import Streams
 from dpaudit.data import SyntheticParams, generate
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.testing.contract import check_attack, check_defense, check_game, check_plugin
+from dpaudit.testing.contract import (
+    check_attack,
+    check_defense,
+    check_game,
+    check_plugin,
+    check_saves,
+)
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
 MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
@@ -179,3 +186,31 @@ def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
         check_game(MODEL, pair, Whim(), "iterates", target)
     with pytest.raises(AssertionError, match="cannot read iterates"):
         check_game(MODEL, pair, ItemPlace(), "iterates", target)
+
+
+class Kept:
+    """A trained model that writes itself in some way."""
+
+    def __init__(self, way: str) -> None:
+        self.way, self.times = way, 0
+
+    def save(self, path: str) -> None:
+        self.times += 1
+        if self.way != "nothing":
+            Path(path).write_text(str(self.times if self.way == "new" else 1), encoding="utf-8")
+        if self.way == "beside":
+            Path(path).with_name("notes").touch()
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("nothing", "Kept: saves nothing instead of 'model'"),
+        ("beside", "Kept: saves .*notes"),
+        ("new", "Kept: saves something else each time"),
+    ],
+)
+def test_a_model_that_is_not_kept_at_its_path_is_found(way: str, words: str) -> None:
+    check_saves(Kept("well"))
+    with pytest.raises(AssertionError, match=words):
+        check_saves(Kept(way))

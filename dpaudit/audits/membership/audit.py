@@ -10,7 +10,7 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -128,6 +128,7 @@ def audit_recommender(
     units: Sequence[Unit] = ("interaction",),
     observers: Sequence[Observer] | None = None,
     trainings: int = 24,
+    stop: Literal["when-decided", "at-end"] = "at-end",
     targets: int | None = None,
     users: int | None = None,
     claim: Mapping[str, Any] | None = None,
@@ -152,6 +153,7 @@ def audit_recommender(
         observers: who observes the model; by default everyone who sees a served model: `scores`,
             `own-list` and `others-lists`.
         trainings: number of trainings; 5 of 24 calibrate the attacks, and the others are judged.
+        stop: `when-decided` ends the trainings as soon as a gate about the next one surely fails.
         targets: number of target interactions; by default at most 2500, and a 20th of all.
         users: number of target users; by default at most 300, and a third of the active ones.
         claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`, `observers`; it
@@ -182,6 +184,7 @@ def audit_recommender(
                 "units": _as_table(units),
                 "observers": _as_table(observers),
                 "trainings": trainings,
+                "stop": stop,
                 **sizes._asdict(),
             },
             "audit": {"confidence": confidence},

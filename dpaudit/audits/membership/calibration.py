@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,14 @@ Rows = NDArray[np.int64]
 _FOLDS = 4
 
 
-def division(trainings: int, calibrating: int, seed: int) -> tuple[Rows, Rows]:
+class Division(NamedTuple):
+    """Which trainings calibrate, and which are judged, each in a random order."""
+
+    calibrating: Rows
+    judged: Rows
+
+
+def division(trainings: int, calibrating: int, seed: int) -> Division:
     """Return which trainings calibrate, and which are judged, at random.
 
     Neither the place of a training nor its neighbours decide in which part it is, so a model that
@@ -44,7 +51,7 @@ def division(trainings: int, calibrating: int, seed: int) -> tuple[Rows, Rows]:
         seed: the run's seed.
     """
     order = generator(seed, "membership judged half").permutation(trainings)
-    return order[:calibrating], order[calibrating:]
+    return Division(order[:calibrating], order[calibrating:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +90,6 @@ class Trials:
         """Return the same trainings with some of the targets, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[:, which]
         return type(self)(self.features[:, which], self.population, self.present[:, which], lacking)
-
-    def divided(self, calibrating: int, seed: int) -> tuple[Self, Self]:
-        """Divide the trainings by `division`."""
-        first, others = division(len(self), calibrating, seed)
-        return self.of(first), self.of(others)
 
     def mutant(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.
@@ -212,17 +214,17 @@ class Calibration:
     others: Rows
 
     @classmethod
-    def of(cls, trials: Trials, calibrating: int, seed: int) -> Self:
+    def of(cls, trials: Trials, parts: Division, seed: int) -> Self:
         """Divide the trainings, and with fewer than two calibrating ones the targets.
 
         Args:
-            trials: all trainings.
-            calibrating: the number of trainings that calibrate, less than there are.
+            trials: the trainings.
+            parts: which of them calibrate, and which are judged; others are left out.
             seed: the run's seed.
         """
-        reference, judging = trials.divided(calibrating, seed)
+        reference, judging = trials.of(parts.calibrating), trials.of(parts.judged)
         count = trials.present.shape[1]
-        if not chooses_by_targets(calibrating):
+        if not chooses_by_targets(len(reference)):
             return cls(reference, judging, reference, np.arange(count), np.arange(0))
         order = generator(seed, "membership choosing targets").permutation(count)
         cut = choosing_targets(count)

@@ -104,6 +104,9 @@ class OwnRecommender(Table):
             elsewhere; in the folder of the config.
         params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
             (docs/guides/own-models.md).
+        save: the folder in which the model of every training is kept, as `training-SEED`, so that
+            what ships can be what is audited; in the folder of the config. For `target` and
+            `command`.
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
@@ -116,6 +119,7 @@ class OwnRecommender(Table):
     command: str | None = None
     returned: str | None = None
     params: dict[str, Any] = {}
+    save: Annotated[str, Field(min_length=1)] | None = None
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     # The folder of the config.
@@ -148,7 +152,17 @@ class OwnRecommender(Table):
                 f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
                 "and returned"
             )
+        if self.save is not None and self.runs_code is None:
+            raise ValueError(
+                f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
+                "name one of these"
+            )
         return self
+
+    @property
+    def saves(self) -> Path | None:
+        """The folder in which trained models are kept, if any."""
+        return None if self.save is None else (self._folder / self.save).absolute()
 
     @property
     def runs_code(self) -> str | None:
@@ -242,6 +256,9 @@ class Membership(Table):
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
+        stop: `when-decided` ends the trainings of a model as soon as a gate about the next training
+            surely fails, the first time after 6 trainings; `at-end` runs them all. A gate passes at
+            the end alone.
         interactions: the number of target interactions.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:
@@ -258,12 +275,15 @@ class Membership(Table):
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
 
-    judging: ClassVar[frozenset[str]] = frozenset({"calibrating", "observers", "rates", "delta"})
+    judging: ClassVar[frozenset[str]] = frozenset(
+        {"calibrating", "stop", "observers", "rates", "delta"}
+    )
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     trainings: Annotated[int, Field(ge=1, le=100_000)] = 24
     calibrating: Annotated[int, Field(ge=0, le=1000)] | None = None
+    stop: Literal["when-decided", "at-end"] = "at-end"
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
@@ -368,6 +388,15 @@ def _check_distinct(table: BaseModel, *names: str) -> None:
             raise ValueError(f"{name} contains a value twice: remove one")
 
 
+def _check_apart(folders: Sequence[str]) -> None:
+    """Refuse a folder in which two recommenders would keep models of one name."""
+    for folder in folders:
+        if folders.count(folder) > 1:
+            raise ValueError(
+                f"two [[recommender]] have save = {folder!r}: give each a folder of its own"
+            )
+
+
 class TargetSizes(NamedTuple):
     """Numbers of targets and held-out interactions that fit the data, and the rates they show."""
 
@@ -454,6 +483,7 @@ class MembershipConfig(DataConfig):
                     "for [membership]: name another observer in membership.observers, or remove "
                     "the model"
                 )
+        _check_apart([recommender.save for recommender in self.recommender if recommender.save])
         known = registry.names("attacks")
         for attack in self.attack:
             if attack.label == STRONGEST:

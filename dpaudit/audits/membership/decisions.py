@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from dpaudit.auditor.measure import MetricKey, picked
 from dpaudit.auditor.plan import family_of, plan
-from dpaudit.auditor.trainings import NEXT, trainings_for
+from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.bounds.frequentist.next_draw import draws_needed, share_wealth
+from dpaudit.audits.membership.looks import FIRST
+from dpaudit.bounds.frequentist.next_draw import draws_needed
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
@@ -34,8 +37,24 @@ def left_for_next(config: MembershipConfig, family: Family) -> float:
 
 
 def next_keys(config: MembershipConfig) -> list[MetricKey]:
-    """Return the numbers that gates about the next training judge."""
-    return [key for key in plan(config) if key.census and picked(config, key, *NEXT)]
+    """Return the numbers that gates about the next training judge, each as often as gates do."""
+    keys = [key for key in plan(config) if key.census]
+    gates = [gate for gate in config.gate if gate.of in NEXT]
+    return [key for gate in gates for key in keys if gate.picks(asdict(key))]
+
+
+def own_intervals(config: MembershipConfig) -> int:
+    """Return how many intervals of their own these numbers have in one training.
+
+    A leak has those of the advantages of its model.
+    """
+    points = Counter(
+        (key.model, key.epsilon) for key in plan(config) if key.metric == "attack.advantage"
+    )
+    return sum(
+        points[key.model, key.epsilon] if key.metric == "leak" else 1
+        for key in set(next_keys(config))
+    )
 
 
 def decisions(config: MembershipConfig) -> Iterator[str]:
@@ -54,11 +73,14 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
         f"{trainings_for(needed, calibrating)}: {needed} are judged, and if none of them breaks a "
         f"gate's limit, the next one does with a probability of at most {percent(alpha, 2)}."
     )
-    worst = next(n for n in range(1, 100) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers)
+    worst = least_certified(alpha, numbers)
     yield (
         f"A leak in every training fails them with {trainings_for(worst, calibrating)}, and a "
         f"blatant one with a single training, by its own interval."
     )
+    first = worst + min(FIRST, table.calibrating_trainings)
+    if table.stop == "when-decided" and first < table.trainings:
+        yield f"membership.stop = 'when-decided' ends them after {first} if each of these leaks."
     can = "pass and fail" if judged >= needed else "fail, and cannot pass"
     which = f"{judged} of which are judged" if table.trainings > 1 else "which is judged"
     count = f"{table.trainings} training{'s' if table.trainings > 1 else ''}"

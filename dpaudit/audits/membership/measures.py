@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.certify import Certificate, certify
 from dpaudit.auditor.games.controls import LADDER, Bar
-from dpaudit.auditor.gate import bars
+from dpaudit.auditor.gate import bars, picked_by
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
@@ -28,9 +27,12 @@ from dpaudit.auditor.measure import (
     points,
 )
 from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.trainings import NEXT
+from dpaudit.auditor.trainings import certified as surely_fails
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.calibration import (
     Calibration,
+    Division,
     Judged,
     Trials,
     division,
@@ -39,13 +41,15 @@ from dpaudit.audits.membership.calibration import (
 )
 from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import left_for_next, next_keys
+from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
 from dpaudit.audits.membership.estimates import certified, quantile
 from dpaudit.audits.membership.groups import groups_of
+from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.audits.membership.probes import (
     HIDES_SEEN,
     PROBED,
+    SAVED,
     hides_seen,
     keeps_seen,
     left_open,
@@ -55,15 +59,16 @@ from dpaudit.audits.membership.probes import (
     unmoved_by_data,
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.audits.membership.training import Training, Utility, all_unpacked, measures
+from dpaudit.audits.membership.training import Packed, Training, Utility, all_unpacked, measures
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
-from dpaudit.execution.tasks import Task
+from dpaudit.recommenders.saving import digest_of_folder
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
+Numbers = NDArray[np.float64]
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
 
@@ -73,8 +78,24 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
+# The level of own intervals where nothing is left to gates about the next training.
+_NONE = 1e-12
 # The largest ε of a planted leak; a larger one is right as often.
 _MOST_PLANTED = 50.0
+
+
+class _Shown(NamedTuple):
+    """What an observer sees in all trainings; NaN in those without a model.
+
+    Attributes:
+        trials: the features and coins.
+        unanswered: the share of what is asked of each target that has no answer `(T, m)`.
+        marks: as in `answers.beside` `(T, n)`.
+    """
+
+    trials: Trials
+    unanswered: Numbers
+    marks: Numbers
 
 
 class MembershipInferences(Measure[MembershipConfig, MemberModel]):
@@ -92,8 +113,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         }
         config, family = self.context.config, self.context.family
         # Half of what is left to gates about the next training, shared by the numbers they judge.
-        left = max(left_for_next(config, family), 1e-12)
-        self.own_level = left / 2 / max(1, len(next_keys(config)))
+        self.left, self.most_left = max(left_for_next(config, family), _NONE), 1 - family.confidence
+        self.next_keys, self.own_intervals = next_keys(config), max(1, own_intervals(config))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -124,61 +145,119 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
-        training = Training.of(point.trainable, self.design, self.table.units, model.observers)
+        training = Training.of(
+            point.trainable, self.design, self.table.units, model.observers, model.saves
+        )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        together = training.together
-        trainings = (
-            Task(together, part, len(part), "training", dear=True)
-            for part in training.parts(self.table.trainings)
-        )
-        probing = probes(training) if self._probed(point) else ()
-        count = len(training.parts(self.table.trainings))
-        results = list(executor.run(chain(trainings, probing)))
-        answered = results[count:] or None
-        for finding in (*noticed(answered), *rates_left_out(self.table)):
+        probing = tuple(probes(training)) if self._probed(point) else ()
+        decides = partial(self._decides, model, point, blocks)
+        trained = train(training, executor, self._looks(point, training), probing, decides)
+        rows, look, answered = trained.rows, trained.look, trained.probed
+        if model.saves is not None:
+            folders = map(training.saved, look.parts.judged.tolist())
+            model.saved.update({folder.name: digest_of_folder(folder) for folder in folders})
+            yield records.FindingRecord(model=model.label, **SAVED._asdict())
+        if not look.last:
+            yield stopped(look, self.table.trainings, model.label, point.epsilon)
+        noted = noticed(answered) if look.last else ()
+        for finding in (*noted, *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **finding._asdict())
-        rows = [row for part in results[:count] for row in part]
-        lost = sum(bool(np.isnan(row[0])) for row in rows)
-        yield from diverged(lost, len(rows), "membership", model.label, point.epsilon)
+        lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
+        yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
         parts = all_unpacked(rows, len(blocks) + 1)
         if not parts:
             return
         unmoved = unmoved_by_data(answered[0]) if answered else []
         for place, (unit, observer) in enumerate(blocks):
-            block = np.stack([part[place] for part in parts])
-            cut = self.design.count(unit)
-            present = self.design.present(self.table.trainings, unit)
-            unanswered, marks = block[:, :cut, -2], block[:, :, -1]
-            # What has no answer is an output too; scores of interactions already show it.
-            known = (unit, observer) == ("interaction", "scores")
-            shown = not known and np.nan_to_num(unanswered).any()
-            features = block[:, :, : -BESIDE + bool(shown)]
-            # Whether there is a model may tell every coin.
-            untold = np.nan_to_num(unanswered, nan=1.0)
-            trials = Trials(features[:, :cut], features[:, cut:], present, untold)
+            trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
-            for finding in left_open(unanswered, marks, present, observer, scored, unmoved):
+            for finding in left_open(unanswered, marks, trials.present, observer, scored, unmoved):
                 yield records.FindingRecord(model=model.label, **finding._asdict())
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             key = _keys(model.label, point.epsilon, unit, observer)
-            yield from self._inferred(trials, unit, observer, view, point.claim, key)
+            yield from self._inferred(trials, look, unit, observer, view, point.claim, key)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         useful = np.array([part[-1][0] for part in parts])
-        asked = measures(point.trainable, model.observers)
-        yield from self._useful(useful, model.label, point.epsilon, frozenset() if lost else asked)
+        asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
+        yield from self._useful(useful, look, model.label, point.epsilon, asked)
 
     def _probed(self, point: MemberPoint) -> bool:
         """Whether further trainings test the model: not if each is dear, or none can be made."""
         return point.trainable.trains and self.table.trainings >= PROBED
 
+    def _looks(self, point: MemberPoint, training: Training) -> list[Look]:
+        """Return when the trainings of a model are judged."""
+        table = self.table
+        parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
+        stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
+        numbers = len(self.next_keys) if stops else 0
+        blocks = training.parts(table.trainings)
+        return planned(parts, blocks, self.left, self.most_left, numbers)
+
+    def _decides(
+        self,
+        model: MemberModel,
+        point: MemberPoint,
+        blocks: Sequence[tuple[Unit, Observer]],
+        rows: Sequence[Packed],
+        look: Look,
+    ) -> bool:
+        """Whether a gate about the next training surely fails by what trainings show at a look."""
+        parts = all_unpacked(rows, len(blocks) + 1)
+        if not parts:
+            return False
+        point_keys = [
+            key
+            for key in self.next_keys
+            if (key.model, key.epsilon) == (model.label, point.epsilon)
+        ]
+        games = {(key.unit, key.observer) for key in point_keys}
+        whole = any(key.metric == "leak" for key in point_keys)
+        shown: list[records.Measurement] = []
+        for place, (unit, observer) in enumerate(blocks):
+            if observer in model.observers and (whole or (unit, observer) in games):
+                trials = self._shown(parts, place, unit, observer).trials
+                scored = self._judged(trials, look.parts, self.table.rates_of(unit), 0.0)
+                key = _keys(model.label, point.epsilon, unit, observer)
+                shown += filter(_of_strongest, self._numbers(scored, look, unit, key))
+        shown += leaks(shown)
+        useful = np.array([part[-1][0] for part in parts])
+        utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
+        shown += (part for part in utilities if isinstance(part, records.Measurement))
+        return any(
+            surely_fails(gate, number.census, self.most_left, len(self.next_keys))
+            for gate in self.context.config.gate
+            if gate.of in NEXT
+            for number in picked_by(gate, shown)
+            if number.census
+        )
+
+    def _shown(
+        self, parts: Sequence[list[Numbers]], place: int, unit: Unit, observer: Observer
+    ) -> _Shown:
+        """Return what an observer sees in all trainings."""
+        block = np.stack([part[place] for part in parts])
+        cut = self.design.count(unit)
+        present = self.design.present(self.table.trainings, unit)
+        unanswered, marks = block[:, :cut, -2], block[:, :, -1]
+        # What has no answer is an output too; scores of interactions already show it.
+        known = (unit, observer) == ("interaction", "scores")
+        shown = not known and np.nan_to_num(unanswered).any()
+        features = block[:, :, : -BESIDE + bool(shown)]
+        # Whether there is a model may tell every coin.
+        untold = np.nan_to_num(unanswered, nan=1.0)
+        trials = Trials(features[:, :cut], features[:, cut:], present, untold)
+        return _Shown(trials, unanswered, marks)
+
     def _inferred(
         self,
         trials: Trials,
+        look: Look,
         unit: Unit,
         observer: Observer,
         view: str | None,
@@ -189,8 +268,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
         curve = [at for at in _CURVE if at not in rates and at * self.table.judged(unit) >= 2]
-        scored = self._judged(trials, [*rates, *curve], delta)
-        yield from self._numbers(scored, rates, unit, key)
+        scored = self._judged(trials, look.parts, [*rates, *curve], delta)
+        yield from self._numbers(scored, look, unit, key)
         for at in curve:
             best = strongest(scored, f"tpr {at:g}")
             share = range_of(scored[best].curve.rates(at))
@@ -201,40 +280,45 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         applies = claim and covers(claim, unit, view or observer)
         claimed = claim.epsilon if claim and applies else None
         bound = _bound(key, unit, observer)
-        yield bound.measured(**self._certified(trials, scored, claimed, delta, bound), view=view)
+        fields = self._certified(trials, look, scored, claimed, delta, bound)
+        yield bound.measured(**fields, view=view)
 
-    def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
-        calibration = Calibration.of(trials, self.table.calibrating_trainings, self.context.seed)
+    def _judged(
+        self, trials: Trials, parts: Division, rates: list[float], delta: float
+    ) -> dict[str, Judged]:
+        calibration = Calibration.of(trials, parts, self.context.seed)
         return {
             label: judged(calibration, attack, rates, self.context.family, delta)
             for label, attack in self.attacks.items()
         }
 
     def _numbers(
-        self, scored: Mapping[str, Judged], rates: list[float], unit: Unit, key: Keys
+        self, scored: Mapping[str, Judged], look: Look, unit: Unit, key: Keys
     ) -> Iterator[records.Measurement]:
         """Yield the numbers of each attack, then of the one that promises most by each number."""
+        rates = self.table.rates_of(unit)
         for label, one in scored.items():
             for number in numbers(rates):
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         for number in numbers(rates):
             best = strongest(scored, number.promise)
             metric_key = of_trainings(self.context.config, number.key(key, STRONGEST))
-            census = self._subsets(metric_key, unit, scored[best]).census(scored[best], number)
+            census = self._subsets(metric_key, look, unit).census(scored[best], number)
             estimate = census.estimate
-            if metric_key.joint:
+            if metric_key.joint and look.last:
                 estimate = average(scored[best], number, self.context.family)
             yield metric_key.measured(estimate, event=best, census=census)
 
-    def _subsets(self, key: MetricKey, unit: Unit, one: Judged) -> Subsets:
+    def _subsets(self, key: MetricKey, look: Look, unit: Unit) -> Subsets:
         """Return what the census of a number is about, and the level of its intervals.
 
         Those of numbers that gates judge on trainings at hand share the level of a joint interval;
         those of others share half of what is left to gates about the next training.
         """
         at_hand = picked(self.context.config, key, "this-model")
-        level = self.context.family.alpha if at_hand else self.own_level
-        return Subsets(self.design.others(unit), level / len(one.present), self.context.seed)
+        own = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
+        level = self.context.family.alpha if at_hand else own
+        return Subsets(self.design.others(unit), level / look.intervals, self.context.seed)
 
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, key: Keys
@@ -253,6 +337,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     def _certified(
         self,
         trials: Trials,
+        look: Look,
         scored: Mapping[str, Judged],
         claimed: float | None,
         delta: float,
@@ -262,20 +347,27 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
-        judging = partial(self._judged, rates=[], delta=delta)
-        game = _CoinGame(self.context, trials, scored, judging, claimed, delta)
+        judging = partial(self._judged, parts=look.parts, rates=[], delta=delta)
+        shared = self.context.family
+        family = records.Family.of(shared.confidence, shared.size * look.looks)
+        game = _CoinGame(self.context, family, trials, scored, judging, claimed, delta)
         return certify(game, limits).fields
 
     def _useful(
-        self, rows: NDArray[np.float64], model: str, epsilon: float, asked: Collection[str]
+        self,
+        rows: NDArray[np.float64],
+        look: Look,
+        model: str,
+        epsilon: float,
+        asked: Collection[str],
     ) -> Iterator[RecordPart]:
         """Yield the means over trainings of the utility on held-out interactions.
 
         One that is asked of the model and undefined in some training is a finding instead.
         """
-        family, table = self.context.family, self.table
-        _, judging = division(len(rows), table.calibrating_trainings, self.context.seed)
-        for name, values in zip(Utility._fields, rows.T, strict=True):
+        family = self.context.family
+        for name, every in zip(Utility._fields, rows.T, strict=True):
+            values = every[look.trainings]
             key = _useful_key(self.context.config, name, model, epsilon)
             if not np.isfinite(values).all():
                 if name in asked:
@@ -283,8 +375,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
             # Of these trainings and these held-out interactions it is known.
-            census = records.Census.known(values[judging].tolist())
-            estimate = joint_mean(values, family, most=most) if key.joint else census.estimate
+            census = records.Census.known(every[look.parts.judged].tolist())
+            estimate = census.estimate
+            if key.joint and look.last:
+                estimate = joint_mean(values, family, most=most)
             yield key.measured(estimate, census=census)
 
 
@@ -294,6 +388,7 @@ class _CoinGame:
 
     Attributes:
         context: the context of the run.
+        family: the bounds at all looks, which hold jointly with all others.
         trials: the trainings.
         scored: each attack's scores in the judged ones.
         judging: judges each attack on other trials.
@@ -302,6 +397,7 @@ class _CoinGame:
     """
 
     context: Context[MembershipConfig]
+    family: records.Family
     trials: Trials
     scored: Mapping[str, Judged]
     judging: Callable[[Trials], Mapping[str, Judged]]
@@ -336,7 +432,7 @@ class _CoinGame:
             one.present,
             one.guesses,
             delta=self.delta,
-            family=self.context.family,
+            family=self.family,
             seed=self.context.seed,
         )
         return Certificate(one, estimate, best)

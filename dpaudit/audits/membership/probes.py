@@ -40,6 +40,11 @@ HIDES_SEEN = Noticed(
     "Lists leave out what their user has seen: no item on a user's list is in the user's history.",
     "Show a list to its own user alone; whoever else sees it learns this with certainty.",
 )
+SAVED = Noticed(
+    "saved",
+    "The models of all trainings are kept, and the record has the digests of the judged ones.",
+    "Ship one of these: gates with of = 'this-model' are about them.",
+)
 # The share of missing answers beyond which nothing is decided.
 _MOST_MISSING = 0.01
 # The fewest trainings of a model beside which further ones test it.

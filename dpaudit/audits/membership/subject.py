@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from dpaudit.auditor.context import Context, Subject
@@ -53,6 +54,8 @@ class MemberModel:
         observers: who observes it.
         scale: the rating scale.
         k: the length of lists.
+        saved: digests of the judged models that are kept, by the names of their folders; filled
+            when they are measured.
     """
 
     table: OwnRecommender | Model
@@ -60,6 +63,12 @@ class MemberModel:
     observers: Sequence[Observer]
     scale: Scale
     k: int
+    saved: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def saves(self) -> Path | None:
+        """The folder in which trained models are kept, if any."""
+        return self.table.saves if isinstance(self.table, OwnRecommender) else None
 
     @property
     def label(self) -> str:
@@ -87,6 +96,7 @@ class MemberModel:
             source=source,
             params=params,
             top_k=self.k,
+            saved=self.saved,
         )
 
     def points(self) -> list[PointRecord]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -94,11 +95,13 @@ class Training:
         trainable: what is trained.
         design: targets, coins and questions.
         blocks: the features to keep: unit and observer.
+        saves: the folder in which trained models are kept; None keeps none.
     """
 
     trainable: Trainable
     design: Design
     blocks: Sequence[tuple[Unit, Observer]]
+    saves: Path | None = None
 
     @classmethod
     def of(
@@ -107,10 +110,22 @@ class Training:
         design: Design,
         units: Sequence[Unit],
         observers: Collection[Observer],
+        saves: Path | None = None,
     ) -> Self:
         """Return the work of a training whose features these observers see, and cheap ones."""
         seen = kept(trainable, observers)
-        return cls(trainable, design, [(unit, observer) for unit in units for observer in seen])
+        blocks = [(unit, observer) for unit in units for observer in seen]
+        return cls(trainable, design, blocks, saves)
+
+    def saved(self, index: int) -> Path:
+        """Return the folder of the model of a training.
+
+        Raises:
+            TypeError: models are not kept.
+        """
+        if self.saves is None:
+            raise TypeError("models of these trainings are not kept")
+        return self.saves / f"training-{self.design.training_seed(index)}"
 
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
@@ -129,7 +144,16 @@ class Training:
         kept = np.stack([design.kept(index) for index in part])
         seeds = [design.training_seed(index) for index in part]
         shape = design.ratings.n_users, design.ratings.n_items
-        answers = self.trainable.answers(design.ratings, kept, seeds, query)
+        answers: Iterable[Answer]
+        if self.saves is None:
+            answers = self.trainable.answers(design.ratings, kept, seeds, query)
+        else:
+            answers = (
+                self.trainable.answer_saved(
+                    design.data(index), design.training_seed(index), query, self.saved(index)
+                )
+                for index in part
+            )
         return np.stack(
             [
                 self._packed(checked_answer(answer, query, shape), rows)

@@ -188,6 +188,6 @@ def _show_gates(result: AuditResult, console: Console) -> None:
     for gate in result.gates:
         word = Text(gate.outcome.upper(), style=_STYLES[gate.outcome])
         _say(gate.rule, console, first=word, indent=_INDENT)
-        _say(gate.reason, console, indent=_INDENT)
+        _say(digest.why(gate, result), console, indent=_INDENT)
     for waiver in result.waivers:
         _say(waivers.line(waiver, result), console)

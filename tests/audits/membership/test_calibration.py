@@ -16,6 +16,7 @@ from dpaudit.audits.membership.calibration import (
     Calibration,
     Judged,
     Trials,
+    division,
     judged,
     strongest,
 )
@@ -46,7 +47,8 @@ def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
     numbers = np.arange(float(count))[:, None, None]
     sample = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
     first, second = (
-        half.features[:, 0, 0].astype(int) for half in sample.divided((count + 1) // 2, seed)
+        half.features[:, 0, 0].astype(int)
+        for half in (sample.of(rows) for rows in division(count, (count + 1) // 2, seed))
     )
     return first.tolist(), second.tolist()
 
@@ -122,22 +124,22 @@ def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
 @pytest.mark.parametrize("calibrating", [0, 1])
 def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrating: int) -> None:
     sample, Recording.given[:] = trials(count=3), []
-    division = Calibration.of(sample, calibrating, SEED)
-    judged(division, Recording(0.0), RATES, FAMILY, 0.0)
-    assert len(division.others) == 10
-    assert sorted([*division.others, *division.targets]) == list(range(40))
+    parts = Calibration.of(sample, division(len(sample), calibrating, SEED), SEED)
+    judged(parts, Recording(0.0), RATES, FAMILY, 0.0)
+    assert len(parts.others) == 10
+    assert sorted([*parts.others, *parts.targets]) == list(range(40))
     for seen, reference, present in Recording.given:
         # The coins of judged targets in judged trainings are never given.
-        assert present.shape[1] in (len(division.others), seen.fit.shape[1])
+        assert present.shape[1] in (len(parts.others), seen.fit.shape[1])
         if not calibrating:
-            np.testing.assert_array_equal(reference.features, division.choosing.features)
-            np.testing.assert_array_equal(present, division.choosing.present)
+            np.testing.assert_array_equal(reference.features, parts.choosing.features)
+            np.testing.assert_array_equal(present, parts.choosing.present)
         else:
             assert len(reference.features) == 1
-    judging = division.judged
-    flipped = replace(division, judged=replace(judging, present=~judging.present))
+    judging = parts.judged
+    flipped = replace(parts, judged=replace(judging, present=~judging.present))
     attack = ATTACKS["global-threshold"]
-    first, second = (judged(one, attack, RATES, FAMILY, 0.0) for one in (division, flipped))
+    first, second = (judged(one, attack, RATES, FAMILY, 0.0) for one in (parts, flipped))
     np.testing.assert_array_equal(first.scores, second.scores)
     assert (first.threshold, first.guesses, first.promise) == (
         second.threshold,

@@ -6,23 +6,39 @@ from typing import Any
 
 import pytest
 
+from dpaudit.auditor.judgement import _trainings as trainings_of
+from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import decisions
+from dpaudit.audits.membership.decisions import (
+    decisions,
+    left_for_next,
+    next_keys,
+    own_intervals,
+)
 
 GATE = {"metric": "attack.auc", "max": 0.55}
 
 
-def said(*gates: dict[str, Any], trainings: int = 24, claim: dict[str, Any] | None = None) -> str:
+def config(
+    *gates: dict[str, Any],
+    claim: dict[str, Any] | None = None,
+    data: dict[str, Any] | None = None,
+    **table: Any,
+) -> MembershipConfig:
     recommender = {"library": "most-popular", **({"claim": claim} if claim else {})}
-    config = MembershipConfig.model_validate(
+    return MembershipConfig.model_validate(
         {
-            "data": {"format": "synthetic"},
+            "seed": 5,
+            "data": data or {"format": "synthetic"},
             "recommender": [recommender],
-            "membership": {"trainings": trainings, "observers": ["scores"]},
+            "membership": {"observers": ["scores"], **table},
             "gate": list(gates),
         }
     )
-    return " ".join(decisions(config))
+
+
+def said(*gates: dict[str, Any], **changes: Any) -> str:
+    return " ".join(decisions(config(*gates, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -43,3 +59,53 @@ def test_what_decides_a_claim_takes_its_share_of_the_error() -> None:
 def test_other_statements_are_not_foretold() -> None:
     assert not said()
     assert not said({**GATE, "of": "average"}, {**GATE, "of": "this-model"})
+
+
+def test_the_first_look_is_foretold() -> None:
+    assert "'when-decided' ends them after 5 if" in said(GATE, stop="when-decided")
+    assert "when-decided" not in said(GATE)
+    assert "when-decided" not in said(GATE, stop="when-decided", trainings=4)
+
+
+LEAK = {"metric": "leak", "max": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("gates", "keys", "intervals"),
+    [
+        ([GATE], 2, 2),
+        ([GATE, {**GATE, "max": 0.6}], 4, 2),
+        ([LEAK], 1, 2),
+        ([LEAK, {"metric": "attack.advantage", "max": 0.5}], 3, 4),
+    ],
+)
+def test_gates_on_one_number_share_its_intervals_and_a_leak_has_those_of_all_observers(
+    gates: list[dict[str, Any]], keys: int, intervals: int
+) -> None:
+    judged = config(*gates, observers=["scores", "own-list"])
+    assert (len(next_keys(judged)), own_intervals(judged)) == (keys, intervals)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("gates", "claim"),
+    [
+        ([GATE], None),
+        ([GATE, {**GATE, "of": "average"}, {**GATE, "of": "this-model"}], None),
+        ([GATE, {**LEAK, "of": "this-model"}, {"metric": "utility.ndcg", "min": 0.001}], None),
+        ([GATE, {"metric": "epsilon", "max": 2.0, "detectable": 2.0}], {"epsilon": 1.0}),
+    ],
+)
+@pytest.mark.parametrize("stop", ["at-end", "when-decided"])
+def test_what_is_left_in_the_end_is_what_was_planned(
+    gates: list[dict[str, Any]], claim: dict[str, Any] | None, stop: str
+) -> None:
+    data = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
+    sizes = {"interactions": 60, "held_out": 60, "observed_users": 10, "rates": [0.2]}
+    # It fails at the first look.
+    failing = {"metric": "utility.recall", "max": 1e-9}
+    source = {"format": "synthetic", "synthetic": data}
+    judged = config(*gates, failing, claim=claim, data=source, stop=stop, **sizes)
+    record = run_audit(judged)
+    left = left_for_next(judged, record.family)
+    assert trainings_of(record, judged.gate).alpha == pytest.approx(left)

@@ -1,0 +1,113 @@
+"""How many trainings would decide a gate that is inconclusive, if further ones show the like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
+from dpaudit.bounds.frequentist.next_draw import draws_needed
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+from dpaudit.config.schema import Gate
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import Census, Family, Measurement
+
+# The largest multiple of the judged trainings that is tried.
+_MOST = 64
+
+
+def times_needed(
+    gate: Gate,
+    measurement: Measurement,
+    trainings: JudgedTrainings,
+    limit: float | None,
+    family: Family,
+) -> float | None:
+    """Return how many times the judged trainings would decide a gate; None if that is not known.
+
+    It is a forecast: what the judged trainings show is repeated, until it decides. Where trainings
+    show values around the threshold, or few targets are the reason, no number of them decides.
+
+    Args:
+        gate: a gate that is inconclusive.
+        measurement: what it judges.
+        trainings: what the judged trainings say.
+        limit: the threshold; None if nothing is claimed.
+        family: the family of the run's intervals.
+    """
+    census = measurement.census
+    if measurement.metric == "epsilon":
+        return None if limit is None else _bound(gate, measurement, limit)
+    if census is None or gate.of == "this-model":
+        return None
+    if gate.of in NEXT:
+        return _next(gate, census, trainings)
+    return _mean(gate, measurement, census, family)
+
+
+def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> float | None:
+    if trainings.alpha <= 0:
+        return None
+    count = len(census.values)
+    _, divisor, most = trainings.risk(gate)
+    if most <= trainings.few(count):
+        return draws_needed(most, trainings.alpha / divisor) / count
+    numbers = len(trainings.of_numbers)
+    return _least(lambda times: certified(gate, _repeated(census, times), trainings.alpha, numbers))
+
+
+def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> float | None:
+    metric, limit = entry(measurement.metric), threshold(gate)
+    least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
+    most = max(1.0, *census.worst)
+
+    def decides(times: int) -> bool:
+        low, high = (
+            getattr(joint_mean(np.array(rows * times), family, least, most), side)
+            for rows, side in ((census.values, "lower"), (census.worst, "upper"))
+        )
+        if gate.min is not None:
+            return high < limit or low >= limit
+        reverse = -math.inf if metric.mirror is None else metric.mirror - low
+        return low > limit or max(high, reverse) <= limit
+
+    return _least(decides)
+
+
+def _bound(gate: Gate, measurement: Measurement, limit: float) -> float | None:
+    """Return it for the control of a bound on ε: coins are told with the odds of the planted leak.
+
+    Its guesses are as good as any, so that fewer coins do not find it.
+    """
+    factor, coins = gate.detectable or 1.0, measurement.estimate.n
+    if factor <= 1 or not measurement.unit:
+        return None
+    odds = math.exp(min(50.0, factor * limit))
+
+    def finds(times: int) -> bool:
+        size = coins * times
+        right = int(size * odds / (1 + odds))
+        return one_run_epsilon(size, size, right, alpha=measurement.estimate.alpha).lower > limit
+
+    return _least(finds)
+
+
+def _repeated(census: Census, times: int) -> Census:
+    return census.model_copy(
+        update={
+            name: getattr(census, name) * times for name in ("values", "lower", "upper", "most")
+        }
+    )
+
+
+def _least(decides: Callable[[int], bool]) -> float | None:
+    """Return the least multiple that decides, of powers of two; None without any."""
+    times = 2
+    while times <= _MOST:
+        if decides(times):
+            return times
+        times *= 2
+    return None

@@ -1,0 +1,87 @@
+"""Forecasts of what decides a gate: the least numbers of trainings that do it by the same rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.needed import times_needed
+from dpaudit.auditor.trainings import JudgedTrainings
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+from dpaudit.config.schema import Gate
+from dpaudit.record.result import Census, Family, Measurement
+
+FAMILY = Family.of(0.95, 1)
+
+
+def number(values: list[float], width: float = 0.0, metric: str = "attack.auc") -> Measurement:
+    numbers = np.array(values)
+    census = Census(
+        values=tuple(values),
+        lower=tuple((numbers - width).tolist()),
+        upper=tuple((numbers + width).tolist()),
+        alpha=0.0,
+    )
+    return Measurement(
+        metric=metric, model="m", epsilon=np.inf, estimate=census.estimate, attack="strongest",
+        observer="scores", unit="interaction", census=census,
+    )  # fmt: skip
+
+
+def times(gate: Gate, one: Measurement, limit: float | None = 0.55) -> float | None:
+    coming = JudgedTrainings.of([(gate, [one])], 0.05, judged=8)
+    return times_needed(gate, one, coming, limit, FAMILY)
+
+
+def gate(**fields: object) -> Gate:
+    return Gate.model_validate({"metric": "attack.auc", "max": 0.55, **fields})
+
+
+def test_the_next_training_takes_nineteen_that_keep_the_limit() -> None:
+    assert times(gate(), number([0.5] * 8)) == pytest.approx(19 / 8)
+    assert times(gate(), number([0.5] * 7 + [0.6])) == pytest.approx(39 / 8)
+
+
+def test_a_share_that_exceeds_is_certified_by_more_and_targets_alone_are_not() -> None:
+    quarter = number([0.5, 0.5, 0.5, 0.6] * 3)
+    assert times(gate(), quarter) in {2, 4}
+    assert times(gate(), number([0.5, 0.6] * 6, width=0.2)) is None
+
+
+def test_a_mean_is_decided_by_as_many_as_its_interval_takes() -> None:
+    values, average = [0.5, 0.51, 0.49, 0.5], gate(of="average")
+    needed = times(average, number(values))
+    assert needed is not None
+    for multiple, decided in ((needed, True), (needed / 2, False)):
+        estimate = joint_mean(np.array(values * int(multiple)), FAMILY)
+        assert (estimate.upper <= 0.55 and 1 - estimate.lower <= 0.55) == decided
+    assert times(average, number([0.55] * 4)) is None
+
+
+def test_trainings_at_hand_are_not_decided_by_others() -> None:
+    assert times(gate(of="this-model"), number([0.5] * 4)) is None
+
+
+def test_a_bound_takes_the_coins_that_find_the_planted_leak() -> None:
+    bound = Gate.model_validate({"metric": "epsilon", "max": 1.0, "detectable": 1.5})
+    estimate = one_run_epsilon(40, 40, 20, alpha=0.05)
+    one = Measurement(
+        metric="epsilon", model="m", epsilon=np.inf, estimate=estimate, attack="strongest",
+        observer="scores", unit="interaction", pair="interaction (scores)",
+    )  # fmt: skip
+    needed = times(bound, one, 1.0)
+    assert needed is not None
+    odds = np.exp(1.5)
+    for multiple, found in ((needed, True), (needed / 2, False)):
+        size = int(40 * multiple)
+        assert (one_run_epsilon(size, size, int(size * odds / (1 + odds))).lower > 1) == found
+    assert times(bound, one, None) is None
+
+
+def test_totals_count_the_calibrating_trainings() -> None:
+    chosen = gate()
+    for calibrating, total in ((None, 23), (6, 25)):
+        coming = JudgedTrainings.of([], 0.05, judged=8, calibrating=calibrating)
+        assert coming.total(19 / 8) == total
+    assert times(chosen, number([0.5] * 8).model_copy(update={"census": None})) is None
