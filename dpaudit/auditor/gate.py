@@ -51,7 +51,8 @@ def judge(
       out, and the reason says so; where nothing else is picked it is inconclusive.
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
       joint only if a gate of the run's config judges it.
-    - A number that a finding leaves open does not pass, and the finding is the reason. So is a
+    - A number that a finding leaves open does not pass, and the finding is the reason. If what no
+      model can tell is told (`blind`), it does not fail either. So is a
       picked point that has no such number because of a finding, as trainings diverged, or because
       a utility of a membership audit is not defined in some training.
 
@@ -85,8 +86,9 @@ def judge(
         outcome, reason = _of_trainings(gate, measurement, coming) or _compare(
             gate, measurement, point, members=members
         )
-        open_ = next((finding for finding in findings if finding.opens(measurement)), None)
-        if open_ and outcome != "fail":
+        opening = [finding for finding in findings if finding.opens(measurement)]
+        open_ = max(opening, key=lambda finding: finding.voids, default=None)
+        if open_ and (outcome != "fail" or open_.voids):
             outcome, reason = "inconclusive", _said_by(open_)
         verdict = (outcome, f"{measurement.place}: {reason}")
         game = measurement.pair if measurement.unit else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -29,6 +29,7 @@ from dpaudit.auditor.measure import (
 )
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_other_trainings
 from dpaudit.audits.membership.calibration import (
     Calibration,
     Judged,
@@ -94,6 +95,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # Half of what is left to gates about the next training, shared by the numbers they judge.
         left = max(left_for_next(config, family), 1e-12)
         self.own_level = left / 2 / max(1, len(next_keys(config)))
+        self.blind_level = level_of(len(list(points(config))), len(self.table.units))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -109,6 +111,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                     yield _bound(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
+            yield MetricKey("membership.blind", model, epsilon)
             yield of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
@@ -145,6 +148,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         if not parts:
             return
         unmoved = unmoved_by_data(answered[0]) if answered else []
+        blind = MetricKey("membership.blind", model.label, point.epsilon)
+        for unit in self.table.units:
+            present = self.design.present(self.table.trainings, unit)
+            for baseline in of_data(self.design, unit, present, self.blind_level):
+                yield from _blind(baseline, replace(blind, unit=unit))
         for place, (unit, observer) in enumerate(blocks):
             block = np.stack([part[place] for part in parts])
             cut = self.design.count(unit)
@@ -166,6 +174,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             key = _keys(model.label, point.epsilon, unit, observer)
             yield from self._inferred(trials, unit, observer, view, point.claim, key)
+            if other := of_other_trainings(trials, unit, observer, self.blind_level):
+                yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         useful = np.array([part[-1][0] for part in parts])
@@ -337,6 +347,15 @@ class _CoinGame:
             seed=self.context.seed,
         )
         return Certificate(one, estimate, best)
+
+
+def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
+    """Yield a blind baseline, and the finding if it is not at chance."""
+    yield key.measured(baseline.area, attack=baseline.name)
+    if baseline.finding:
+        yield records.FindingRecord(
+            model=key.model, epsilon=key.epsilon, **baseline.finding._asdict()
+        )
 
 
 def _of_strongest(number: RecordPart) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpaudit.audits.membership.observational import PLANTED, Corrected
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.rounding import at_least
+from dpaudit.core.rounding import at_least, at_most
 from dpaudit.record.result import GateRecord, Outcome
 
 # What every outcome rests on; it stands in the rule, as nothing that was measured tests it.
@@ -71,7 +71,8 @@ def _numbers(name: str, corrected: Corrected) -> list[tuple[str, Estimate | None
 
 def _of_rate(estimate: Estimate, limit: float, *, mirror: bool) -> tuple[Outcome, str]:
     """Judge an AUC, whose reverse attack counts too, or a rate."""
-    interval = f"{estimate.value:.3g} [{estimate.lower:.3g}, {estimate.upper:.3g}]"
+    low, high = at_least(estimate.lower, 3), at_most(estimate.upper, 3)
+    interval = f"{estimate.value:.3f} [{low}, {high}]"
     most = max(estimate.upper, 1 - estimate.lower) if mirror else estimate.upper
     if estimate.lower > limit:
         return "fail", f"{interval} lies above"
