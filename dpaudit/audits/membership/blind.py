@@ -94,8 +94,8 @@ def of_data(design: Design, unit: Unit, present: Mask, alpha: float) -> Iterator
     for name, values in numbers.items():
         ranks = _ranks(values[None])
         size = math.sqrt(signs.size * len(signs) * float((ranks**2).sum()))
-        told = float((signs * ranks).sum()) / size if size > 0 else 0.0
-        area = _area(told, present.size, alpha)
+        correlation = float((signs * ranks).sum()) / size if size > 0 else 0.0
+        area = _area(correlation, present.size, alpha)
         yield Baseline(name, area, _off(name, unit, area) if _is_off(area) else None)
 
 
@@ -116,10 +116,10 @@ def of_other_trainings(
     ended = trials.ended
     if len(ended) < 2:
         return None
-    told = _told(trials.features[ended, :, 0], trials.present[ended])
-    first, other = np.unravel_index(int(np.abs(told).argmax()), told.shape)
+    correlations = _correlations(trials.features[ended, :, 0], trials.present[ended])
+    first, other = np.unravel_index(int(np.abs(correlations).argmax()), correlations.shape)
     pairs = len(ended) * (len(ended) - 1)
-    area = _area(float(told[first, other]), trials.present.shape[1], alpha / pairs)
+    area = _area(float(correlations[first, other]), trials.present.shape[1], alpha / pairs)
     name = "another training"
     if not _is_off(area):
         return Baseline(name, area, None)
@@ -134,7 +134,7 @@ def of_other_trainings(
     return Baseline(name, area, finding)
 
 
-def _told(values: Numbers, present: Mask) -> Numbers:
+def _correlations(values: Numbers, present: Mask) -> Numbers:
     """Return the correlation of what a training shows with the coins of another `(T, T)`.
 
     What training t shows, less the mean of all but t and s, does not depend on the coins of s. The
@@ -156,8 +156,8 @@ def _told(values: Numbers, present: Mask) -> Numbers:
     able = squares > 1e-9 * own.max(initial=1.0)
     np.fill_diagonal(able, False)
     size = np.sqrt(np.where(able, squares, 1.0) * signs.shape[1])
-    told: Numbers = np.where(able, sums / size, 0.0)
-    return told
+    correlations: Numbers = np.where(able, sums / size, 0.0)
+    return correlations
 
 
 def _ranks(values: Numbers) -> Numbers:
@@ -168,18 +168,19 @@ def _ranks(values: Numbers) -> Numbers:
     return ranks
 
 
-def _area(told: float, count: int, alpha: float) -> Estimate:
+def _area(correlation: float, count: int, alpha: float) -> Estimate:
     """Return the AUC of evenly spaced ranks with a correlation with coins, and its interval.
 
     Args:
-        told: Σ a c/√(n Σ a²), which is `√(2 ln(2/α)/n)` or more with a probability of at most α.
+        correlation: Σ a c/√(n Σ a²), which is √(2 ln(2/α)/n) or more, or less than −1 times that,
+            with a probability of at most α.
         count: the number n of coins.
         alpha: the level.
     """
     half = math.sqrt(2 * math.log(2 / alpha) / count)
     value, low, high = (
-        min(max(0.5 + correlation / math.sqrt(3), 0.0), 1.0)
-        for correlation in (told, told - half, told + half)
+        min(max(0.5 + at / math.sqrt(3), 0.0), 1.0)
+        for at in (correlation, correlation - half, correlation + half)
     )
     return Estimate(
         value=value,

@@ -37,13 +37,11 @@ def test_the_coins_of_another_training_are_compared_with_what_they_do_not_decide
             rest = [ranks[r] for r in range(trainings) if r not in (t, s)]
             shown = ranks[t] - np.mean(rest, axis=0) if rest else ranks[t]
             if s != t:
-                told = shown @ signs[s] / np.sqrt(TARGETS * (shown @ shown))
-                correlations.append(0.5 + told / np.sqrt(3))
+                correlations.append(shown @ signs[s] / np.sqrt(TARGETS * (shown @ shown)))
     baseline = of_other_trainings(some, "interaction", "scores", 0.01)
     assert baseline is not None
-    assert np.abs(np.array(correlations) - 0.5).max() == pytest.approx(
-        abs(baseline.area.value - 0.5)
-    )
+    most = np.abs(correlations).max() / np.sqrt(3)
+    assert abs(baseline.area.value - 0.5) == pytest.approx(most)
 
 
 def test_an_honest_audit_is_seldom_held_up() -> None:
