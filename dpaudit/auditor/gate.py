@@ -55,8 +55,9 @@ def judge(
       out, and the reason says so; where nothing else is picked it is inconclusive.
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
       joint only if a gate of the run's config judges it.
-    - A number that a finding leaves open does not pass, and the finding is the reason. So is a
-      picked point that has no such number because of a finding.
+    - A number that a finding leaves open does not pass, and the finding is the reason; nor does it
+      fail if what no model can tell is told (`blind`). So is a picked point that has no such number
+      because of a finding.
 
     Args:
         gate: the gate.
@@ -91,8 +92,9 @@ def judge(
         outcome, reason = _of_trainings(gate, measurement, trainings) or _compare(
             gate, measurement, point, kind
         )
-        open_ = next((finding for finding in findings if finding.opens(measurement)), None)
-        if open_ and outcome != "fail":
+        opening = [finding for finding in findings if finding.opens(measurement)]
+        open_ = max(opening, key=lambda finding: finding.voids, default=None)
+        if open_ and (outcome != "fail" or open_.voids):
             outcome, reason = "inconclusive", _said_by(open_)
         elif outcome == "inconclusive" and trainings.judged:
             limit = _limit(gate, measurement, point)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
+    from dpaudit.audits.membership.observational import Corrected
     from dpaudit.audits.membership.one_model import OneModel
+    from dpaudit.record.result import GateRecord, RunOutcome
 
 _ASSUMES = (
-    "These numbers assume that members and non-members differ only by the training. They decide no "
-    "gate; a config with [[recommender]] trains models with coins and assumes nothing."
+    "These numbers assume that members and non-members differ only by the training, and decide "
+    "nothing; a config with [[recommender]] trains models with coins and assumes nothing."
 )
 _REVERSED = (
     "Non-members score above members: scores have to be larger for likelier membership. The "
     "reverse attack, which reads small scores as large ones, tells members with AUC"
 )
-_UNTESTED = "That was not tested: give --features-in and --features-out."
+_UNKNOWN = (
+    "The blind baseline, what tells members without the model, is unknown: give --features-in and "
+    "--features-out."
+)
 _DOUBTED = (
-    "A classifier tells the two apart by features that the model never saw: the scores may show "
-    "this difference, and not the training."
+    "A classifier tells the two apart by features that the model never saw: the first numbers may "
+    "show this difference, and not the training."
 )
 _KEPT = "A classifier could not tell the two apart by features that the model never saw."
 
@@ -44,8 +53,8 @@ _file = PathType(dir_okay=False)
 @click.option(
     "--features-in",
     type=_file,
-    help="Features of the members that the model never saw (csv or npy), to test whether members "
-    "and non-members are alike. The first row of a csv is a header if it holds a word.",
+    help="Features of the members that the model never saw (csv or npy), to correct for how "
+    "members and non-members differ. The first row of a csv is a header if it holds a word.",
 )
 @click.option("--features-out", type=_file, help="The same features of the non-members.")
 @click.option(
@@ -57,6 +66,21 @@ _file = PathType(dir_okay=False)
     "0.01]",
 )
 @click.option(
+    "--max-auc",
+    type=NumberRange(0.5, 1, max_open=True),
+    help="The largest corrected AUC allowed. The exit code says whether it is kept.",
+)
+@click.option(
+    "--max-tpr",
+    type=NumberRange(0, 1, min_open=True, max_open=True),
+    help="The largest corrected true-positive rate allowed, at every --rate.",
+)
+@click.option(
+    "--max-epsilon",
+    type=NumberRange(0, 25, min_open=True),
+    help="The largest ε allowed; it is kept if twice as much, planted, would be found.",
+)
+@click.option(
     "--confidence",
     type=NumberRange(0.5, 1, max_open=True),
     default=0.95,
@@ -65,22 +89,38 @@ _file = PathType(dir_okay=False)
 )
 @click.option("--seed", type=WholeRange(0), default=0, show_default=True, help="Random halves.")
 @style_option("json")
+@click.pass_context
 def membership(
+    ctx: click.Context,
     scores_in: Path,
     scores_out: Path,
     features_in: Path | None,
     features_out: Path | None,
     rates: tuple[float, ...],
+    max_auc: float | None,
+    max_tpr: float | None,
+    max_epsilon: float | None,
     confidence: float,
     seed: int,
     style: str,
 ) -> None:
     """Measure how well scores of one trained model tell its members from others.
 
+    With features that the model never saw, the numbers are corrected for how members and others
+    differ, and --max-… may judge them; the exit code is the worst outcome.
+
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
     from dpaudit.audits.membership.one_model import audit_scores
+    from dpaudit.audits.membership.one_model_gates import Limits
+    from dpaudit.record.result import worst
 
+    limits = Limits(max_auc, max_tpr, max_epsilon)
+    if limits.named and features_in is None:
+        raise ConfigError(
+            f"--max-{limits.named[0]} needs --features-in and --features-out: without them members "
+            "may differ from others by more than the training"
+        )
     if (features_in is None) != (features_out is None):
         raise ConfigError("one of --features-in and --features-out is missing: give both")
     features = None
@@ -91,10 +131,19 @@ def membership(
         read_scores(scores_out),
         rates=rates or (0.001, 0.01),
         features=features,
+        at_most=max_epsilon,
         confidence=confidence,
         seed=seed,
     )
-    click.echo(_json(audit) if style == "json" else _text(audit, confidence))
+    judged = limits.judge(audit.corrected) if audit.corrected else []
+    outcome: RunOutcome = worst([one.outcome for one in judged]) if judged else "no decision"
+    if style == "json":
+        click.echo(_json(audit, judged, outcome))
+    else:
+        click.echo(_text(audit, confidence))
+        for gate in judged:
+            click.echo(f"{gate.outcome.upper()}: {gate.rule}: {gate.reason}")
+    ctx.exit(EXIT_CODES[outcome])
 
 
 def _rows(audit: OneModel) -> dict[str, str]:
@@ -104,7 +153,17 @@ def _rows(audit: OneModel) -> dict[str, str]:
     for rate, value in audit.tpr.items():
         said = words.interval(value) if value else audit.lacking[rate]
         rows[f"TPR at {words.percent(rate)} FPR"] = said
-    return rows | {"advantage": words.interval(audit.advantage)}
+    rows |= {"advantage": words.interval(audit.advantage)}
+    if audit.exchangeable:
+        rows["blind baseline, AUC"] = words.interval(audit.exchangeable)
+    corrected = audit.corrected
+    if corrected and corrected.auc and corrected.epsilon:
+        rows["corrected AUC"] = words.interval(corrected.auc)
+        for rate, value in (corrected.tpr or {}).items():
+            said = words.interval(value) if value else "too few comparable non-members"
+            rows[f"corrected TPR at {words.percent(rate)} FPR"] = said
+        rows["certified ε"] = f">= {at_least(corrected.epsilon.lower, 2)}"
+    return rows
 
 
 def _text(audit: OneModel, confidence: float) -> str:
@@ -118,14 +177,30 @@ def _text(audit: OneModel, confidence: float) -> str:
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
         lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
     lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence."]
-    if audit.exchangeable is None:
-        return "\n".join([*lines, _ASSUMES, _UNTESTED])
-    said = f" (AUC {words.interval(audit.exchangeable)})."
-    tested = (_DOUBTED if audit.doubted else _KEPT).removesuffix(".") + said
-    return "\n".join([*lines, _ASSUMES, tested])
+    if audit.corrected is None:
+        return "\n".join([*lines, _ASSUMES, _UNKNOWN])
+    lines += [_DOUBTED if audit.doubted else _KEPT]
+    if audit.corrected.refused:
+        return "\n".join([*lines, f"Nothing is corrected: {audit.corrected.refused}."])
+    return "\n".join([*lines, *_assumed(audit.corrected)])
 
 
-def _json(audit: OneModel) -> str:
+def _assumed(corrected: Corrected) -> Iterator[str]:
+    """Yield what the corrected numbers rest on."""
+    members, others = corrected.kept
+    yield (
+        f"Corrected numbers compare {members} members with {others} others of like features. They "
+        f"assume that the features hold all by which members and others differ."
+    )
+    if corrected.epsilon and corrected.epsilon.lower > 0:
+        factor = math.exp(corrected.epsilon.lower)
+        yield (
+            f"Without a leak, what the features leave out would have to change the odds of a "
+            f"membership by a factor of {at_least(factor, 2)} or more to explain the certified ε."
+        )
+
+
+def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) -> str:
     from dpaudit.reports import words
 
     record = {
@@ -142,5 +217,23 @@ def _json(audit: OneModel) -> str:
         "exchangeable": audit.exchangeable and audit.exchangeable.model_dump(mode="json"),
         "doubted": audit.doubted,
         "reversed": audit.reversed,
+        "corrected": audit.corrected and _corrected(audit.corrected),
+        "gates": [gate.model_dump(mode="json") for gate in judged],
+        "outcome": outcome,
+        "exit_code": EXIT_CODES[outcome],
     }
     return json.dumps(record, indent=2)
+
+
+def _corrected(corrected: Corrected) -> dict[str, Any]:
+    """Return the corrected numbers; each is null if nothing is corrected."""
+    numbers = {"auc": corrected.auc, "epsilon": corrected.epsilon, "planted": corrected.planted}
+    tpr = corrected.tpr
+    return {
+        "comparable": corrected.comparable,
+        "kept": corrected.kept,
+        "refused": corrected.refused,
+        **{name: one and one.model_dump(mode="json") for name, one in numbers.items()},
+        "tpr": tpr
+        and {f"{rate:g}": one and one.model_dump(mode="json") for rate, one in tpr.items()},
+    }

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
 from dpaudit.recommenders.checks import checked_answer
-from dpaudit.recommenders.tables import NumberTable, read_rows, read_table, write_table
+from dpaudit.recommenders.tables import Kind, NumberTable, read_rows, read_table, write_table
 
 Format = Literal["csv", "parquet"]
 _LARGEST = float(np.finfo(np.float32).max)
@@ -80,6 +80,26 @@ class Exchange:
             "factors": factors if self.query.factors else None,
         }
         self.task.write_text(json.dumps(task, indent=1), encoding="utf-8")
+
+    def still_holds(self, interactions: csr_array) -> bool:
+        """Return whether the file of interactions has these, in any order, or is gone.
+
+        Raises:
+            RunError: it is no such table.
+        """
+        path = self._path("interactions")
+        if not path.exists():
+            return True
+        columns: dict[str, Kind] = {"user": "index", "item": "index", "rating": "number"}
+        table = read_table(path, columns, interactions.nnz)
+        user, item, rating = table.columns.values()
+        key = self._key(user, item)
+        order = np.argsort(key, kind="stable")
+        users = np.repeat(np.arange(self.shape[0]), np.diff(interactions.indptr))
+        expected = self._key(users, interactions.indices)
+        return np.array_equal(key[order], expected) and np.array_equal(
+            rating[order].astype(np.float32), interactions.data.astype(np.float32)
+        )
 
     def read(self) -> Answer:
         """Read and check what the command wrote; what is not asked is not read.

@@ -78,8 +78,8 @@ class Returned(Trainable):
         """Return what came back of a training with these data and this seed.
 
         Raises:
-            RunError: it did not come back, was handed out with other data, or what it wrote is
-                missing or wrong.
+            RunError: it did not come back, was handed out with other data, its file of interactions
+                was changed, or what it wrote is missing or wrong.
         """
         files = self._files(interactions, seed, query)
         folder = place(files.folder)
@@ -96,6 +96,12 @@ class Returned(Trainable):
             raise RunError(
                 f"{folder} was handed out with other data, targets or questions than this config "
                 "has: run the config that was split, or split the data anew"
+            )
+        if not files.still_holds(interactions):
+            raise RunError(
+                f"the interactions in {folder} are not those that were handed out, so the coins "
+                "do not say what was trained on: split the data anew, and train on all of what is "
+                "written and on nothing else"
             )
         return files.read()
 

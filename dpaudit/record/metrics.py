@@ -185,6 +185,9 @@ _TABLE = (
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
            ("attack", *_SEEN, "group"), "group", signed=True, role="attack", section="exposure",
            quantity="exposure to attack, group"),
+    Metric("membership.blind", "AUC for the coins of what no model can tell: 0.5, or the audit has "
+           "a fault", "share", _MEMBERS, ("attack", "unit"), optional=("observer",),
+           section="blind baseline", quantity="blind baseline,"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator",
            larger="worse", assumes=_LAW, alone=True, section="divergence of games",

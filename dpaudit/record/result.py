@@ -472,7 +472,7 @@ class FindingRecord(_Record):
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
             `rate`, `repeated`, `missing`, `diverged`, `undefined`, `not-probed`, `stopped`,
-            `saved`, `control`, `noiseless`, `repetition` or `exceptions`.
+            `saved`, `control`, `noiseless`, `repetition`, `exceptions` or `blind`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
@@ -490,6 +490,11 @@ class FindingRecord(_Record):
     observer: str | None = None
     epsilon: Number | None = None
     metrics: tuple[MetricName, ...] = ()
+
+    @property
+    def voids(self) -> bool:
+        """Whether the coins may be told by a fault of the audit, so that no gate fails either."""
+        return self.about == "blind"
 
     def lacks(self, metric: MetricName, model: str, epsilon: float) -> bool:
         """Return whether a point of the sweep may lack a metric, as some trainings have none."""

@@ -38,6 +38,7 @@ def verdicts(
       reason to doubt the claim (by the law of its noise, or by its guesses). Membership games, each
       on another target or observer, do not stand for each other: every one has to find a mutant.
     - `not tested`: otherwise, and if a finding leaves open what some such game measures or would.
+      If what no model can tell is told (`blind`), this holds where more is certified too.
 
     All lower bounds of a run hold together, so the largest may be taken.
 
@@ -188,7 +189,8 @@ def _verdict(
             certified=strongest and strongest.estimate.lower,
             decided_by=strongest and game_name(strongest),
         )
-    broken = strongest.exceeds(claim)
+    void = any(finding.voids and finding.opens(game) for finding in findings for game in games)
+    broken = strongest.exceeds(claim) and not void
     laws = [
         game.theory.value
         for game in games

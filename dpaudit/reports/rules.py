@@ -140,6 +140,13 @@ _FINDINGS: Mapping[str, Rule] = {
         "takes four more trainings.",
         1.0,
     ),
+    "blind": Rule(
+        "finding-blind",
+        "What no model can tell is told",
+        "Something tells who is in the trainings although it does not depend on them: the audit, "
+        "or the trainings as they were done, have a fault, and no gate is decided.",
+        6.0,
+    ),
     "control": Rule(
         "finding-control",
         "A game could not be run on a mutant",

@@ -572,3 +572,8 @@ def test_a_number_that_a_finding_leaves_open_does_not_pass(
     assert judge(Gate(metric=metric, max=0.05), POINTS, [measured], [finding]).outcome == "fail"
     closed = finding.model_copy(update={"undecided": False})
     assert judge(Gate(metric=metric, max=0.3), POINTS, [measured], [closed]).outcome == "pass"
+    # Where coins are told without a model, nothing that is certified of them counts.
+    blind = finding.model_copy(update={"about": "blind", "text": "Coins are told."})
+    void = judge(Gate(metric=metric, max=0.05), POINTS, [measured], [finding, blind])
+    assert void.outcome == ("inconclusive" if outcome == "inconclusive" else "fail")
+    assert ("Coins are told" in void.reason) == (outcome == "inconclusive")

@@ -34,7 +34,7 @@ def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
     assert result.exit_code == 0
     assert "AUC" in result.output
     assert "TPR at 1 % FPR" in result.output
-    assert "That was not tested" in result.output
+    assert "The blind baseline, what tells members without the model, is unknown" in result.output
 
 
 @pytest.mark.long
@@ -49,6 +49,40 @@ def test_json_holds_every_estimate(files: Path) -> None:
     assert record["lacking"] == {}
     assert record["auc"]["lower"] < record["auc"]["value"] < record["auc"]["upper"]
     assert record["exchangeable"] is None
+    assert record["corrected"] is None
+    assert record["outcome"] == "no decision"
+
+
+@pytest.mark.long
+def test_corrected_numbers_are_judged(files: Path) -> None:
+    np.save(files / "a.npy", np.random.default_rng(1).normal(0, 1, (400, 2)))
+    features = ["--features-in", str(files / "a.npy"), "--features-out", str(files / "b.npy")]
+    result = call(files, *features, "--rate", "0.1", "--max-auc", "0.6", "--max-epsilon", "20")
+    text = " ".join(result.output.split())
+    assert result.exit_code == 1
+    assert "blind baseline, AUC" in text
+    assert "FAIL: corrected AUC <= 0.6, if the features hold all" in text
+    assert "INCONCLUSIVE: ε <= 20" in text
+    options = [*features, "--rate", "0.1", "--max-auc", "0.99", "--format", "json"]
+    result = call(files, *options)
+    record = json.loads(result.output)
+    assert (record["outcome"], record["exit_code"], result.exit_code) == ("pass", 0, 0)
+    assert record["corrected"]["auc"]["upper"] <= 0.99
+    assert record["gates"][0]["rule"].startswith("corrected AUC <= 0.99")
+
+
+def test_groups_without_overlap_are_inconclusive(files: Path) -> None:
+    np.save(files / "far.npy", np.random.default_rng(1).normal(9, 1, (400, 2)))
+    features = ["--features-in", str(files / "far.npy"), "--features-out", str(files / "b.npy")]
+    result = call(files, *features, "--max-auc", "0.6")
+    assert result.exit_code == 4
+    assert "Nothing is corrected: by the features 100 % of the rows almost surely" in result.output
+
+
+def test_a_limit_needs_features(files: Path) -> None:
+    result = call(files, "--max-auc", "0.6")
+    assert result.exit_code == 2
+    assert "--max-auc needs --features-in and --features-out" in result.output
 
 
 def test_an_attack_that_is_always_wrong_is_told_apart_from_one_that_finds_nothing(

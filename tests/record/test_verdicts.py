@@ -242,3 +242,8 @@ def test_a_claim_that_a_finding_leaves_open_is_not_tested(
     assert (open_.verdict, open_.reason) == ("not tested" if reason else "not broken", reason)
     broken = games[0].model_copy(update={"estimate": estimate(9.0, 8.0, math.inf)})
     assert verdicts(base.models, [point], [broken], [finding])[0].verdict == "broken"
+    blind = finding.model_copy(update={"about": "blind"})
+    [void] = verdicts(base.models, [point], [broken], [blind])
+    assert (void.verdict, void.reason) == (
+        ("not tested", "finding") if reason == "finding" else ("broken", None)
+    )

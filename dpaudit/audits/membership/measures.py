@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.trainings import NEXT
 from dpaudit.auditor.trainings import certified as surely_fails
 from dpaudit.audits.membership.answers import BESIDE
+from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_other_trainings
 from dpaudit.audits.membership.calibration import (
     Calibration,
     Division,
@@ -115,6 +116,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # Half of what is left to gates about the next training, shared by the numbers they judge.
         self.left, self.most_left = max(left_for_next(config, family), _NONE), 1 - family.confidence
         self.next_keys, self.own_intervals = next_keys(config), max(1, own_intervals(config))
+        self.blind_level = level_of(len(list(points(config))), len(self.table.units))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -130,6 +132,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                     yield _bound(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
+            yield MetricKey("membership.blind", model, epsilon)
             yield of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
@@ -169,6 +172,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         if not parts:
             return
         unmoved = unmoved_by_data(answered[0]) if answered else []
+        blind = MetricKey("membership.blind", model.label, point.epsilon)
+        for unit in self.table.units:
+            present = self.design.present(self.table.trainings, unit)
+            for baseline in of_data(self.design, unit, present, self.blind_level):
+                yield from _blind(baseline, replace(blind, unit=unit))
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
@@ -180,6 +188,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             key = _keys(model.label, point.epsilon, unit, observer)
             yield from self._inferred(trials, look, unit, observer, view, point.claim, key)
+            if other := of_other_trainings(trials, unit, observer, self.blind_level):
+                yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         useful = np.array([part[-1][0] for part in parts])
@@ -436,6 +446,15 @@ class _CoinGame:
             seed=self.context.seed,
         )
         return Certificate(one, estimate, best)
+
+
+def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
+    """Yield a blind baseline, and the finding if it is not at chance."""
+    yield key.measured(baseline.area, attack=baseline.name)
+    if baseline.finding:
+        yield records.FindingRecord(
+            model=key.model, epsilon=key.epsilon, **baseline.finding._asdict()
+        )
 
 
 def _of_strongest(number: RecordPart) -> bool:

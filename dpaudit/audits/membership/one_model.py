@@ -2,8 +2,9 @@
 
 Members and non-members of a given split are scored once. If the two groups differ in other ways
 than by training, for example in time, an attack that reads the difference looks like leakage. So
-these numbers assume that members and non-members are exchangeable but for the training, and they
-decide no gate. A classifier on features that the model never saw tests the assumption.
+the plain numbers assume that members and non-members are exchangeable but for the training, and
+decide nothing. With features that the model never saw, a classifier says what these alone tell (the
+blind baseline), and `observational` corrects for it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.audits.membership.observational import Corrected, Observed
 from dpaudit.audits.membership.rates import best_threshold, least_absent
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.roc import clustered_auc
+from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError, foreign
 from dpaudit.core.estimate import Estimate
@@ -41,9 +43,10 @@ class OneModel:
         lacking: why a rate was not measured, by rate.
         advantage: true- minus false-positive rate, at a threshold from the other half of the
             scores.
-        exchangeable: AUC of a classifier of members by features that the model never saw; None
-            without features. If its interval lies above 0.5, the groups differ by more than the
-            training.
+        exchangeable: the blind baseline, AUC of a classifier of members by features that the model
+            never saw, each fold by the others; None without features. If its interval lies above
+            0.5, the groups differ by more than the training.
+        corrected: what is left once the features are accounted for; None without features.
     """
 
     auc: Estimate
@@ -51,6 +54,7 @@ class OneModel:
     advantage: Estimate
     lacking: Mapping[float, str]
     exchangeable: Estimate | None = None
+    corrected: Corrected | None = None
 
     @property
     def doubted(self) -> bool:
@@ -69,19 +73,22 @@ def audit_scores(
     *,
     rates: Sequence[float] = (0.001, 0.01),
     features: tuple[ArrayLike, ArrayLike] | None = None,
+    at_most: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> OneModel:
     """Measure how well scores of one trained model tell members from non-members.
 
     Each interval holds by itself, samples members and non-members, and assumes that they are
-    independent and exchangeable but for the training.
+    independent and exchangeable but for the training, or, of what is corrected, but for that and
+    the features.
 
     Args:
         present: the members' scores, larger for likelier membership `(n,)`.
         absent: the non-members' scores `(n',)`.
         rates: the false-positive rates.
         features: features that the model never saw, of members `(n, F)` and non-members `(n', F)`.
+        at_most: the largest ε allowed, to see whether more would be found.
         confidence: the confidence of each interval.
         seed: divides the scores in halves and the features in folds, and orders equal scores.
 
@@ -97,6 +104,7 @@ def audit_scores(
     scores, real = _joined(present, absent)
     # Order decides which half a score is in, and a file may be sorted.
     order = generator(seed, "membership halves").permutation(len(scores))
+    table = None if features is None else _table(features, real)[order]
     scores, real = scores[order], real[order]
     given = int((~real).sum())
     # Twice as many as show the rate at all: with fewer, the largest score alone decides.
@@ -113,7 +121,10 @@ def audit_scores(
             for rate, least in needed.items()
             if given < least
         },
-        exchangeable=None if features is None else _classified(features, real, order, alpha, seed),
+        exchangeable=None if table is None else _classified(table, real, alpha, seed),
+        corrected=None
+        if table is None
+        else Observed(scores, real, table, seed, alpha).corrected(rates, at_most),
     )
 
 
@@ -146,62 +157,6 @@ def _alternating(real: Mask) -> Mask:
     return mask
 
 
-def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -> Estimate:
-    """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
-
-    N non-members choose the threshold and the members are counted. The rate is that of an attacker
-    who orders equal scores at random. With A non-members above the threshold t and B at it, a
-    member there counts g = (N rate − A)/B, so the rate is (1 − g) P(s > t) + g P(s ≥ t): a convex
-    combination of two vertices of the ROC curve, on the line between them.
-
-    For the interval every score gets a uniform number that orders equal ones, so there are no ties.
-    Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
-    of N uniform numbers; it is below `rate` if at least k of these are. So the k-th largest lets
-    through less than `rate` with probability P(Bin(N, rate) ≥ k), and more with P(Bin(N, rate) ≤
-    k − 1). The least k at which the former is at most α/4, and the largest at which the latter is,
-    enclose the threshold. Given these, members are counted above the one and the other, each count
-    is binomial, and its Clopper-Pearson limit at α/4 completes the level α.
-
-    Args:
-        scores: scores of members and non-members `(n,)`.
-        real: who is a member `(n,)`.
-        rate: the false-positive rate.
-        alpha: the level of the interval.
-        seed: orders equal scores.
-    """
-    from scipy.stats import beta, binom
-
-    place = np.empty(len(scores), np.int64)
-    ties = generator(seed, "membership ties").random(len(scores))
-    place[np.lexsort((ties, scores))] = np.arange(len(scores))
-    absent, members = -np.sort(-place[~real]), place[real]
-    bars = np.concatenate(([len(scores)], absent, [-1]))
-    n, count, tail = len(members), len(absent), alpha / 4
-    few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
-    least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
-    value = _between(scores[real], -np.sort(-scores[~real]), rate)
-    lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
-    upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
-    return Estimate(
-        value=value,
-        lower=min(value, lower),
-        upper=max(value, upper),
-        confidence=1 - alpha,
-        alpha=alpha,
-        n=n,
-        method="rate at the threshold of the non-members, with its choice",
-        kind="assumes-law",
-    )
-
-
-def _between(members: Numbers, others: Numbers, rate: float) -> float:
-    """Return the empirical ROC curve at a false-positive rate; `others` are decreasing."""
-    wanted = rate * len(others) * (1 + 1e-12)  # 0.01·100 counts as 1
-    bar = others[min(int(wanted), len(others) - 1)]
-    share = min(1.0, (wanted - (others > bar).sum()) / (others == bar).sum())
-    return float(((members > bar) + share * (members == bar)).mean())
-
-
 def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:
     """Return the difference of two rates, each with a Clopper-Pearson interval."""
     from scipy.stats import binomtest
@@ -226,17 +181,8 @@ def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Est
     )
 
 
-def _classified(
-    features: tuple[ArrayLike, ArrayLike],
-    real: Mask,
-    order: NDArray[np.int64],
-    alpha: float,
-    seed: int,
-) -> Estimate:
-    """Return the AUC of a classifier that every fold's other folds train."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
+def _table(features: tuple[ArrayLike, ArrayLike], real: Mask) -> Numbers:
+    """Return the checked features of members, then of non-members `(n, F)`."""
     with foreign(
         lambda said: InputError(f"features are not numbers ({said}): give tables of them")
     ):
@@ -250,9 +196,17 @@ def _classified(
             )
         if not np.isfinite(group).all():
             raise InputError(f"features of {name} hold NaN or infinity: leave these rows out")
-    x = np.concatenate(groups)[order]
+    return np.concatenate(groups)
+
+
+def _classified(features: Numbers, real: Mask, alpha: float, seed: int) -> Estimate:
+    """Return the AUC of a classifier that every fold's other folds train."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
     classifier = HistGradientBoostingClassifier(max_iter=50, random_state=seed % 2**32)
-    folds = StratifiedKFold(min(_FOLDS, *sizes), shuffle=True, random_state=seed % 2**32)
-    chances = cross_val_predict(classifier, x, real, cv=folds, method="predict_proba")[:, 1]
+    few = min(int(real.sum()), int((~real).sum()))
+    folds = StratifiedKFold(min(_FOLDS, few), shuffle=True, random_state=seed % 2**32)
+    chances = cross_val_predict(classifier, features, real, cv=folds, method="predict_proba")[:, 1]
     area = clustered_auc(chances, real, np.arange(len(real)), alpha=alpha)
     return area.changed(method="cross-validated classifier, auc")

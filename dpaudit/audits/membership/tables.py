@@ -24,8 +24,14 @@ _ROW = ("attack", "observer", "unit")
 
 
 def tables(result: AuditResult) -> list[Table]:
-    """Return the strongest attacks, utility, every attack, and who is hit hardest."""
-    shown = [_strongest(result), *utility(result), _attacks(result), _exposed(result)]
+    """Return the strongest attacks, utility, every attack, who is hit hardest, and the baseline."""
+    shown = [
+        _strongest(result),
+        *utility(result),
+        _attacks(result),
+        _exposed(result),
+        _blind(result),
+    ]
     return [table for table in shown if table.cells]
 
 
@@ -187,6 +193,25 @@ def _exposed(result: AuditResult) -> Table:
                 words.interval(exposure.estimate, _DIGITS),
             ]
             for exposure in ordered
+        ],
+    )
+
+
+def _blind(result: AuditResult) -> Table:
+    """Return how well coins are told by what no model can tell."""
+    return Table(
+        "Blind baseline: AUC for the coins of what no model can tell",
+        ["model", "ε", "target", "observer", "told by", "AUC"],
+        [
+            [
+                baseline.model,
+                words.epsilon(baseline.epsilon),
+                baseline.unit or NONE,
+                baseline.observer or NONE,
+                baseline.attack or NONE,
+                words.interval(baseline.estimate, _DIGITS),
+            ]
+            for baseline in columns.within(result, "blind baseline")
         ],
     )
 

@@ -17,6 +17,7 @@ from dpaudit.bounds.frequentist.clusters import clustered_limits, clustered_shar
 from dpaudit.bounds.outcomes import check_alpha, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 
 Values = NDArray[np.float64]
 
@@ -162,6 +163,56 @@ def rate_at(
     return estimate.changed(method="held-out threshold, clustered rate")
 
 
+def rate_of(
+    scores: Values, real: NDArray[np.bool_], rate: float, alpha: float, seed: int
+) -> Estimate:
+    """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
+
+    N non-members choose the threshold and the members are counted. The rate is that of an attacker
+    who orders equal scores at random. With A non-members above the threshold t and B at it, a
+    member there counts g = (N rate − A)/B, so the rate is (1 − g) P(s > t) + g P(s ≥ t): a convex
+    combination of two vertices of the ROC curve, on the line between them.
+
+    For the interval every score gets a uniform number that orders equal ones, so there are no ties.
+    Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
+    of N uniform numbers; it is below `rate` if at least k of these are. So the k-th largest lets
+    through less than `rate` with probability P(Bin(N, rate) ≥ k), and more with P(Bin(N, rate) ≤
+    k − 1). The least k at which the former is at most α/4, and the largest at which the latter is,
+    enclose the threshold. Given these, members are counted above the one and the other, each count
+    is binomial, and its Clopper-Pearson limit at α/4 completes the level α.
+
+    Args:
+        scores: scores of members and non-members `(n,)`.
+        real: who is a member `(n,)`.
+        rate: the false-positive rate.
+        alpha: the level of the interval.
+        seed: orders equal scores.
+    """
+    from scipy.stats import beta, binom
+
+    place = np.empty(len(scores), np.int64)
+    ties = generator(seed, "membership ties").random(len(scores))
+    place[np.lexsort((ties, scores))] = np.arange(len(scores))
+    absent, members = -np.sort(-place[~real]), place[real]
+    bars = np.concatenate(([len(scores)], absent, [-1]))
+    n, count, tail = len(members), len(absent), alpha / 4
+    few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
+    least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
+    value = _between(scores[real], -np.sort(-scores[~real]), rate)
+    lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
+    upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
+    return Estimate(
+        value=value,
+        lower=min(value, lower),
+        upper=max(value, upper),
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method="rate at the threshold of the non-members, with its choice",
+        kind="assumes-law",
+    )
+
+
 def _share_below(values: Values, ordered: Values) -> Values:
     """Return the share of the ordered numbers below each value, ties counted half."""
     order = np.argsort(values)
@@ -170,6 +221,14 @@ def _share_below(values: Values, ordered: Values) -> Values:
     sides = (np.searchsorted(ordered, values[order], side) for side in ("left", "right"))
     shares[order] = sum(sides) / (2 * len(ordered))
     return shares
+
+
+def _between(members: Values, others: Values, rate: float) -> float:
+    """Return the empirical ROC curve at a false-positive rate; `others` are decreasing."""
+    wanted = rate * len(others) * (1 + 1e-12)  # 0.01·100 counts as 1
+    bar = others[min(int(wanted), len(others) - 1)]
+    share = min(1.0, (wanted - (others > bar).sum()) / (others == bar).sum())
+    return float(((members > bar) + share * (members == bar)).mean())
 
 
 def _threshold(fakes: Values, false_positives: float) -> tuple[float, float]:

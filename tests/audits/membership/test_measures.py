@@ -507,6 +507,25 @@ def test_an_old_model_with_fresh_noise_decides_nothing(model: Any, observers: se
     assert all(repeat.undecided and "quite other data" in repeat.text for repeat in repeats)
 
 
+def test_a_model_that_keeps_the_last_training_tells_its_coins() -> None:
+    last = [np.zeros(1)]
+
+    def keep(answer: Answer, interactions: csr_array, query: Query) -> None:
+        had = (interactions.toarray() > 0).astype(np.float32)
+        answer.scores[:] = (had + last[0])[query.users, query.items]
+        last[0] = had if had.any() else last[0]
+
+    parts = found_of(
+        Ignorant(change=keep), units=["interaction"], observers=["scores"], interactions=200
+    )
+    [blind] = [x for x in parts if isinstance(x, FindingRecord) and x.about == "blind"]
+    assert blind.undecided
+    assert "sees of training" in blind.text
+    told = {m.attack: m.estimate for m in of(parts, "membership.blind")}
+    assert told["another training"].lower > 0.5
+    assert told["item popularity"].lower < 0.5 < told["item popularity"].upper
+
+
 def test_scores_that_are_missing_where_a_user_is_present_are_read() -> None:
     """A user's score is a mean of many, which shows none that is missing."""
 

@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from dpaudit.audits.membership.one_model import audit_scores, rate_of
+from dpaudit.audits.membership.one_model import audit_scores
+from dpaudit.bounds.frequentist.roc import rate_of
 from dpaudit.core.errors import InputError
 
 

@@ -134,6 +134,31 @@ def test_doubled_trainings_are_refused(config: Path) -> None:
     assert (code, "handed out with other data" in said) == (3, True), said
 
 
+def test_trainings_whose_scores_were_mixed_up_decide_nothing(config: Path) -> None:
+    first, other, *_ = trained(config)
+    (first / "scores.csv").rename(config.parent / "scores.csv")
+    (other / "scores.csv").rename(first / "scores.csv")
+    (config.parent / "scores.csv").rename(other / "scores.csv")
+    code, said = ran("run", config, "-o", config.parent / "out")
+    assert (code, "tells which interactions are in training" in said) == (4, True), said
+    assert "INCONCLUSIVE  attack.auc <= 0.6" in said
+
+
+def test_interactions_that_were_changed_are_refused_and_sorted_ones_are_not(config: Path) -> None:
+    folders = trained(config)
+    path = folders[0] / "interactions.csv"
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *lines[::-1]]) + "\n", encoding="utf-8")
+    code, said = ran("run", config, "-o", config.parent / "out")
+    assert (code, "FAIL  attack.auc" in said) == (1, True), said
+    path.write_text("\n".join([head, *lines[:-3]]) + "\n", encoding="utf-8")
+    code, said = ran("run", config, "-o", config.parent / "out", "--force")
+    assert (code, "are not those that were handed out" in said) == (3, True), said
+    path.unlink()
+    code, said = ran("run", config, "-o", config.parent / "out", "--force")
+    assert code == 1, said
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

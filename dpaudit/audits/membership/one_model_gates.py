@@ -1,0 +1,103 @@
+"""Limits on what is left of an attack on one trained model once the features are accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpaudit.audits.membership.observational import PLANTED, Corrected
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.rounding import at_least, at_most
+from dpaudit.record.result import GateRecord, Outcome
+
+# What every outcome rests on; it stands in the rule, as nothing that was measured tests it.
+_IF = "if the features hold all by which members and others differ"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest numbers allowed; None for no limit.
+
+    Attributes:
+        auc: of the AUC.
+        tpr: of the true-positive rate, at every false-positive rate.
+        epsilon: of ε.
+    """
+
+    auc: float | None = None
+    tpr: float | None = None
+    epsilon: float | None = None
+
+    @property
+    def named(self) -> list[str]:
+        """The limits that are given."""
+        return [name for name in ("auc", "tpr", "epsilon") if getattr(self, name) is not None]
+
+    def judge(self, corrected: Corrected) -> list[GateRecord]:
+        """Judge each limit on the whole interval of its number.
+
+        Args:
+            corrected: the numbers; if they are refused, every outcome is inconclusive.
+        """
+        return list(self._judged(corrected))
+
+    def _judged(self, corrected: Corrected) -> Iterator[GateRecord]:
+        for name in self.named:
+            limit = float(getattr(self, name))
+            for label, estimate in _numbers(name, corrected):
+                outcome: Outcome = "inconclusive"
+                reason = corrected.refused or "too few comparable non-members: give more"
+                if estimate is not None and name == "epsilon":
+                    outcome, reason = _of_epsilon(estimate, limit, corrected.planted)
+                elif estimate is not None:
+                    outcome, reason = _of_rate(estimate, limit, mirror=name == "auc")
+                yield GateRecord(
+                    id=f"one-model/{name}/{label}",
+                    rule=f"{label} <= {limit:g}, {_IF}",
+                    outcome=outcome,
+                    reason=reason,
+                )
+
+
+def _numbers(name: str, corrected: Corrected) -> list[tuple[str, Estimate | None]]:
+    if name == "auc":
+        return [("corrected AUC", corrected.auc)]
+    if name == "epsilon":
+        return [("ε", corrected.epsilon)]
+    if corrected.tpr is None:
+        return [("corrected TPR", None)]
+    return [(f"corrected TPR at {rate:g}", value) for rate, value in corrected.tpr.items()]
+
+
+def _of_rate(estimate: Estimate, limit: float, *, mirror: bool) -> tuple[Outcome, str]:
+    """Judge an AUC, whose reverse attack counts too, or a rate."""
+    low, high = at_least(estimate.lower, 3), at_most(estimate.upper, 3)
+    interval = f"{estimate.value:.3f} [{low}, {high}]"
+    most = max(estimate.upper, 1 - estimate.lower) if mirror else estimate.upper
+    if estimate.lower > limit:
+        return "fail", f"{interval} lies above"
+    if most <= limit:
+        return "pass", f"{interval} lies below"
+    if estimate.upper <= limit:
+        return "inconclusive", f"{interval}: the reverse attack may have {most:.3g}"
+    return "inconclusive", f"{interval} straddles it: more comparable rows narrow it"
+
+
+def _of_epsilon(estimate: Estimate, limit: float, planted: Estimate | None) -> tuple[Outcome, str]:
+    """Judge a lower bound on ε, which passes only if a larger leak would have been found."""
+    certified = f"certified ε >= {at_least(estimate.lower, 2)}"
+    if estimate.lower > limit:
+        return "fail", certified
+    if estimate.value > limit:
+        return "inconclusive", (
+            f"{certified}, but the right guesses suggest {estimate.value:.3g}: give more rows"
+        )
+    if planted is not None and planted.lower > limit:
+        return "pass", (
+            f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is "
+            f"found (certified ε >= {at_least(planted.lower, 2)})"
+        )
+    return "inconclusive", (
+        f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is not "
+        "found either: give more comparable rows"
+    )

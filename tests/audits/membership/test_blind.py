@@ -1,0 +1,96 @@
+"""The blind baseline: at chance whatever a model does, off where coins are told without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
+from scipy.stats import binom, rankdata
+
+from dpaudit.audits.membership.blind import ALPHA, level_of, of_data, of_other_trainings
+from dpaudit.audits.membership.calibration import Trials
+from dpaudit.audits.membership.design import Design
+from dpaudit.core.membership import OBSERVERS, Unit
+
+TRAININGS, TARGETS = 12, 300
+
+
+def trials(seed: int, kept: float = 0.0, leak: float = 1.0) -> Trials:
+    """A model that leaks its own coins, and `kept` of those of the training before."""
+    rng = np.random.default_rng(seed)
+    present = rng.random((TRAININGS, TARGETS)) < 0.5
+    shown = 3 * rng.normal(0, 1, TARGETS) + rng.normal(0, 1, present.shape) + leak * present
+    shown[1:] += kept * present[:-1]
+    return Trials(shown[:, :, None], np.zeros((TRAININGS, 0, 1)), present)
+
+
+@pytest.mark.parametrize("trainings", [2, 3, 5])
+def test_the_coins_of_another_training_are_compared_with_what_they_do_not_decide(
+    trainings: int,
+) -> None:
+    some = trials(0).of(np.arange(trainings))
+    ranks = rankdata(some.features[:, :, 0], axis=1) - (TARGETS + 1) / 2
+    signs = np.where(some.present, 1.0, -1.0)
+    correlations = []
+    for t in range(trainings):
+        for s in range(trainings):
+            rest = [ranks[r] for r in range(trainings) if r not in (t, s)]
+            shown = ranks[t] - np.mean(rest, axis=0) if rest else ranks[t]
+            if s != t:
+                correlations.append(shown @ signs[s] / np.sqrt(TARGETS * (shown @ shown)))
+    baseline = of_other_trainings(some, "interaction", "scores", 0.01)
+    assert baseline is not None
+    most = np.abs(correlations).max() / np.sqrt(3)
+    assert abs(baseline.area.value - 0.5) == pytest.approx(most)
+
+
+def test_an_honest_audit_is_seldom_held_up() -> None:
+    """At a level of 20 %, so that few audits show it."""
+    off = 0
+    for seed in range(200):
+        baseline = of_other_trainings(trials(seed), "interaction", "scores", 0.2)
+        off += baseline is not None and baseline.finding is not None
+    assert off <= binom.isf(1e-4, 200, 0.2)
+
+
+def test_a_training_that_starts_from_an_earlier_one_is_found() -> None:
+    baseline = of_other_trainings(trials(1, kept=2.0), "interaction", "scores", ALPHA)
+    assert baseline is not None
+    assert baseline.finding is not None
+    assert baseline.finding.undecided
+    assert "which interactions are in training" in baseline.finding.text
+
+
+def test_trainings_that_end_without_a_model_or_show_the_same_tell_nothing() -> None:
+    some = trials(2)
+    some.features[2:] = np.nan
+    baseline = of_other_trainings(some, "user", "scores", ALPHA)
+    assert baseline is not None
+    assert baseline.finding is None
+    some.features[1] = np.nan
+    assert of_other_trainings(some, "user", "scores", ALPHA) is None
+    some.features[:] = np.arange(TARGETS)[None, :, None]
+    same = of_other_trainings(some, "user", "scores", ALPHA)
+    assert same is not None
+    assert same.area.value == 0.5
+
+
+@pytest.mark.parametrize("unit", ["interaction", "user"])
+def test_popularity_and_activity_tell_coins_that_depend_on_them_alone(unit: Unit) -> None:
+    design = Design.of(small_ratings(), small_table(), 3)
+    fair = design.present(200, unit)
+    assert [b.finding for b in of_data(design, unit, fair, ALPHA)] == [None, None]
+    data = design.ratings
+    sizes = np.bincount(data.user, minlength=data.n_users)
+    of_target = sizes[data.user[design.rows] if unit == "interaction" else design.users]
+    unfair = np.random.default_rng(0).random(fair.shape) < np.where(of_target > 12, 0.6, 0.4)
+    baselines = {b.name: b for b in of_data(design, unit, unfair, ALPHA)}
+    finding = baselines["user activity"].finding
+    assert finding is not None
+    assert finding.undecided
+    assert "User activity tells without any model" in finding.text
+    assert baselines["user activity"].area.lower > 0.5
+
+
+def test_the_baselines_of_an_audit_share_one_level() -> None:
+    assert level_of(3, 2) * 3 * 2 * (2 + len(OBSERVERS)) == pytest.approx(ALPHA)

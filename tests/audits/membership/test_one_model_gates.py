@@ -1,0 +1,73 @@
+"""Limits on corrected numbers: the whole interval decides, and what is refused decides nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpaudit.audits.membership.observational import Corrected
+from dpaudit.audits.membership.one_model_gates import Limits
+from dpaudit.core.estimate import Estimate
+
+
+def number(value: float, lower: float, upper: float) -> Estimate:
+    return Estimate(
+        value=value, lower=lower, upper=upper, confidence=0.95, alpha=0.05, n=100,
+        method="test", kind="assumes-law",
+    )  # fmt: skip
+
+
+def audit(epsilon: Estimate, planted: float) -> Corrected:
+    return Corrected(
+        1.0,
+        (500, 500),
+        auc=number(0.52, 0.49, 0.54),
+        tpr={0.1: number(0.2, 0.15, 0.25), 0.001: None},
+        epsilon=epsilon,
+        planted=number(planted, planted, 9.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "outcomes"),
+    [
+        (Limits(auc=0.55), ["pass"]),
+        (Limits(auc=0.53), ["inconclusive"]),
+        (Limits(tpr=0.1), ["fail", "inconclusive"]),
+        (Limits(tpr=0.3, epsilon=1.0), ["pass", "inconclusive", "pass"]),
+        (Limits(), []),
+    ],
+)
+def test_the_interval_decides(limits: Limits, outcomes: list[str]) -> None:
+    gates = limits.judge(audit(number(0.5, 0.2, 9.0), planted=1.4))
+    assert [gate.outcome for gate in gates] == outcomes
+    assert all("if the features hold all" in gate.rule for gate in gates)
+
+
+@pytest.mark.parametrize(
+    ("value", "lower", "planted", "outcome", "words"),
+    [
+        (2.0, 1.2, 1.4, "fail", "certified ε >= 1.2"),
+        (2.0, 0.2, 1.4, "inconclusive", "the right guesses suggest 2"),
+        (0.5, 0.2, 0.9, "inconclusive", "a leak of 2 that is planted"),
+        (0.5, 0.2, 1.4, "pass", "a leak of 2 that is planted"),
+    ],
+)
+def test_a_bound_on_epsilon_passes_only_if_more_would_be_found(
+    value: float, lower: float, planted: float, outcome: str, words: str
+) -> None:
+    [gate] = Limits(epsilon=1.0).judge(audit(number(value, lower, 9.0), planted))
+    assert gate.outcome == outcome
+    assert words in gate.reason
+
+
+def test_the_reverse_attack_counts() -> None:
+    one = Corrected(1.0, (500, 500), auc=number(0.45, 0.42, 0.49))
+    [gate] = Limits(auc=0.55).judge(one)
+    assert gate.outcome == "inconclusive"
+    assert "the reverse attack may have 0.58" in gate.reason
+
+
+def test_what_is_refused_decides_nothing() -> None:
+    gates = Limits(0.6, 0.1, 1.0).judge(Corrected(0.1, (3, 4), "too little overlap"))
+    assert [gate.outcome for gate in gates] == ["inconclusive"] * 3
+    assert {gate.reason for gate in gates} == {"too little overlap"}
