@@ -5,7 +5,7 @@
 
 ALS of implicit is trained on MovieLens-100K with the coins of dpaudit's design. Both tools get the
 scores of the targets: the judged half of the trainings is attacked, the calibrating half are the
-attacker's own. Prints the page, or writes it. All on one thread, in about a minute.
+attacker's own. Prints the page, or writes it. All on one thread, in some minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+import membership_coverage
 import numpy as np
 from numpy.typing import NDArray
 from privacy_guard_attacks import (
@@ -86,7 +87,7 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, trials: Trials) -> Given:
         """Divide the trainings as dpaudit does."""
-        own, attacked = trials.halves(SEED, "judged half")
+        own, attacked = trials.divided(TRAININGS // 2, SEED)
         toward = direction(own.features, own.present)
         seen, reference = (
             Signals(each.features, each.features @ toward, each.population @ toward)
@@ -133,6 +134,11 @@ def main() -> None:
         rates=rates_line(given, compared),
         strength=strength_table(given, compared),
         times=times_table(given),
+        audits=membership_coverage.AUDITS,
+        resamples=membership_coverage.RESAMPLES,
+        error=round(100 / membership_coverage.AUDITS**0.5),
+        small=round(200 * (0.05 * 0.95 / membership_coverage.AUDITS) ** 0.5),
+        coverage=membership_coverage.coverage_table(),
         repeats=REPEATS,
     )
     if len(sys.argv) > 1:
@@ -460,9 +466,29 @@ PrivacyGuard's, {rates}; PrivacyGuard's curve leaves out points between tied sco
 
 {strength}
 
-Means over the attacked trainings. What PrivacyGuard adds, an interval by resampling the targets of
-one model, and an empirical ε, is not compared: dpaudit's sample is the training, since the targets
-of one depend on each other.
+Means over the attacked trainings. PrivacyGuard's empirical ε is not compared.
+
+## Intervals, and the next training
+
+How often does the *next* training, of the same procedure on the same data, lie outside an interval?
+A release asks this, and no interval of the others claims to answer it. In {audits} simulated audits
+of each law, J trainings are seen and one more is drawn, each with {targets} targets whose scores
+are normal. So the next number differs by its training and by its own targets.
+
+{coverage}
+
+- **PrivacyGuard** (`AnalysisNode`, 95 %, here {resamples} resamples and not its default of 1000)
+  resamples the targets of one model, here of the first. Its interval is about this model, as if its
+  targets were independent, and not about other trainings. It has none for a true-positive rate.
+- **Pooled.** ml_privacy_meter joins the scores of all attacked models and prints one AUC and TPR,
+  without an interval. A bootstrap of these scores is what a user may add. It is about the mean of
+  these models, so the more there are, the seldomer it holds the next one.
+- **dpaudit** prints the least and the largest of J. The next one is outside with a probability of
+  at most 2/(J + 1), and above with 1/(J + 1), whatever the law; that is what a gate uses. Of one
+  training there is no range: its interval is about all data of that training.
+
+Two standard errors of a share of {audits} audits are {error} percentage points at a half, and
+{small} at a twentieth.
 
 ## Time
 

@@ -150,6 +150,21 @@ def rates(found: Sequence[Frames], at: Sequence[float]) -> Numbers:
     return np.array(rows)
 
 
+def analysed(frames: Frames, resamples: int, seed: int) -> tuple[float, float]:
+    """Their interval of the area under the ROC curve of one model, by resampling its targets.
+
+    They draw from numpy's global state, so the seed is set there.
+    """
+    analysis = import_module("privacy_guard.analysis.mia.analysis_node").AnalysisNode
+    inputs = import_module("privacy_guard.analysis.mia.aggregate_analysis_input")
+    given = inputs.AggregateAnalysisInput(_each_row(), *frames, user_id_key="user_id")
+    count = min(map(len, frames)) // 2
+    np.random.seed(seed)  # noqa: NPY002
+    node = analysis(given, 1e-5, count, num_bootstrap_resampling_times=resamples)
+    low, high = node.run_analysis().auc_ci
+    return float(low), float(high)
+
+
 def _divided(frame: pd.DataFrame, present: Mask) -> Frames:
     return Frames(frame[present].copy(), frame[~present].copy())
 

@@ -263,8 +263,9 @@ class Membership(Table):
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:
             `rare-items`, interactions with the items that fewest have; `out-of-profile`, those
-            least like the rest of their user's history; `fake-users`, inserted users with
-            histories of rare items, which leave the real users' data as they are (unit `user`).
+            least like the rest of their user's history; `fake-users`, inserted users who share as
+            few items as possible, which leave the real users' data as they are (unit `user`).
+            Canaries hide each other least if there are fewer than users and than items.
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         k: the length of lists.

@@ -14,7 +14,7 @@ from dpaudit.attacks.membership.interactions import Interactions
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.targets import fake_users, ordered_rows
+from dpaudit.audits.membership.targets import chosen_rows, fake_users
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
 from dpaudit.core.streams import generator
@@ -117,7 +117,7 @@ class Design:
                 "targets: lower membership.interactions, membership.users or "
                 "membership.observed_users"
             )
-        return np.sort(ordered_rows(ratings, able, table.draw)[: table.interactions])
+        return chosen_rows(ratings, able, table.draw, table.interactions)
 
     def count(self, unit: Unit) -> int:
         """Return the number of targets of a unit."""

@@ -14,21 +14,54 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-def ordered_rows(ratings: Ratings, able: Rows, draw: str) -> Rows:
-    """Return the rows that may be targets, the first ones first.
+def chosen_rows(ratings: Ratings, able: Rows, draw: str, count: int) -> Rows:
+    """Return which rows are targets, increasing `(count,)`.
+
+    Canaries are taken in rounds, none of which has a user or an item twice: two targets of one item
+    hide each other, since what a model shows of the item depends on both coins.
+
+    The data and the seed decide the choice, no coin and no training.
 
     Args:
         ratings: the data.
-        able: the rows that may be targets, in random order.
+        able: the rows that may be targets, at least `count`, in random order.
         draw: `random`; `rare-items`, those of the items with the fewest interactions first; or
             `out-of-profile`, those least like the rest of their user's history first.
+        count: the number of targets, at least 1.
     """
+    if draw == "random":
+        return np.sort(able[:count])
     if draw == "rare-items":
         counts = np.bincount(ratings.item, minlength=ratings.n_items)
-        return able[np.argsort(counts[ratings.item[able]], kind="stable")]
-    if draw == "out-of-profile":
-        return able[np.argsort(likeness(ratings)[able], kind="stable")]
-    return able
+        order = np.argsort(counts[ratings.item[able]], kind="stable")
+    else:
+        order = np.argsort(likeness(ratings)[able], kind="stable")
+    return np.sort(_in_rounds(ratings, able[order], count))
+
+
+def _in_rounds(ratings: Ratings, rows: Rows, count: int) -> Rows:
+    """Return the first rows whose users and items are new, then the first of the others, and so on.
+
+    Args:
+        ratings: the data.
+        rows: the rows, those to prefer first.
+        count: how many to return, at most as many as there are.
+    """
+    chosen: list[int] = []
+    while True:
+        users: set[int] = set()
+        items: set[int] = set()
+        others: list[int] = []
+        for row, user, item in zip(rows, ratings.user[rows], ratings.item[rows], strict=True):
+            if user in users or item in items:
+                others.append(row)
+                continue
+            chosen.append(row)
+            if len(chosen) == count:
+                return np.array(chosen)
+            users.add(user)
+            items.add(item)
+        rows = np.array(others)
 
 
 def likeness(ratings: Ratings) -> NDArray[np.float64]:
@@ -55,23 +88,27 @@ def likeness(ratings: Ratings) -> NDArray[np.float64]:
 
 
 def fake_users(ratings: Ratings, count: int, seed: int) -> Ratings:
-    """Append fake users, whose histories hold items that hardly anybody has together.
+    """Append fake users, whose histories have as few items in common as possible.
 
-    Each has as many interactions as the median user, at least 5: items drawn from the rarer half,
-    with the largest rating. The real data stay as they are.
+    Items are dealt at random like cards: no item comes twice before there are too few for another
+    history. Each history has as many items as make all of them disjoint, but at least 5 and at most
+    those of the median user; all have the largest rating. The real data stay as they are.
 
     Args:
         ratings: the data.
         count: number of fake users.
         seed: of the draws.
     """
-    counts = np.bincount(ratings.item, minlength=ratings.n_items)
-    rare = np.argsort(counts, kind="stable")[: max(1, ratings.n_items // 2)]
     active = np.diff(ratings.by_user.start)
-    size = min(len(rare), max(5, int(np.median(active[active > 0]))))
-    profiles = []
-    for number in range(count):
-        stream = generator(seed, "membership fake users", child=number)
-        items = np.sort(stream.choice(rare, size, replace=False)).astype(np.int32)
-        profiles.append(Profile(items, np.full(size, ratings.scale.maximum, np.float32)))
-    return ratings.with_users(profiles)
+    median = max(5, int(np.median(active[active > 0])))
+    size = min(ratings.n_items, max(5, min(median, ratings.n_items // count)))
+    hands = ratings.n_items // size
+    deals = [
+        generator(seed, "membership fake users", child=deal)
+        .permutation(ratings.n_items)[: hands * size]
+        .reshape(hands, size)
+        for deal in range(-(-count // hands))
+    ]
+    values = np.full(size, ratings.scale.maximum, np.float32)
+    items = np.sort(np.concatenate(deals)[:count], axis=1).astype(np.int32)
+    return ratings.with_users([Profile(hand, values) for hand in items])
