@@ -41,7 +41,7 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        trainings = _trainings(result, gates)
+        trainings = judged_trainings(result, gates)
         measured = result.points, result.measurements, result.findings
         gate_records = [
             judge(gate, *measured, trainings, result.family, result.kind) for gate in gates
@@ -59,11 +59,15 @@ def judge_run(
     )
 
 
-def _trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
-    """Return what the trainings of a run say about the next one, at the level that is left.
+def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
+    """Return the judged trainings of a run, with the level that is left to the next one.
 
     The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
     membership audits plans it. What decides nothing takes none.
+
+    Args:
+        result: the record.
+        gates: the gates to judge.
     """
     stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
     judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]

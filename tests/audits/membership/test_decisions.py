@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.judgement import _trainings as trainings_of
+from dpaudit.auditor.judgement import judged_trainings
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import (
@@ -108,4 +108,4 @@ def test_what_is_left_in_the_end_is_what_was_planned(
     judged = config(*gates, failing, claim=claim, data=source, stop=stop, **sizes)
     record = run_audit(judged)
     left = left_for_next(judged, record.family)
-    assert trainings_of(record, judged.gate).alpha == pytest.approx(left)
+    assert judged_trainings(record, judged.gate).alpha == pytest.approx(left)
