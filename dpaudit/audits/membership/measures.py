@@ -174,7 +174,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         unmoved = unmoved_by_data(answered[0]) if answered else []
         blind = MetricKey("membership.blind", model.label, point.epsilon)
         for unit in self.table.units:
-            present = self.design.present(self.table.trainings, unit)
+            present = self.design.present(self.table.trainings, unit)[look.trainings]
             for baseline in of_data(self.design, unit, present, self.blind_level):
                 yield from _blind(baseline, replace(blind, unit=unit))
         for place, (unit, observer) in enumerate(blocks):
@@ -188,7 +188,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             key = _keys(model.label, point.epsilon, unit, observer)
             yield from self._inferred(trials, look, unit, observer, view, point.claim, key)
-            if other := of_other_trainings(trials, unit, observer, self.blind_level):
+            done = trials.of(look.trainings)
+            if other := of_other_trainings(done, unit, observer, self.blind_level):
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
