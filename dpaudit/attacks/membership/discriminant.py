@@ -17,18 +17,27 @@ _ROUNDING = 1e-12
 def direction(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     """Return Fisher's linear discriminant of present against absent targets `(F,)`.
 
-    Σ⁻¹ (μ_in − μ_out), with the covariance Σ within both classes pooled over all targets and
-    trainings (Fisher 1936, doi:10.1111/j.1469-1809.1936.tb02137.x). A feature that never changes,
-    but for rounding, gets 0.
+    Σ⁻¹ g, for the change g of the features by the coin and the covariance Σ within both classes,
+    pooled over all targets and trainings (Fisher 1936, doi:10.1111/j.1469-1809.1936.tb02137.x).
+    Targets differ, as by how popular their items are. In the difference of the classes' means this
+    may drown what one interaction changes, and turn even its sign. So a part θ of each target's
+    means, of the feature and of the coin, is taken off before g is estimated by least squares,
+
+        θ = 1 − √(s² / (R S²)),
+
+    for the variance s² within targets and that S² of the means of R trainings: the estimate of g
+    with random effects of targets (Swamy & Arora 1972, doi:10.2307/1909405). It compares targets
+    with each other as far as they are alike, and each with itself as far as they differ. In one
+    training all are compared, θ = 0. A feature that never changes, but for rounding, gets 0.
 
     Args:
         features: features in the attacker's trainings `(R, m, F)`.
         present: whether each target is in the data of each of these `(R, m)`.
     """
-    within, without = features[present], features[~present]
-    if not len(within) or not len(without):
+    if present.all() or not present.any():
         return np.zeros(features.shape[2])
-    gap = within.mean(0) - without.mean(0)
+    gap = _change(features, present)
+    within, without = features[present], features[~present]
     away = np.concatenate((within - within.mean(0), without - without.mean(0)))
     spread = away.std(0)
     least = _ROUNDING * np.abs(features).max((0, 1))
@@ -42,3 +51,28 @@ def direction(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     right = (gap[able] / spread[able])[None, :, None]
     weights[able] = solved(covariance[None], right)[0, :, 0] / spread[able]
     return weights
+
+
+def _change(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
+    """Return how much of each feature the coin changes `(F,)`."""
+    share = _share(features)
+    coins = present[:, :, None] - share * present.mean(0)[None, :, None]
+    moved = features - share * features.mean(0)
+    coins -= coins.mean((0, 1))
+    moved -= moved.mean((0, 1))
+    products, squares = (coins * moved).sum((0, 1)), (coins**2).sum((0, 1))
+    # Without any coin that changes, what differs between targets tells nothing.
+    change: Numbers = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    return change
+
+
+def _share(features: Numbers) -> Numbers:
+    """Return the part θ of a target's mean that is taken off each feature `(F,)`."""
+    trainings = len(features)
+    if trainings == 1:
+        return np.zeros(features.shape[2])
+    within = features.var(0, ddof=1).mean(0)
+    between = trainings * features.mean(0).var(0)
+    ratio = np.divide(within, between, out=np.ones_like(within), where=between > 0)
+    share: Numbers = 1 - np.sqrt(np.minimum(ratio, 1.0))
+    return share

@@ -21,19 +21,50 @@ def features(seed: int = 0, count: int = 4) -> tuple[Numbers, Mask]:
     return noise + present[:, :, None] * rng.normal(size=count), present
 
 
+def one_training(seed: int, count: int = 4) -> tuple[Numbers, Mask]:
+    """All pairs of target and training as the targets of one training."""
+    x, present = features(seed, count)
+    return x.reshape(1, -1, count), present.reshape(1, -1)
+
+
 def cosine(x: Numbers, y: Numbers) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_direction_is_that_of_scikit_learn(seed: int) -> None:
-    x, present = features(seed)
-    lda = LinearDiscriminantAnalysis().fit(x.reshape(-1, 4), present.reshape(-1))
+def test_the_direction_of_one_training_is_that_of_scikit_learn(seed: int) -> None:
+    x, present = one_training(seed)
+    lda = LinearDiscriminantAnalysis().fit(x[0], present[0])
     assert cosine(direction(x, present), lda.coef_[0]) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_targets_that_are_alike_are_compared_with_each_other(seed: int) -> None:
+    """In few trainings that is more than each target by itself shows."""
+    rng = np.random.default_rng(seed)
+    change, present = rng.normal(size=4), rng.random((2, 400)) < 0.5
+    x = rng.normal(size=(2, 400, 4)) + present[:, :, None] * change
+    lda = LinearDiscriminantAnalysis().fit(x.reshape(-1, 4), present.reshape(-1))
+    assert cosine(direction(x, present), lda.coef_[0]) > 0.999
+
+
+def test_coins_that_are_the_same_in_all_trainings_tell_nothing_of_targets_that_differ() -> None:
+    present = np.tile([True, False], (3, 10))
+    counts = np.tile(np.arange(20.0), (3, 1))
+    assert direction(counts[:, :, None], present) == pytest.approx([0.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_popular_items_do_not_turn_the_sign(seed: int) -> None:
+    """An interaction moves a count by 1, and items differ by hundreds: two trainings show it."""
+    rng = np.random.default_rng(seed)
+    present = rng.random((2, 200)) < 0.5
+    counts = rng.pareto(1, 200) * 100 + present + 0.5 * rng.normal(size=(2, 200))
+    assert direction(counts[:, :, None], present)[0] > 0
+
+
 def test_one_feature_gives_the_gap_over_the_variance() -> None:
-    x, present = features(1, 1)
+    x, present = one_training(1, 1)
     within, without = x[present][:, 0], x[~present][:, 0]
     away = np.concatenate((within - within.mean(), without - without.mean()))
     expected = (within.mean() - without.mean()) / away.var()
