@@ -39,6 +39,7 @@ _DOUBTED = (
 )
 _KEPT = "A classifier could not tell the two apart by features that the model never saw."
 
+_RATES = (0.001, 0.01)
 _file = PathType(dir_okay=False)
 
 
@@ -126,12 +127,14 @@ def membership(
     features = None
     if features_in is not None and features_out is not None:
         features = read_features(features_in), read_features(features_out)
+    count = limits.count(len(rates or _RATES))
     audit = audit_scores(
         read_scores(scores_in),
         read_scores(scores_out),
-        rates=rates or (0.001, 0.01),
+        rates=rates or _RATES,
         features=features,
         at_most=max_epsilon,
+        judged=count,
         confidence=confidence,
         seed=seed,
     )
@@ -140,7 +143,7 @@ def membership(
     if style == "json":
         click.echo(_json(audit, judged, outcome))
     else:
-        click.echo(_text(audit, confidence))
+        click.echo(_text(audit, confidence, together=count > 1))
         for gate in judged:
             click.echo(f"{gate.outcome.upper()}: {gate.rule}: {gate.reason}")
     ctx.exit(EXIT_CODES[outcome])
@@ -166,7 +169,7 @@ def _rows(audit: OneModel) -> dict[str, str]:
     return rows
 
 
-def _text(audit: OneModel, confidence: float) -> str:
+def _text(audit: OneModel, confidence: float, *, together: bool) -> str:
     from dpaudit.reports import words
 
     rows = _rows(audit)
@@ -176,7 +179,8 @@ def _text(audit: OneModel, confidence: float) -> str:
         area = audit.auc
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
         lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
-    lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence."]
+    held = ", and corrected numbers that limits judge all together" if together else ""
+    lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence{held}."]
     if audit.corrected is None:
         return "\n".join([*lines, _ASSUMES, _UNKNOWN])
     lines += [_DOUBTED if audit.doubted else _KEPT]

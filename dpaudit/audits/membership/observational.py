@@ -124,8 +124,15 @@ class Observed:
                 f"features: give {2 * ROWS_FOR_EACH * size} rows, or fewer features",
             )
         parts = np.arange(middle), np.arange(middle, n)
-        if any(self.member[part].all() or not self.member[part].any() for part in parts):
-            return Corrected(0.0, (0, 0), "one half has no members or no others: give more rows")
+        fewest = min(int((self.member[part] == kind).sum()) for part in parts for kind in (0, 1))
+        if 2 * fewest < LEAST_KEPT:
+            few = min(int(self.member.sum()), int((~self.member).sum()))
+            return Corrected(
+                0.0,
+                (0, 0),
+                f"{few} members or others are too few to tell how the two differ: give more than "
+                f"{LEAST_KEPT} of each",
+            )
         halves = [self._half(*parts), self._half(*parts[::-1])]
         comparable = sum(len(half.rows) for half in halves) / n
         draws = list(self._kept(halves))

@@ -74,6 +74,7 @@ def audit_scores(
     rates: Sequence[float] = (0.001, 0.01),
     features: tuple[ArrayLike, ArrayLike] | None = None,
     at_most: float | None = None,
+    judged: int = 1,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> OneModel:
@@ -89,7 +90,8 @@ def audit_scores(
         rates: the false-positive rates.
         features: features that the model never saw, of members `(n, F)` and non-members `(n', F)`.
         at_most: the largest ε allowed, to see whether more would be found.
-        confidence: the confidence of each interval.
+        judged: how many corrected numbers limits judge; these hold together.
+        confidence: the confidence of each interval, or of all that are judged.
         seed: divides the scores in halves and the features in folds, and orders equal scores.
 
     Raises:
@@ -124,7 +126,7 @@ def audit_scores(
         exchangeable=None if table is None else _classified(table, real, alpha, seed),
         corrected=None
         if table is None
-        else Observed(scores, real, table, seed, alpha).corrected(rates, at_most),
+        else Observed(scores, real, table, seed, alpha / max(1, judged)).corrected(rates, at_most),
     )
 
 
@@ -189,7 +191,8 @@ def _table(features: tuple[ArrayLike, ArrayLike], real: Mask) -> Numbers:
         groups = [np.asarray(group, np.float64) for group in features]
     sizes = (int(real.sum()), int((~real).sum()))
     for name, group, size in zip(("members", "non-members"), groups, sizes, strict=True):
-        if group.ndim != 2 or len(group) != size or group.shape[1] != groups[0].shape[1]:
+        wide = group.shape[1] if group.ndim == 2 else 0
+        if not wide or len(group) != size or wide != groups[0].shape[1]:
             raise InputError(
                 f"features of {name} have shape {group.shape}: give one row for each of {size} "
                 f"scores, and the same columns for both groups"

@@ -33,6 +33,10 @@ class Limits:
         """The limits that are given."""
         return [name for name in ("auc", "tpr", "epsilon") if getattr(self, name) is not None]
 
+    def count(self, rates: int) -> int:
+        """Return how many numbers are judged, at this many false-positive rates."""
+        return len(self.named) + (rates - 1) * (self.tpr is not None)
+
     def judge(self, corrected: Corrected) -> list[GateRecord]:
         """Judge each limit on the whole interval of its number.
 

@@ -89,3 +89,11 @@ def test_too_many_features_are_refused_with_the_rows_they_need() -> None:
     audit = Observed(rng.random(200), member, rng.random((200, 6)), 0, 0.05).corrected((0.1,))
     assert audit.refused is not None
     assert "200 rows are too few for the 46 coefficients of 6 features: give 920" in audit.refused
+
+
+def test_too_few_of_a_kind_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(2000) % 50 == 0
+    audit = Observed(rng.random(2000), member, rng.random((2000, 1)), 0, 0.05).corrected((0.1,))
+    assert audit.refused is not None
+    assert "40 members or others are too few" in audit.refused

@@ -60,6 +60,12 @@ def test_a_bound_on_epsilon_passes_only_if_more_would_be_found(
     assert words in gate.reason
 
 
+def test_every_rate_is_a_number() -> None:
+    assert Limits(0.6, 0.1, 1.0).count(2) == 4
+    assert Limits(0.6).count(2) == 1
+    assert Limits().count(2) == 0
+
+
 def test_the_reverse_attack_counts() -> None:
     one = Corrected(1.0, (500, 500), auc=number(0.45, 0.42, 0.49))
     [gate] = Limits(auc=0.55).judge(one)
