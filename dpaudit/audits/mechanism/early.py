@@ -11,12 +11,16 @@ it scores; on the trials that certify it is the score of the certificate. The we
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.audits.mechanism.calls import Trials
 from dpaudit.audits.mechanism.certificate import Certificate, Scorer, learned_scorer, scored
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon
+from dpaudit.bounds.outcomes import Scores
 
 # The part of the error probability that bets spend.
 SHARE = 0.1
@@ -104,6 +108,22 @@ class Bettor:
         ):
             return
         self._learned_from = len(trials)
-        self._scorer = learned_scorer(
-            LearnedScore.fit(trials.of(False), trials.of(True), self._seed % 2**32, quick=True)
+        learned = LearnedScore.fit(
+            trials.of(False), trials.of(True), self._seed % 2**32, quick=True
         )
+        scale = _calibrated(learned.score(trials.outputs), trials.present)
+        scorer = learned_scorer(learned)
+        self._scorer = scorer._replace(score=lambda outputs: scale(learned.score(outputs)))
+
+
+def _calibrated(scores: Scores, present: NDArray[np.bool_]) -> Callable[[Scores], Scores]:
+    """Return what makes scores log-odds: few outputs leave a regularised score close to 0.
+
+    It is fitted on the outputs that the score was learned from (Platt 1999).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    spread = scores.std() or 1.0
+    model = LogisticRegression().fit(scores[:, None] / spread, present)
+    slope, offset = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
+    return lambda values: slope * values + offset
