@@ -169,7 +169,12 @@ def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
 def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
     event, stopped = audit.event, audit.stopped
     rates = event.rates
-    ended = f", after {stopped.outputs} of at most {trials} outputs" if stopped else ""
+    ended = ""
+    if stopped:
+        ended = (
+            f", after {stopped.outputs} of at most {trials} outputs (p = {stopped.p_value:.2g} at "
+            "any time)"
+        )
     return (
         f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is broken: ε >= "
         f"{at_least(audit.epsilon.lower)} is certified{ended} (a true claim fails with probability "

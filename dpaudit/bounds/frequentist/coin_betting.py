@@ -261,8 +261,9 @@ def anytime_epsilon(
     """Return a lower bound on ε that holds whenever and for whatever reason betting stopped.
 
     The claim of the process and larger ones are tested in turn on its blocks, each by a process of
-    its own at level α, up to the first that is not refuted. The bound is the last refuted one, or 0
-    for none. It exceeds the true ε only if the smallest true claim among these was refuted, which
+    its own at level α, up to the first that is not refuted. The true ε is larger than the last
+    refuted one, and so is the bound, by the least difference of two numbers; it is 0 if none is
+    refuted. It exceeds the true ε only if the smallest true claim among these was refuted, which
     has probability at most α; so the number of claims needs no correction.
 
     Args:
@@ -277,7 +278,7 @@ def anytime_epsilon(
     witness = process.witness()
     lower, epsilon, refuted = 0.0, process.epsilon, process
     while refuted.p_value <= alpha:
-        lower = epsilon
+        lower = math.nextafter(epsilon, math.inf)
         epsilon += max(_STEP, _PART * epsilon)
         refuted = CoinProcess(epsilon, process.delta, log_odds=process.log_odds)
         for block in process.blocks:

@@ -129,13 +129,21 @@ def test_the_bound_lies_between_the_refuted_claim_and_the_truth(truth: float) ->
     process = CoinProcess(1.0)
     settled(process, np.where(right == present, 1.0, -1.0), present)
     estimate = anytime_epsilon(process, alpha=1e-6)
-    assert 1.0 <= estimate.lower <= truth
+    assert 1.0 < estimate.lower <= truth
     assert estimate.lower >= 0.6 * min(truth, math.log(4000))
     assert estimate.kind == "frequentist"
     assert (estimate.n, estimate.confidence) == (4000, 1 - 1e-6)
     witness = process.witness()
     assert witness.rates[1] > witness.rates[0]
     assert witness.size / witness.trials == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_claim_that_is_just_refuted_is_exceeded() -> None:
+    present = np.random.default_rng(4).random(60) < 0.5
+    process = CoinProcess(1.0)
+    settled(process, np.where(present, 1.0, -1.0), present)
+    estimate = anytime_epsilon(process, alpha=process.p_value)
+    assert estimate.lower == np.nextafter(1.0, 2.0)
 
 
 def test_nothing_is_certified_of_a_claim_that_stands() -> None:
