@@ -140,7 +140,8 @@ def test_the_false_alarm_is_the_level_of_the_test() -> None:
             except AssertionError:
                 count += 1
             else:
-                assert audit.epsilon.alpha == pytest.approx(0.1)
+                # Bets that may end the test have the rest.
+                assert audit.epsilon.alpha == pytest.approx(0.09)
         return count
 
     assert alarms(1.0) <= binom.isf(1e-6, 200, 0.1) < alarms(0.75)
