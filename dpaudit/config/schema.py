@@ -42,6 +42,9 @@ class Audit(Table):
     Attributes:
         trials: trials of each attack and of each utility measure, at each ε.
         confidence: simultaneous confidence of all intervals of the run, at least 0.5.
+        stop: `when-decided` ends the audit of a `[defense]` as soon as bets on its outputs refute
+            the claim, at any number of outputs up to `trials`; its gates have to have the claim as
+            their limit. By default all trials are made.
         fail_on_broken: whether a claim that the run certifies to be broken fails the run, with or
             without a gate; false where a claim is known to be false, as in a paper's replication.
     """
@@ -50,6 +53,7 @@ class Audit(Table):
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
     confidence: Annotated[float, Field(ge=0.5, le=1 - 1e-9)] = 0.95
+    stop: Literal["when-decided"] | None = None
     fail_on_broken: bool = True
 
 
@@ -162,6 +166,8 @@ class Config(Table):
     # The table of what is audited if its calls may depend on each other: then results are neither
     # stored, divided among shards, nor estimated.
     ordered: ClassVar[str] = ""
+    # Whether `audit.stop` ends such audits.
+    stops: ClassVar[bool] = False
     # The keys that judge or report results, and decide none.
     judging: ClassVar[frozenset[str]] = frozenset({"gate", "waiver", "card"})
 
@@ -215,6 +221,15 @@ class Config(Table):
                 )
             if twice:
                 raise ValueError(f"two [[{name}]] have the label {twice[0]!r}: rename one")
+        return self
+
+    @model_validator(mode="after")
+    def _stop(self) -> Self:
+        if self.audit.stop and not self.stops:
+            raise ValueError(
+                f"audit.stop = {self.audit.stop!r} is of audits of a [defense], and this config "
+                f"audits {self.title}: remove it"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from dpaudit.audits.mechanism.arguments import (
+    Stop,
     check_arguments,
     check_calls,
     check_claim,
     check_probability,
+    check_stop,
 )
 from dpaudit.audits.mechanism.audit import (
     BlackBoxAudit,
@@ -18,6 +20,7 @@ from dpaudit.audits.mechanism.audit import (
     audit_calls,
 )
 from dpaudit.audits.mechanism.calls import Calls
+from dpaudit.audits.mechanism.early import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.frequentist.seeds import settled
@@ -39,6 +42,7 @@ def assert_satisfies_dp(
     trials: int | None = None,
     false_alarm: float = 1e-6,
     detectable: float | None = None,
+    stop: Stop | None = "when-decided",
     score: Score | Literal["learned"] = "learned",
     batched: bool = False,
     fresh_process: bool = False,
@@ -62,12 +66,15 @@ def assert_satisfies_dp(
             the most informative.
         epsilon: the claimed ε.
         delta: the claimed δ.
-        trials: outputs drawn for the test; half of them train a learned score. None chooses a
-            number from 1 000 to 20 000 whose calls take about ten seconds, by timing some calls;
-            with `detectable`, as many more as that power needs.
+        trials: outputs drawn for the test, at most that many with `stop`; half of them train a
+            learned score. None chooses a number from 1 000 to 20 000 whose calls take about ten
+            seconds, by timing some calls; with `detectable`, as many more as that power needs.
         false_alarm: the probability of failing although the claim holds.
         detectable: the factor by which mutants break the claim; all must be found. None skips this
             measurement of power and is faster.
+        stop: "when-decided" fails the test as soon as the claim is refuted, which for a blatant
+            violation takes some hundred outputs; see `dpaudit.audit`. None draws all trials, and
+            states the largest ε that these certify.
         score: see `dpaudit.audit`.
         batched: see `dpaudit.audit`.
         fresh_process: see `dpaudit.audit`.
@@ -87,17 +94,20 @@ def assert_satisfies_dp(
     pairs = [pair] if isinstance(pair, tuple) else pair
     check_probability("false_alarm", false_alarm)
     check_claim(epsilon, detectable)
+    check_stop(stop, epsilon)
     confidence = 1 - false_alarm
     check_arguments(pairs, score, delta, 1 - confidence)
     if trials is not None:
         check_calls("trials", trials)
     seed = settled(seed)
+    # The level of the certificate of all trials.
+    level = false_alarm * (1 - SHARE) if stop else false_alarm
 
     def certifying(count: int) -> int:
         return count - count // 2 if score == "learned" else count
 
     def least(count: int) -> float:
-        return detectable_epsilon(epsilon, certifying(count), false_alarm, delta=delta)
+        return detectable_epsilon(epsilon, certifying(count), level, delta=delta)
 
     wanted = trials or 0
     if trials is None and detectable is not None:
@@ -110,7 +120,7 @@ def assert_satisfies_dp(
     calls = Calls(mechanism, batched, seed, fresh_process, exact=score == "learned")
     if trials is None:
         wanted = max(wanted, affordable(calls, pairs[0]))
-    most = most_certified(certifying(wanted), delta=delta, alpha=false_alarm)
+    most = most_certified(certifying(wanted), delta=delta, alpha=level)
     if most <= epsilon:
         raise InputError(
             f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
@@ -125,6 +135,7 @@ def assert_satisfies_dp(
         score=score,
         claim=epsilon,
         detectable=detectable,
+        stop=stop,
     )
     if audit.epsilon.lower > epsilon:
         raise AssertionError(_accusation(audit, epsilon, false_alarm, wanted))
@@ -156,12 +167,18 @@ def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
 
 
 def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
-    event = audit.event
+    event, stopped = audit.event, audit.stopped
     rates = event.rates
+    ended = ""
+    if stopped:
+        ended = (
+            f", after {stopped.outputs} of at most {trials} outputs (p = {stopped.p_value:.2g} at "
+            "any time)"
+        )
     return (
         f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is broken: ε >= "
-        f"{at_least(audit.epsilon.lower)} is certified (a true claim fails with probability at "
-        f"most {false_alarm:g}). Witness: {event}; on pair "
+        f"{at_least(audit.epsilon.lower)} is certified{ended} (a true claim fails with probability "
+        f"at most {false_alarm:g}). Witness: {event}; on pair "
         f"{audit.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
         f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {audit.score} score; "
         f"repeat with trials={trials}, seed={audit.seed})"

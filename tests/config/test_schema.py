@@ -164,6 +164,14 @@ def test_what_is_no_table_is_of_no_kind(values: object) -> None:
         Config.model_validate(values)
 
 
+def test_only_a_mechanism_stops_when_decided() -> None:
+    audit = {"stop": "when-decided"}
+    with pytest.raises(ValidationError, match=r"audit.stop = 'when-decided' is of audits of a \["):
+        Config.model_validate({"model": [{}], "audit": audit})
+    defense = {"kind": "python", "target": "a:b", "d": 0, "d_prime": 1, "epsilon": 1.0}
+    assert Config.model_validate({"defense": defense, "audit": audit}).audit.stop
+
+
 def test_the_schema_has_the_tables_of_every_kind() -> None:
     schema = json_schema()
     for kind in config_classes():

@@ -12,6 +12,8 @@ from dpaudit.audits.mechanism.same import same_data
 from dpaudit.bounds import outcomes
 from dpaudit.core.errors import InputError
 
+# What ends an audit before its last trial: that the claim is refuted.
+Stop = Literal["when-decided"]
 # The least and the largest number of trials, and of outputs in the search.
 _LEAST, _MOST = 200, 100_000_000
 # The largest factor of a planted violation.
@@ -58,6 +60,18 @@ def check_claim(claim: Any, detectable: Any) -> None:
             raise InputError(
                 f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
             )
+
+
+def check_stop(stop: Any, claim: float | None) -> None:
+    """Refuse another word than "when-decided", and to decide where nothing is claimed.
+
+    Raises:
+        InputError: it is another word, or there is no claim.
+    """
+    if stop not in (None, "when-decided"):
+        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
+    if stop and claim is None:
+        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
 
 
 def check_arguments(

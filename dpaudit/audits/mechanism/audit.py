@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.games import certify as certifying
 from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar, reported
 from dpaudit.audits.mechanism.arguments import (
+    Stop,
     check_arguments,
     check_calls,
     check_claim,
     check_probability,
+    check_stop,
 )
-from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score, Trials
-from dpaudit.audits.mechanism.game import Certificate, OutputBound, exceptions, with_exceptions
+from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score
+from dpaudit.audits.mechanism.control import PlantedGame
+from dpaudit.audits.mechanism.early import SHARE
+from dpaudit.audits.mechanism.game import OutputBound, exceptions, with_exceptions
 from dpaudit.audits.mechanism.order import drift
-from dpaudit.audits.mechanism.planted import positive_control
-from dpaudit.audits.mechanism.repetition import repeated, unrepeated
-from dpaudit.audits.mechanism.result import BlackBoxAudit
+from dpaudit.audits.mechanism.repetition import repeated
+from dpaudit.audits.mechanism.result import BlackBoxAudit, Stopped
 from dpaudit.audits.mechanism.search_pairs import most_informative
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
-from dpaudit.core.streams import generator
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.progress import Progress
-from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
@@ -51,6 +49,7 @@ def audit(
     fresh_process: bool = False,
     claim: float | None = None,
     detectable: float = 1.5,
+    stop: Stop | None = None,
     seed: int | None = None,
 ) -> BlackBoxAudit:
     """Certify a lower bound on a mechanism's ε from its outputs on two neighbouring data sets.
@@ -87,6 +86,11 @@ def audit(
             the mechanism with planted violations, which measures the power of the audit. See
             `dpaudit.audits.mechanism.planted`.
         detectable: ε of the planted violations, as a multiple of the claim.
+        stop: "when-decided" ends the audit as soon as the claim is refuted, at any number of
+            outputs up to `trials`; the bound then lies little above the claim.
+            Bets on the calls' coins refute it; see `dpaudit.bounds.frequentist.coin_betting`. They
+            spend a tenth of the error probability, and the certificate of all trials the rest.
+            None makes all trials.
         seed: seed of every random stream: more trials extend the same sequence. None draws one from
             the operating system's entropy. The confidence is over the choice of the seed; it does
             not hold for a seed chosen after seeing results.
@@ -108,6 +112,7 @@ def audit(
         fresh_process=fresh_process,
         claim=claim,
         detectable=detectable,
+        stop=stop,
         seed=seed,
     )
 
@@ -126,6 +131,7 @@ def audit_pairs(
     fresh_process: bool = False,
     claim: float | None = None,
     detectable: float = 1.5,
+    stop: Stop | None = None,
     seed: int | None = None,
     executor: Executor | None = None,
 ) -> BlackBoxAudit:
@@ -147,6 +153,7 @@ def audit_pairs(
         fresh_process: see `audit`.
         claim: see `audit`.
         detectable: see `audit`.
+        stop: see `audit`.
         seed: see `audit`.
         executor: its workers make the calls, if these depend on data and `rng` alone, and receives
             the progress; see `dpaudit.audits.mechanism.blocks`. None makes all calls in one
@@ -169,6 +176,7 @@ def audit_pairs(
         log_ratio=log_ratio,
         claim=claim,
         detectable=detectable,
+        stop=stop,
     )
 
 
@@ -184,6 +192,7 @@ def audit_calls(
     log_ratio: Score | None = None,
     claim: float | None = None,
     detectable: float | None = 1.5,
+    stop: Stop | None = None,
 ) -> BlackBoxAudit:
     """Run `audit_pairs` by a caller that may have made calls before; arguments and errors as there.
 
@@ -198,6 +207,7 @@ def audit_calls(
         log_ratio: see `audit`.
         claim: see `audit`.
         detectable: see `audit`; None runs no game on copies.
+        stop: see `audit`.
     """
     check_probability("confidence", confidence)
     alpha = 1 - confidence
@@ -211,13 +221,13 @@ def audit_calls(
             raise InputError(f"log_ratio = {log_ratio!r} is not a function: give one of outputs")
         score = log_ratio
     check_claim(claim, detectable)
+    check_stop(stop, claim)
     claim = None if claim is None else float(claim)
-    seed, executor = calls.seed, calls.executor
-    progress = executor.progress if executor else Progress()
+    progress = calls.progress
     calls = calls.on_workers(pairs[0], trials)
     if score != "learned":
         score = with_exceptions(score)
-    game = OutputBound(calls, score, delta)
+    game = OutputBound(calls, score, delta, confidence)
 
     def drawn(index: int, turn: int, count: int) -> tuple[Any, Any]:
         progress.expect(2 * count)
@@ -227,45 +237,22 @@ def audit_calls(
     given = None if score == "learned" else score
     if len(pairs) > 1:
         progress.stage("search for the most informative pair")
-    best = most_informative(drawn, len(pairs), search, trials, seed % 2**32, given)
+    best = most_informative(drawn, len(pairs), search, trials, calls.seed % 2**32, given)
     pair = pairs[best]
     progress.stage("certificate")
-    first = game.run(pair, "certificate", trials, alpha)
+    bettor = None
+    if stop and claim is not None:
+        bettor = game.bettor(claim, SHARE * alpha, log_odds=log_ratio is not None)
+        alpha *= 1 - SHARE
+    first = game.run(pair, "certificate", trials, alpha, bettor)
     if first.epsilon.lower > 0:
         progress.stage("repetition in fresh processes")
-    certificate, repetition = repeated(game, first, pair, "certificate/test", alpha, claim)
-    shown = first.epsilon.lower
-    doubtful = claim is not None and certificate.epsilon.lower <= claim < shown
-
-    def planted(factor: float, limit: float) -> Control | None:
-        if doubtful:
-            return unrepeated(shown, certificate.epsilon.lower, factor)
-
-        def certified(train: Trials, test: Trials) -> float:
-            return game.certify(train, test, alpha).epsilon.lower
-
-        def on_d(count: int) -> Any:
-            progress.expect(count)
-            return calls.of_one(pair[0], "control", count)
-
-        progress.stage("positive control")
-        return positive_control(
-            on_d,
-            certified,
-            claim=limit,
-            factor=factor,
-            sizes=game.sizes(trials),
-            alpha=alpha,
-            delta=delta,
-            rng=generator(seed, "planted"),
-            score=given,
-            unread=certificate.scorer.unread,
-        )
-
+    certificate, repetition = repeated(game, first, pair, alpha, claim)
+    planted = PlantedGame(game, pair, trials, alpha, claim, first, certificate)
     limits = () if claim is None or detectable is None else (Bar(claim, detectable),)
-    control = reported(certify(_PlantedGame(certificate, planted), limits).controls)
+    control = reported(certify(planted, limits).controls)
     likelihood = None
-    if log_ratio is not None:
+    if log_ratio is not None and not first.early:
         likelihood = likelihood_epsilon(
             certificate.scores[certificate.trials.present], delta=delta, alpha=alpha
         )
@@ -276,36 +263,13 @@ def audit_calls(
         pair=best,
         score=certificate.scorer.name,
         likelihood=likelihood,
-        seed=seed,
+        seed=calls.seed,
         drift=drift(first.trials, first.scores),
         control=control,
         noiseless=first.noiseless and certificate.noiseless,
         repetition=repetition,
         raised=exceptions(first.trials),
-        doubtful=doubtful,
+        doubtful=planted.doubtful,
         unread=certificate.scorer.unread,
+        stopped=Stopped(bettor.outputs, bettor.p_value) if bettor and first.early else None,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _PlantedGame:
-    """A certificate that fresh processes repeat, and violations planted in outputs on D.
-
-    Attributes:
-        certificate: the certificate.
-        planted: what the game certifies of violations of so many times a limit; None if there are
-            too few trials to find them.
-    """
-
-    certificate: Certificate
-    planted: Callable[[float, float], Control | None]
-
-    def run(self) -> certifying.Certificate[Trials]:
-        certificate = self.certificate
-        return certifying.Certificate(certificate.trials, certificate.epsilon, certificate.event)
-
-    def rungs(self, bar: Bar, certificate: certifying.Certificate[Trials]) -> Iterator[float]:
-        yield bar.least
-
-    def control(self, rung: float, bar: Bar) -> Control | None:
-        return self.planted(rung, bar.limit)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ from dpaudit.audits.mechanism.snapshot import Snapshot
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator, seed_sequence
 from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.execution.progress import Progress
 from dpaudit.execution.tasks import Task
 from dpaudit.execution.workers import ONE_THREAD
 
@@ -62,11 +63,13 @@ class Trials:
         outputs: an array `(n, ...)` if all are numbers or arrays of one shape, else a list of n.
         present: whether each was made from D' `(n,)`.
         calls: the number of the call that made each output `(n,)`.
+        purpose: names the streams that they were drawn from.
     """
 
     outputs: Any
     present: NDArray[np.bool_]
     calls: NDArray[np.int64]
+    purpose: str = ""
 
     def __len__(self) -> int:
         return len(self.present)
@@ -127,6 +130,11 @@ class Calls:
         assert self.snapshot is not None  # noqa: S101
         return self.snapshot
 
+    @property
+    def progress(self) -> Progress:
+        """What receives the finished calls."""
+        return (self.executor or INLINE).progress
+
     def on_workers(self, pair: tuple[Any, Any], count: int) -> Calls:
         """Return the same calls, but in one sequence unless they may run on several workers.
 
@@ -151,12 +159,31 @@ class Calls:
             most: most calls of a batched mechanism.
         """
         plan = self._plan(purpose, count, most)
-        caller = self._caller(pair, purpose)
-        if self.fresh_process:
-            return self._trials(plan, self._alone(caller, plan.block, own_hash=False))
-        tasks = (Task(caller, block, block.trials) for block in plan.block.parts())
-        answers = (self.executor or INLINE).run(tasks)
-        return self._trials(plan, [output for answer in answers for output in answer])
+        answers = self._answers(self._caller(pair, purpose), plan.block)
+        return self._trials(purpose, plan, answers)
+
+    def several(self, count: int) -> bool:
+        """Whether some call of `run` for so many outputs makes more than one."""
+        return self.batched and count > MOST
+
+    def growing(self, pair: tuple[Any, Any], purpose: str, ends: Sequence[int]) -> Iterator[Trials]:
+        """Draw the outputs of `run` part by part, one a call.
+
+        Args:
+            pair: the data sets D and D'.
+            purpose: names the streams.
+            ends: increasing numbers of outputs, at most `MOST` if calls are batched.
+
+        Yields:
+            For each of these numbers, as many outputs of `run`, from the first on.
+        """
+        plan, caller = self._plan(purpose, ends[-1], MOST), self._caller(pair, purpose)
+        answers: list[Any] = []
+        for end in ends:
+            start = len(answers)
+            answers += self._answers(caller, plan.block.at(start, end - start))
+            part = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
+            yield self._trials(purpose, part, answers)
 
     def fresh(self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool) -> Trials:
         """Draw outputs as `run` does, each in a fresh process, and one a call.
@@ -170,20 +197,17 @@ class Calls:
         Raises:
             InputError: the mechanism or its data cannot be sent to a process.
         """
-        (self.executor or INLINE).progress.expect(count)
+        self.progress.expect(count)
         plan = self._plan(purpose, count, count)
         caller = self._caller(pair, purpose)
-        return self._trials(plan, self._alone(caller, plan.block, own_hash=own_hash))
+        return self._trials(purpose, plan, self._alone(caller, plan.block, own_hash=own_hash))
 
-    def repeats(
-        self, trials: Trials, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool
-    ) -> bool:
+    def repeats(self, trials: Trials, pair: tuple[Any, Any], count: int, *, own_hash: bool) -> bool:
         """Whether some calls of `run` give the same outputs again in fresh processes.
 
         Args:
             trials: the outputs.
             pair: the data sets D and D'.
-            purpose: names the streams.
             count: the number of calls, which are chosen from the later half; each has a process of
                 its own.
             own_hash: whether each has a seed of hashes of its own too.
@@ -191,7 +215,8 @@ class Calls:
         Raises:
             InputError: the mechanism or its data cannot be sent to a process.
         """
-        block, caller = self._plan(purpose, len(trials), MOST).block, self._caller(pair, purpose)
+        block = self._plan(trials.purpose, len(trials), MOST).block
+        caller = self._caller(pair, trials.purpose)
         last = len(block.present) - 1
         numbers = np.linspace(last // 2, last, count).astype(int).tolist()
         parts = [[job] for number in numbers for job in caller.jobs(block.at(number))]
@@ -237,9 +262,17 @@ class Calls:
         alone = workers == ONE_THREAD or workers.backend != "threads"
         return Caller(self.mechanism, pair, self.seed, purpose, ambient=alone)
 
+    def _answers(self, caller: Caller, block: Block) -> list[Any]:
+        """Return what each call of a block returned."""
+        if self.fresh_process:
+            return self._alone(caller, block, own_hash=False)
+        tasks = (Task(caller, part, part.trials) for part in block.parts())
+        answers = (self.executor or INLINE).run(tasks)
+        return [output for answer in answers for output in answer]
+
     def _alone(self, caller: Caller, block: Block, *, own_hash: bool) -> list[Any]:
         """Return what each call returned, each in its own process."""
-        progress, answers = (self.executor or INLINE).progress, []
+        progress, answers = self.progress, []
         for (answer,) in self._processes([[job] for job in caller.jobs(block)], own_hash=own_hash):
             answers.append(answer)
             progress.advance(block.at(len(answers) - 1).trials)
@@ -257,10 +290,10 @@ class Calls:
                 "it at the top of a module, without locks and open files"
             )
 
-    def _trials(self, plan: Plan, answers: list[Any]) -> Trials:
+    def _trials(self, purpose: str, plan: Plan, answers: list[Any]) -> Trials:
         if not self.batched:
             outputs = as_batch(answers) if self.exact else alike(answers)
-            return Trials(outputs, plan.present, plan.calls)
+            return Trials(outputs, plan.present, plan.calls, purpose)
         sizes = plan.block.sizes.tolist()
         sized = zip(answers, sizes, strict=True)
         outputs = joined_batches([self._outputs(answer, size) for answer, size in sized])
@@ -268,8 +301,8 @@ class Calls:
         # The calls made their outputs one after the other: put these at their trials' places.
         order = np.argsort(np.argsort(plan.calls, kind="stable"))
         if isinstance(outputs, list):
-            return Trials([outputs[i] for i in order], plan.present, plan.calls)
-        return Trials(outputs[order], plan.present, plan.calls)
+            return Trials([outputs[i] for i in order], plan.present, plan.calls, purpose)
+        return Trials(outputs[order], plan.present, plan.calls, purpose)
 
     def _outputs(self, answer: Any, count: int) -> Any:
         """Return the outputs of one call."""

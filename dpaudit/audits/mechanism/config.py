@@ -82,8 +82,20 @@ class MechanismConfig(Config):
     title: ClassVar[str] = "a mechanism by its outputs alone"
     marks: ClassVar[frozenset[str]] = frozenset({"defense"})
     ordered: ClassVar[str] = "[defense]"
+    stops: ClassVar[bool] = True
 
     defense: PythonDefense
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        claim = self.defense.epsilon
+        limits = {claim if gate.max == "claim" else gate.max for gate in self.gate}
+        if self.audit.stop and limits - {claim}:
+            raise ValueError(
+                f"audit.stop = {self.audit.stop!r} decides on the claim {claim:g}, and a gate has "
+                "another limit: remove stop, or give the gate max = 'claim'"
+            )
+        return self
 
     @property
     def audited(self) -> Sequence[Claimed]:

@@ -21,7 +21,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpaudit.audits.mechanism.game import Certificate, OutputBound
+from dpaudit.audits.mechanism.certificate import Certificate
+from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
@@ -33,6 +34,8 @@ _NEW, _FORKED = 4, 16
 # How many calls count the event again: without a claim, and to show more than a claim, the first of
 # these that is expected to suffice.
 _COUNT, _COUNTS = 100, (50, 100, 200, 400)
+# The level at which the event of an early end says how much it shows.
+_DOUBT = 0.1
 # How many kept values a sentence names.
 _NAMED = 3
 _MORE = "outputs depend on more than the data and rng"
@@ -42,7 +45,6 @@ def repeated(
     game: OutputBound,
     certificate: Certificate,
     pair: tuple[Any, Any],
-    purpose: str,
     alpha: float,
     claim: float | None,
 ) -> tuple[Certificate, str | None]:
@@ -52,7 +54,6 @@ def repeated(
         game: the game.
         certificate: what the calls of one process certify.
         pair: the data sets D and D'.
-        purpose: names the streams of these calls.
         alpha: the level of the bound.
         claim: the claimed ε, which decides how many calls count the event again.
     """
@@ -65,11 +66,13 @@ def repeated(
         if kept:
             return _withheld(certificate, _given(kept))
         if not certificate.noiseless and all(
-            calls.repeats(certificate.trials, pair, purpose, count, own_hash=own_hash)
+            calls.repeats(certificate.trials, pair, count, own_hash=own_hash)
             for count, own_hash in ((_FORKED, False), (_NEW, True))
         ):
             return certificate, None
-        count = _sufficient(bound, claim, alpha, game.delta)
+        # A bound of bets lies little above the claim; their event shows more.
+        shown = certificate.event.epsilon(game.delta, _DOUBT) if certificate.early else 0.0
+        count = _sufficient(max(bound, shown), claim, alpha, game.delta)
         # Few seeds of hashes first, which is faster; then each call with its own.
         for own_hash in (False, True):
             trials = calls.fresh(pair, f"repetition/{own_hash}", count, own_hash=own_hash)

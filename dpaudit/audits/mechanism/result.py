@@ -10,6 +10,19 @@ from dpaudit.record.result import Control
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """An audit that ended early, as it had refuted the claim.
+
+    Attributes:
+        outputs: the number of outputs so far.
+        p_value: the p-value of the claim, which holds at any time.
+    """
+
+    outputs: int
+    p_value: float
+
+
+@dataclass(frozen=True)
 class BlackBoxAudit:
     """The result of an audit of a mechanism on one pair of data sets.
 
@@ -34,6 +47,7 @@ class BlackBoxAudit:
         doubtful: whether the calls of one process break the claim, and fresh processes do not
             repeat that: neither is it broken, nor does the audit speak for it.
         unread: what the learned score does not read in the outputs, in words.
+        stopped: where it ended early; the bound then holds at any time. Else None.
     """
 
     epsilon: Estimate
@@ -50,3 +64,4 @@ class BlackBoxAudit:
     raised: str | None = None
     doubtful: bool = False
     unread: tuple[str, ...] = ()
+    stopped: Stopped | None = None

@@ -169,6 +169,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
                     fresh_process=table.isolate == "process",
                     claim=limit,
                     detectable=planted / limit,
+                    stop=config.audit.stop,
                     seed=config.seed,
                     executor=self.context.executor,
                 )
@@ -177,10 +178,16 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
         except DpauditError as error:
             raise ConfigError(f"defense.target = {table.target!r}: {error}") from error
         most = f"the most informative of {len(pairs)} given, number {audit.pair}"
+        summary = most if len(pairs) > 1 else "the pair given"
+        if audit.stopped:
+            summary += (
+                f"; {audit.stopped.outputs} of at most {config.audit.trials} outputs refute ε = "
+                f"{limit:g} (p = {audit.stopped.p_value:.2g} at any time), which ended the audit"
+            )
         yield records.PairRecord(
             model=table.label,
             pair=_PAIR,
-            summary=most if len(pairs) > 1 else "the pair given",
+            summary=summary,
             drift=audit.drift,
         )
         for finding in _findings(audit):

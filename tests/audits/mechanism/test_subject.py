@@ -617,3 +617,25 @@ def test_exceptions_are_told(project: Project) -> None:
     said = " ".join(result.stdout.split())
     assert "the mechanism raised exceptions, which are outputs, in" in said
     assert "the first of them ValueError: no answer" in said
+
+
+@pytest.mark.long
+def test_a_refuted_claim_ends_the_run(project: Project) -> None:
+    """ε = 1 where 0.05 is claimed."""
+    project.write(target="'own:laplace'", epsilon="0.05", tail=GATE + "3")
+    options = ("-s", "audit.trials=20000", "-s", "audit.stop=when-decided")
+    result = project.run("--allow-code", *options)
+    assert result.exit_code == 1, result.output
+    estimate = project.measurement().estimate
+    assert 0.05 < estimate.lower <= 1
+    assert estimate.n < 4000
+    assert "at any time" in estimate.method
+    summary = record.load(project.out).pairs[0].summary
+    assert re.search(r"\d+ of at most 20000 outputs refute ε = 0.05", summary)
+
+
+def test_a_stop_decides_on_the_claim_alone(project: Project) -> None:
+    project.write(target="'own:laplace'", tail=GATE.replace("'claim'", "3.0") + "3")
+    result = project.run("--allow-code", "-s", "audit.stop=when-decided")
+    assert result.exit_code == 2
+    assert "a gate has another limit" in " ".join(result.output.split())
