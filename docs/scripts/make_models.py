@@ -29,9 +29,9 @@ from dpaudit.reports.words import at_least, epsilon, interval, measured
 
 COMMAND = "docs/scripts/make_models.py FOLDER"
 DATA = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
-MEMBERSHIP = {"trainings": 64, "observers": ["scores", "own-list"]}
+MEMBERSHIP = {"trainings": 24, "observers": ["scores", "own-list"]}
 HEAD = """\
-Every number comes from a record. Each model is trained 64 times on MovieLens-100K. In each training
+Every number comes from a record. Each model is trained 24 times on MovieLens-100K. In each training
 a coin decides for each of 2500 interactions whether it is in the data; 1000 further ones are held
 out, and utility is measured on them. Some of the trainings calibrate the attacks and choose the
 strongest for each number, the others judge it.
@@ -40,7 +40,7 @@ The attacker sees the **scores** of the target's own pairs, or the **list** of t
 target's user is shown. All of them know the other interactions and can train the same library on
 data like these. TPR is the share of present targets that score above all but 0.1 % or 1 % of the
 absent ones; a guess finds as many. A number is the mean over the judged trainings, with the range of
-these: the next training has more than the largest of 48 with a probability of at most 1/49, whatever
+these: the next training has more than the largest of 19 with a probability of at most 1/20, whatever
 the law of its trainings. The certified ε (δ = 1e-5, 95 % confidence) is a lower bound on the ε of the
 presence of one interaction.
 
