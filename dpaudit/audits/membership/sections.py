@@ -100,6 +100,15 @@ class MembershipSections(Sections):
         """Return the table of utility."""
         return tables.utility(self.result)
 
+    def remarks(self) -> list[str]:
+        """Return what the brackets are."""
+        shown = [m for m in self.result.measurements if m.estimate.kind == "range"]
+        judged = max((len(m.census.values) for m in shown if m.census), default=0)
+        if judged < 2:
+            return super().remarks()
+        said = f"Numbers are means over {judged} judged trainings, and brackets are their ranges."
+        return [said, *super().remarks()]
+
     def attacked(self, data: DataRecord) -> tuple[str, str]:
         """Return the number of targets of each unit, e.g. `60 interactions and 40 users`."""
         sizes = self.result.config.get("membership")
