@@ -39,10 +39,10 @@ strongest for each number, the others judge it.
 The attacker sees the **scores** of the target's own pairs, or the **list** of ten items that the
 target's user is shown. All of them know the other interactions and can train the same library on
 data like these. TPR is the share of present targets that score above all but 0.1 % or 1 % of the
-absent ones; a guess finds as many. A number is the mean over the judged trainings, with the range of
-these: the next training has more than the largest of 19 with a probability of at most 1/20, whatever
-the law of its trainings. The certified ε (δ = 1e-5, 95 % confidence) is a lower bound on the ε of the
-presence of one interaction.
+absent ones; a guess finds as many. A number is the mean over the judged trainings, with the range
+of these: the next training has more than the largest of 19 with a probability of at most 1/20,
+whatever the law of its trainings. The certified ε (δ = 1e-5, 95 % confidence) is a lower bound on
+the ε of the presence of one interaction.
 
 Settings are the libraries' own, so a row is no verdict on a library: fewer factors or more
 regularisation leak less. A list that leaves out what its user has seen tells with certainty that an

@@ -1,0 +1,75 @@
+"""The game that certifies ε of trainings whose data are decided by coins, and its mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.games.certify import Certificate
+from dpaudit.auditor.games.controls import LADDER, Bar
+from dpaudit.audits.membership.calibration import Judged, Trials, strongest
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.estimates import certified
+from dpaudit.record import result as records
+
+# The largest ε of a planted leak; a larger one is right as often.
+_MOST_PLANTED = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class CoinGame:
+    """The game of the attack that promises the largest ε, and of trainings with a planted leak.
+
+    Attributes:
+        context: the context of the run.
+        family: the bounds at all looks, which hold jointly with all others.
+        trials: the trainings.
+        scored: each attack's scores in the judged ones.
+        judging: judges each attack on other trials.
+        claimed: the claimed ε, if the claim is about the game.
+        delta: the δ of the bound.
+    """
+
+    context: Context[MembershipConfig]
+    family: records.Family
+    trials: Trials
+    scored: Mapping[str, Judged]
+    judging: Callable[[Trials], Mapping[str, Judged]]
+    claimed: float | None
+    delta: float
+
+    def run(self) -> Certificate[Judged]:
+        """Certify ε by the attacks' scores."""
+        return self._certificate(self.scored)
+
+    def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
+        """Yield the ε of the leaks to plant."""
+        planted = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
+        yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
+
+    def control(self, rung: float, bar: Bar) -> records.Control:
+        """Certify ε of trainings with a planted leak."""
+        mutant = self.trials.mutant(rung, self.context.seed)
+        lower = self._certificate(self.judging(mutant)).estimate.lower
+        base = self.claimed or bar.limit
+        return records.Control(
+            mutant=f"a planted leak of ε = {rung:.4g}",
+            factor=rung / base,
+            epsilon=rung,
+            certified=lower,
+            found=lower > base,
+        )
+
+    def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
+        best = strongest(scored, "epsilon")
+        one = scored[best]
+        estimate = certified(
+            one.scores,
+            one.present,
+            one.guesses,
+            delta=self.delta,
+            family=self.family,
+            seed=self.context.seed,
+        )
+        return Certificate(one, estimate, best)

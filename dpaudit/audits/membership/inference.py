@@ -1,0 +1,169 @@
+"""The attacks on what one observer sees of a model's trainings, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.games.certify import certify
+from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.gate import bars
+from dpaudit.auditor.measure import MetricKey, of_trainings, picked
+from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged, strongest
+from dpaudit.audits.membership.census import Subsets
+from dpaudit.audits.membership.coin_game import CoinGame
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.estimates import quantile
+from dpaudit.audits.membership.groups import groups_of
+from dpaudit.audits.membership.looks import Look
+from dpaudit.audits.membership.numbers import average, numbers, range_of
+from dpaudit.core.claim import Claim
+from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.record import result as records
+from dpaudit.record.result import STRONGEST
+
+# Makes a key from a metric and its other fields.
+Keys = Callable[..., MetricKey]
+
+# Quantiles of the exposure of targets.
+_QUANTILES = (0.5, 0.9, 0.99)
+# Points of the ROC curve.
+_CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+# The false-positive rate of exposures, or the next larger one that is measured.
+_EXPOSED = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Attacks on what an observer sees of a model at a look.
+
+    Attributes:
+        context: the context of the run.
+        design: the targets.
+        attacks: the attacks by label.
+        look: the trainings that are judged.
+        own: the level of all intervals of a number in single trainings that no gate judges on
+            trainings at hand.
+        trials: what the observer sees, and the coins.
+        model: the model's label.
+        epsilon: the ε of the sweep.
+        unit: what a target is.
+        observer: the observer.
+    """
+
+    context: Context[MembershipConfig]
+    design: Design
+    attacks: Mapping[str, MembershipInference]
+    look: Look
+    own: float
+    trials: Trials
+    model: str
+    epsilon: float
+    unit: Unit
+    observer: Observer
+
+    @property
+    def key(self) -> Keys:
+        """What makes the keys of its numbers."""
+        return keys(self.model, self.epsilon, self.unit, self.observer)
+
+    def strongest(self) -> Iterator[records.Measurement]:
+        """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
+        rates = self.context.config.membership.rates_of(self.unit)
+        yield from self._strongest(self._judged(self.trials, rates, 0.0))
+
+    def measurements(self, view: str | None, claim: Claim | None) -> Iterator[records.Measurement]:
+        """Judge every attack by itself, and the strongest jointly.
+
+        Args:
+            view: what is seen besides, if a claim says more than the observer.
+            claim: the model's claim.
+        """
+        table, key = self.context.config.membership, self.key
+        rates = table.rates_of(self.unit)
+        delta = claim.delta if claim else table.delta
+        curve = [at for at in _CURVE if at not in rates and at * table.judged(self.unit) >= 2]
+        scored = self._judged(self.trials, [*rates, *curve], delta)
+        for label, one in scored.items():
+            for number in numbers(rates):
+                yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
+        yield from self._strongest(scored)
+        for at in curve:
+            best = strongest(scored, f"tpr {at:g}")
+            share = range_of(scored[best].curve.rates(at))
+            yield key("membership.roc", attack=best, at=at).measured(share)
+        exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
+        best = strongest(scored, f"tpr {exposing:g}")
+        yield from self._exposed(scored[best], exposing, partial(key, attack=best))
+        applies = claim and covers(claim, self.unit, view or self.observer)
+        claimed = claim.epsilon if claim and applies else None
+        bound = bound_key(key, self.unit, self.observer)
+        yield bound.measured(**self._certified(scored, claimed, delta, bound), view=view)
+
+    def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+        calibration = Calibration.of(trials, self.look.parts, self.context.seed)
+        return {
+            label: judged(calibration, attack, rates, self.context.family, delta)
+            for label, attack in self.attacks.items()
+        }
+
+    def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[records.Measurement]:
+        """Yield each number of the attack that promises most by it."""
+        for number in numbers(self.context.config.membership.rates_of(self.unit)):
+            best = strongest(scored, number.promise)
+            key = of_trainings(self.context.config, number.key(self.key, STRONGEST))
+            census = self._subsets(key).census(scored[best], number)
+            estimate = census.estimate
+            if key.joint and self.look.last:
+                estimate = average(scored[best], number, self.context.family)
+            yield key.measured(estimate, event=best, census=census)
+
+    def _subsets(self, key: MetricKey) -> Subsets:
+        """Return what the census of a number is about, and the level of its intervals.
+
+        Those of numbers that gates judge on trainings at hand share the level of a joint interval.
+        """
+        at_hand = picked(self.context.config, key, "this-model")
+        level = self.context.family.alpha if at_hand else self.own
+        others = self.design.others(self.unit)
+        return Subsets(others, level / self.look.intervals, self.context.seed)
+
+    def _exposed(self, one: Judged, rate: float, key: Keys) -> Iterator[records.Measurement]:
+        """Yield quantiles of exposure, and the exposure of groups."""
+        curve, family = one.curve, self.context.family
+        exposed = curve.exposed(rate)
+        for level in _QUANTILES if len(exposed) else ():
+            estimate = quantile(exposed, level, family)
+            yield key("membership.exposed", at=level).measured(estimate)
+        above = curve.above(rate)
+        for name, among in groups_of(self.design, self.unit).items():
+            gain = curve.gain(above, among[None, one.targets])
+            yield key("membership.group").measured(range_of(gain), group=name)
+
+    def _certified(
+        self, scored: Mapping[str, Judged], claimed: float | None, delta: float, bound: MetricKey
+    ) -> dict[str, Any]:
+        """Certify ε, and what the same attacks and bound certify of planted violations."""
+        limits = bars(self.context.config.gate, bound, claimed)
+        if claimed:
+            limits = (*limits, Bar(claimed))
+        judging = partial(self._judged, rates=[], delta=delta)
+        shared = self.context.family
+        family = records.Family.of(shared.confidence, shared.size * self.look.looks)
+        game = CoinGame(self.context, family, self.trials, scored, judging, claimed, delta)
+        return certify(game, limits).fields
+
+
+def keys(model: str, epsilon: float, unit: Unit, observer: Observer) -> Keys:
+    """Return what makes the keys of a unit and an observer from the metric and its other fields."""
+    return partial(MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit)
+
+
+def bound_key(key: Keys, unit: Unit, observer: Observer) -> MetricKey:
+    """Return the key of the bound on ε."""
+    return key("epsilon", attack=STRONGEST, pair=f"{unit} ({observer})")
