@@ -244,7 +244,8 @@ def audit_calls(
     if stop and claim is not None:
         bettor = game.bettor(claim, SHARE * alpha, log_odds=log_ratio is not None)
         alpha *= 1 - SHARE
-    first = game.lengthened(game.run(pair, "certificate", trials, alpha, bettor), pair)
+    first = game.run(pair, "certificate", trials, alpha, bettor)
+    first = game.lengthened(first, pair, trials)
     if first.epsilon.lower > 0:
         progress.stage("repetition in fresh processes")
     certificate, repetition = repeated(game, first, pair, alpha, claim)

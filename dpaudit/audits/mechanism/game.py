@@ -24,7 +24,7 @@ from dpaudit.bounds.frequentist.labels import guessed_epsilon
 _TRAINING = 400_000
 # The outputs that are bet on where a call of the certificate makes several.
 _FIRST = 4_096
-# The outputs that have to be equal on each data set where bets ended the game.
+# The most outputs that have to be equal on each data set where bets ended the game.
 _CONSTANT = 1_000
 
 
@@ -100,7 +100,9 @@ class OutputBound:
             raise failed(str(judged.outputs[0]))
         return self.judge(scorer, judged, alpha)
 
-    def lengthened(self, certificate: Certificate, pair: tuple[Any, Any]) -> Certificate:
+    def lengthened(
+        self, certificate: Certificate, pair: tuple[Any, Any], trials: int
+    ) -> Certificate:
         """Return a certificate with as many outputs as it takes to call them constant.
 
         An early end may have few outputs, which are all equal although some noise is rare.
@@ -108,13 +110,15 @@ class OutputBound:
         Args:
             certificate: what a game certifies.
             pair: the data sets D and D'.
+            trials: the most outputs of the game.
         """
         if not (certificate.early and certificate.noiseless):
             return certificate
-        self.calls.progress.expect(_CONSTANT)
-        trials = self.calls.run(pair, "certificate/constant", _CONSTANT)
-        scores = scored(certificate.scorer.score, trials.outputs)
-        return replace(certificate, trials=trials, scores=scores)
+        count = min(_CONSTANT, trials)
+        self.calls.progress.expect(count)
+        more = self.calls.run(pair, "certificate/constant", count)
+        scores = scored(certificate.scorer.score, more.outputs)
+        return replace(certificate, trials=more, scores=scores)
 
     def _drawn(
         self,
