@@ -91,5 +91,6 @@ def test_more_trainings_are_no_remedy_where_another_model_has_few() -> None:
     one, ended = number([0.5] * 19), number([0.9] * 3)
     gates = [gate(where={"model": "m"}), gate(max=0.6)]
     coming = JudgedTrainings.of([(gates[0], [one]), (gates[1], [ended])], 0.05, judged=19)
+    assert one.census
     assert coming.judge(gates[0], one, one.census)[0] == "inconclusive"
     assert times_needed(gates[0], one, coming, 0.55, FAMILY) is None
