@@ -49,9 +49,10 @@ def times_needed(
 
 
 def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> float | None:
-    if trainings.alpha <= 0:
-        return None
     count = len(census.values)
+    # Gates pass together: trainings of a model that has fewer of them are the reason.
+    if trainings.alpha <= 0 or trainings.trainings < count:
+        return None
     _, divisor, most = trainings.risk(gate)
     if most <= trainings.few(count):
         return draws_needed(most, trainings.alpha / divisor) / count

@@ -47,8 +47,8 @@ def saved(folder: Path) -> Iterator[Path]:
         draft.replace(folder)
     except OSError as error:
         raise ConfigError(
-            f"recommender.save: {place(folder)} cannot be written ({error.strerror}): name another "
-            "folder"
+            f"recommender.save: {place(folder)} cannot be written ({error}): name another folder, "
+            "or correct what writes the model"
         ) from error
     finally:
         if draft is not None:

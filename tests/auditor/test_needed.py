@@ -85,3 +85,12 @@ def test_totals_count_the_calibrating_trainings() -> None:
         coming = JudgedTrainings.of([], 0.05, judged=8, calibrating=calibrating)
         assert coming.total(19 / 8) == total
     assert times(chosen, number([0.5] * 8).model_copy(update={"census": None})) is None
+
+
+def test_more_trainings_are_no_remedy_where_another_model_has_few() -> None:
+    one, ended = number([0.5] * 19), number([0.9] * 3)
+    gates = [gate(where={"model": "m"}), gate(max=0.6)]
+    coming = JudgedTrainings.of([(gates[0], [one]), (gates[1], [ended])], 0.05, judged=19)
+    assert one.census
+    assert coming.judge(gates[0], one, one.census)[0] == "inconclusive"
+    assert times_needed(gates[0], one, coming, 0.55, FAMILY) is None

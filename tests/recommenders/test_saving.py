@@ -125,6 +125,15 @@ def test_a_command_keeps_what_it_writes_if_it_succeeds(tmp_path: Path, status: i
     assert (folder / "weights" / "a.txt").read_text(encoding="utf-8") == "seed 5"
 
 
+def test_what_saving_itself_cannot_open_is_named(tmp_path: Path) -> None:
+    class Elsewhere(Model):
+        def save(self, path: str) -> None:
+            (tmp_path / "store" / "weights").touch()
+
+    with pytest.raises(ConfigError, match=r"'.*store.weights'.*correct what writes the model"):
+        GivenModel(Elsewhere).answer_saved(DATA, 1, QUERY, tmp_path / "one")
+
+
 def test_a_draft_that_fails_is_removed(tmp_path: Path) -> None:
     def interrupted() -> None:
         with saved(tmp_path / "a" / "one") as draft:

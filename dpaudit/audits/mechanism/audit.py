@@ -245,6 +245,7 @@ def audit_calls(
         bettor = game.bettor(claim, SHARE * alpha, log_odds=log_ratio is not None)
         alpha *= 1 - SHARE
     first = game.run(pair, "certificate", trials, alpha, bettor)
+    first = game.lengthened(first, pair, trials)
     if first.epsilon.lower > 0:
         progress.stage("repetition in fresh processes")
     certificate, repetition = repeated(game, first, pair, alpha, claim)

@@ -42,7 +42,7 @@ class Certificate:
         epsilon: the bound.
         event: the event that certifies it.
         scorer: what scores outputs.
-        trials: the trials that certified it.
+        trials: the trials that certified it, or others of the game that tell noise from none.
         scores: their scores.
         early: whether bets certified it, before the last trial of the game.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ from dpaudit.bounds.frequentist.labels import guessed_epsilon
 _TRAINING = 400_000
 # The outputs that are bet on where a call of the certificate makes several.
 _FIRST = 4_096
+# The most outputs that have to be equal on each data set where bets ended the game.
+_CONSTANT = 1_000
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,26 @@ class OutputBound:
         if all(isinstance(output, Raised) for output in judged.outputs):
             raise failed(str(judged.outputs[0]))
         return self.judge(scorer, judged, alpha)
+
+    def lengthened(
+        self, certificate: Certificate, pair: tuple[Any, Any], trials: int
+    ) -> Certificate:
+        """Return a certificate with as many outputs as it takes to call them constant.
+
+        An early end may have few outputs, which are all equal although some noise is rare.
+
+        Args:
+            certificate: what a game certifies.
+            pair: the data sets D and D'.
+            trials: the most outputs of the game.
+        """
+        if not (certificate.early and certificate.noiseless):
+            return certificate
+        count = min(_CONSTANT, trials)
+        self.calls.progress.expect(count)
+        more = self.calls.run(pair, "certificate/constant", count)
+        scores = scored(certificate.scorer.score, more.outputs)
+        return replace(certificate, trials=more, scores=scores)
 
     def _drawn(
         self,

@@ -67,6 +67,7 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
         return
     alpha, table = left_for_next(config, family_of(config, None)), config.membership
     judged, calibrating = table.trainings - table.calibrating_trainings, table.calibrating
+    most = 1 - config.audit.confidence
     needed = draws_needed(0, alpha)
     yield (
         f"The gates about the next training can pass with membership.trainings = "
@@ -78,7 +79,7 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
         f"A leak in every training fails them with {trainings_for(worst, calibrating)}, and a "
         f"blatant one with a single training, by its own interval."
     )
-    first = worst + min(FIRST, table.calibrating_trainings)
+    first = least_certified(most, numbers) + min(FIRST, table.calibrating_trainings)
     if table.stop == "when-decided" and first < table.trainings:
         yield f"membership.stop = 'when-decided' ends them after {first} if each of these leaks."
     can = "pass and fail" if judged >= needed else "fail, and cannot pass"

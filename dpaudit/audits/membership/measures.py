@@ -150,9 +150,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             return
         unmoved = unmoved_by_data(answered[0]) if answered else []
         blind = MetricKey("membership.blind", model.label, point.epsilon)
+        # What trainings show decides the look.
+        blind_level = self.blind_level / look.looks
         for unit in self.table.units:
             present = self.design.present(self.table.trainings, unit)[look.trainings]
-            for baseline in of_data(self.design, unit, present, self.blind_level):
+            for baseline in of_data(self.design, unit, present, blind_level):
                 yield from _blind(baseline, replace(blind, unit=unit))
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
@@ -166,7 +168,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
             yield from inference.measurements(view, point.claim)
             done = trials.of(look.trainings)
-            if other := of_other_trainings(done, unit, observer, self.blind_level):
+            if other := of_other_trainings(done, unit, observer, blind_level):
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())

@@ -43,7 +43,7 @@ HIDES_SEEN = Noticed(
 SAVED = Noticed(
     "saved",
     "The models of all trainings are kept, and the record has the digests of the judged ones.",
-    "Ship one of these: gates with of = 'this-model' are about them.",
+    "Ship a judged one: gates with of = 'this-model' are about them.",
 )
 # The share of missing answers beyond which nothing is decided.
 _MOST_MISSING = 0.01

@@ -203,9 +203,10 @@ class CoinProcess:
 
     def _payoffs(self, shares: Floats, present: Coins) -> Floats:
         right, wrong = np.maximum(shares, 1 - shares), np.minimum(shares, 1 - shares)
-        payoffs = np.where(
-            present == (shares > 0.5), right / self._theta, wrong / (1 - self._theta)
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):  # θ rounds to 1: there is no bet
+            payoffs = np.where(
+                present == (shares > 0.5), right / self._theta, wrong / (1 - self._theta)
+            )
         return np.where(right > self._theta, payoffs, 1.0)
 
     def _price(self) -> Floats:
@@ -250,7 +251,8 @@ class CoinProcess:
         """Return the expected log payoff of a bet at a share that is the probability."""
         right = np.maximum(share, 1 - share)
         gain = right * np.log(right / self._theta)
-        gain += (1 - right) * np.log((1 - right) / (1 - self._theta))
+        with np.errstate(divide="ignore", invalid="ignore"):  # as in `_payoffs`
+            gain += (1 - right) * np.log((1 - right) / (1 - self._theta))
         growth: Floats = np.where(right > self._theta, gain, 0.0)
         return growth
 

@@ -12,8 +12,10 @@ from sharing_mechanisms import cached  # type: ignore[import-not-found]
 
 from dpaudit.audits.mechanism.audit import audit
 from dpaudit.audits.mechanism.calls import Calls
+from dpaudit.audits.mechanism.certificate import Certificate, Scorer
+from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.audits.mechanism.result import BlackBoxAudit
-from dpaudit.bounds.frequentist.coin_betting import block_ends
+from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.core.errors import InputError
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
@@ -124,6 +126,27 @@ def test_what_calls_share_is_not_repeated() -> None:
     assert result.stopped is not None
     assert result.epsilon.lower <= 0.05
     assert result.doubtful
+
+
+def test_few_equal_outputs_are_not_called_constant() -> None:
+    def certificate(flips: float) -> Certificate:
+        def answer(data: float, rng: Rng) -> float:
+            return 1 - data if rng.random() < flips else data
+
+        calls = Calls(answer, batched=False, seed=1)
+        trials = calls.run((0.0, 1.0), "few", 40)
+        scores = np.asarray(trials.outputs, np.float64)
+        scorer = Scorer(itself, "itself", "top")
+        process = CoinProcess(1.0)
+        process.update(scores, trials.present)
+        bound = anytime_epsilon(process, alpha=0.05)
+        few = Certificate(bound, process.witness(), scorer, trials, scores, early=True)
+        assert few.noiseless
+        return OutputBound(calls, itself, 0.0, 0.95).lengthened(few, (0.0, 1.0), 4000)
+
+    assert certificate(0.0).noiseless
+    # Of 1 000 outputs none is flipped with a probability of 4e-5.
+    assert not certificate(0.01).noiseless
 
 
 @pytest.mark.long

@@ -64,6 +64,10 @@ def test_other_statements_are_not_foretold() -> None:
 def test_the_first_look_is_foretold() -> None:
     assert "'when-decided' ends them after 5 if" in said(GATE, stop="when-decided")
     assert "when-decided" not in said(GATE)
+    # The look takes the whole level, whatever is left to it: three of five numbers, not two.
+    gates = [GATE, {**GATE, "max": 0.6}, {**GATE, "max": 0.7}, {**GATE, "max": 0.8}]
+    average = {"metric": "attack.advantage", "max": 0.5, "of": "average"}
+    assert "'when-decided' ends them after 6 if" in said(*gates, average, stop="when-decided")
     assert "when-decided" not in said(GATE, stop="when-decided", trainings=4)
 
 

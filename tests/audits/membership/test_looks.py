@@ -200,3 +200,18 @@ def test_each_epsilon_of_a_sweep_stops_by_itself() -> None:
     assert at == {1.0: 84, 4.0: 2}
     assert [one.epsilon for one in record.findings if one.about == "stopped"] == [4.0]
     assert "At ε = 4 stopped after 2 judged" in str(record.findings)
+
+
+def test_blind_baselines_share_their_level_among_all_looks() -> None:
+    levels = []
+    for stop in ("at-end", "when-decided"):
+        record = run_audit(config(FAILS, stop=stop))
+        levels.append(
+            next(
+                one.estimate.alpha
+                for one in record.measurements
+                if one.metric == "membership.blind" and one.attack == "user activity"
+            )
+        )
+    # Looks at 2, 4, 8, 16 and all 19 judged trainings.
+    assert levels[1] == pytest.approx(levels[0] / 5)

@@ -154,6 +154,12 @@ def test_nothing_is_certified_of_a_claim_that_stands() -> None:
     assert process.p_value == 1
 
 
+def test_no_bet_is_placed_against_a_claim_whose_odds_are_infinite() -> None:
+    process, coins = CoinProcess(40.0, log_odds=True), np.arange(32) % 2 == 0
+    for _ in range(2):
+        assert not process.update(np.where(coins, 1.0, -1.0), coins).any()
+
+
 def test_blocks_grow_by_a_quarter() -> None:
     assert block_ends(10) == [10]
     assert block_ends(40) == [16, 24, 32, 40]
