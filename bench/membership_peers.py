@@ -155,7 +155,7 @@ def trained() -> Trials:
     design = Design.of(ratings, settings, SEED)
     training = Training(Implicit("als", {"factors": FACTORS}), design, [("interaction", "scores")])
     features = np.stack(
-        [unpacked(training(index), 2)[0][:, :-BESIDE] for index in range(TRAININGS)]
+        [unpacked(training(index), 3)[0][:, :-BESIDE] for index in range(TRAININGS)]
     )
     cut = len(design.rows)
     present = design.present(TRAININGS, "interaction")

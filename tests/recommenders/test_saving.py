@@ -211,7 +211,11 @@ def test_an_audit_keeps_the_judged_models_and_their_digests(
     assert digest == digest_of_folder(tmp_path / "models" / name)
     assert [one.about for one in record.findings if one.about == "saved"] == ["saved"]
     assert json.loads((tmp_path / "models" / name / "model").read_text(encoding="utf-8"))
-    # Another run of the folder trains nothing, and finds what is missing.
+    # Another run of the folder trains nothing, and finds what is changed or missing.
+    kept = (tmp_path / "models" / name / "model").read_text(encoding="utf-8")
+    (tmp_path / "models" / name / "model").write_text(kept[:-1] + " ]", encoding="utf-8")
+    with pytest.raises(RunError, match="is no longer the model that its training kept"):
+        run_audit(config(tmp_path), allow_code=True, folder=folder)
     (tmp_path / "models" / name / "model").unlink()
     (tmp_path / "models" / name).rmdir()
     with pytest.raises(RunError, match="of a judged training is missing"):

@@ -49,11 +49,17 @@ from dpaudit.audits.membership.probes import (
     unmoved_by_data,
 )
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
-from dpaudit.audits.membership.training import Packed, Training, Utility, all_unpacked, measures
+from dpaudit.audits.membership.training import (
+    BESIDES,
+    Packed,
+    Training,
+    Utility,
+    all_unpacked,
+    measures,
+)
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
 from dpaudit.core.membership import UNFILTERED, Observer, Unit
-from dpaudit.recommenders.saving import digest_of_folder
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
@@ -135,8 +141,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         trained = train(training, executor, self._looks(point, training), probing, decides)
         rows, look, answered = trained.rows, trained.look, trained.probed
         if model.saves is not None:
-            folders = map(training.saved, look.parts.judged.tolist())
-            model.saved.update({folder.name: digest_of_folder(folder) for folder in folders})
+            modelled = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
+            model.saved.update(
+                {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
+            )
             yield records.FindingRecord(model=model.label, **SAVED._asdict())
         if not look.last:
             yield stopped(look, self.table.trainings, model.label, point.epsilon)
@@ -145,7 +153,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield records.FindingRecord(model=model.label, **finding._asdict())
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
-        parts = all_unpacked(rows, len(blocks) + 1)
+        parts = all_unpacked(rows, len(blocks) + BESIDES)
         if not parts:
             return
         unmoved = unmoved_by_data(answered[0]) if answered else []
@@ -198,7 +206,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         look: Look,
     ) -> bool:
         """Whether a gate about the next training surely fails by what trainings show at a look."""
-        parts = all_unpacked(rows, len(blocks) + 1)
+        parts = all_unpacked(rows, len(blocks) + BESIDES)
         if not parts:
             return False
         point_keys = [

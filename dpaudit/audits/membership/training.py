@@ -18,11 +18,16 @@ from dpaudit.auditor.no_model import outcomes
 from dpaudit.auditor.top_lists import ndcg, precision_and_recall
 from dpaudit.audits.membership.answers import beside
 from dpaudit.audits.membership.design import Design
+from dpaudit.core.errors import RunError
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
+from dpaudit.core.messages import place
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.saving import digest_of_folder
 
 Packed = NDArray[np.float64]
+# What a training returns besides its features: the digest of its model if it is kept, and utility.
+BESIDES = 2
 
 
 class Utility(NamedTuple):
@@ -127,6 +132,25 @@ class Training:
             raise TypeError("models of these trainings are not kept")
         return self.saves / f"training-{self.design.training_seed(index)}"
 
+    def digest(self, index: int, row: Packed) -> str:
+        """Return the digest of the model of a training.
+
+        Args:
+            index: the training.
+            row: what it showed.
+
+        Raises:
+            RunError: the model is no longer what the training kept.
+        """
+        folder = self.saved(index)
+        digest = digest_of_folder(folder)
+        if not np.array_equal(_words(digest), unpacked(row, len(self.blocks) + BESIDES)[-2]):
+            raise RunError(
+                f"{place(folder)} is no longer the model that its training kept: give "
+                "recommender.save another folder, so that all are trained anew"
+            )
+        return digest
+
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
         vector: Packed = self.together((index,))[0]
@@ -156,8 +180,8 @@ class Training:
             )
         return np.stack(
             [
-                self._packed(checked_answer(answer, query, shape), rows)
-                for answer, rows in zip(answers, kept, strict=True)
+                self._packed(checked_answer(answer, query, shape), rows, index)
+                for answer, rows, index in zip(answers, kept, part, strict=True)
             ]
         )
 
@@ -171,14 +195,15 @@ class Training:
             tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
         ]
 
-    def _packed(self, answer: Answer, kept: NDArray[np.bool_]) -> Packed:
+    def _packed(self, answer: Answer, kept: NDArray[np.bool_], index: int) -> Packed:
         shown = Shown(
             answer.scores,
             answer.lists,
             answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
         )
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
-        return packed([*blocks, np.array([self._utility(answer, kept)])])
+        digest = digest_of_folder(self.saved(index)) if self.saves else ""
+        return packed([*blocks, _words(digest), np.array([self._utility(answer, kept)])])
 
     def answer(self, data: csr_array, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
@@ -254,6 +279,11 @@ class Training:
     def _held(self) -> slice:
         """The held-out interactions among the tested ones."""
         return slice(len(self.design.rows), len(self.design.tested.users))
+
+
+def _words(digest: str) -> Numbers:
+    """Return a digest as whole numbers `(1, n)`."""
+    return np.frombuffer(bytes.fromhex(digest), np.uint32).astype(np.float64)[None]
 
 
 def packed(blocks: Sequence[Numbers]) -> Packed:

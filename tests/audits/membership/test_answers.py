@@ -21,7 +21,7 @@ Numbers = NDArray[np.float64]
 
 
 def unanswered(change: Any, unit: Any, observer: Any) -> Numbers:
-    block, _ = unpacked(Training(Ignorant(change=change), DESIGN, [(unit, observer)])(0), 2)
+    block, _, _ = unpacked(Training(Ignorant(change=change), DESIGN, [(unit, observer)])(0), 3)
     column: Numbers = block[:, -2]
     return column
 

@@ -44,7 +44,7 @@ def test_a_training_is_a_function_of_its_index() -> None:
 
 
 def test_features_stand_in_the_order_of_the_blocks() -> None:
-    matrices = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 4)
+    matrices = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 5)
     targets, held = len(DESIGN.rows), len(DESIGN.held)
     assert [part.shape for part in matrices] == [
         (targets + held, 1 + BESIDE),
@@ -59,14 +59,14 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
 
 
 def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
-    matrices = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 2)
+    matrices = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 3)
     values = DATA.value[np.concatenate((DESIGN.rows, DESIGN.held))]
     assert matrices[0][:, 1] == pytest.approx(-np.abs(matrices[0][:, 0] - values), rel=1e-6)
 
 
 def test_utility_is_that_of_a_loop_over_users() -> None:
     training = Training(Ignorant(rated=True), DESIGN, [])
-    ndcg, recall, rmse, precision, mae = unpacked(training(4), 1)[0][0]
+    ndcg, recall, rmse, precision, mae = unpacked(training(4), 2)[-1][0]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     items: dict[int, set[int]] = defaultdict(set)
     for row in DESIGN.held:
@@ -96,7 +96,7 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
         given.scores[60:90] = np.nan
 
     training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
-    _, _, rmse, _, mae = unpacked(training(4), 1)[0][0]
+    _, _, rmse, _, mae = unpacked(training(4), 2)[-1][0]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
     scores = answer.scores[60:100].astype(float)
@@ -110,7 +110,7 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
 
 
 def test_scores_that_are_no_ratings_have_no_error() -> None:
-    matrices = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
+    matrices = unpacked(Training(Ignorant(), DESIGN, [])(0), 2)[-1][0]
     assert np.isnan(matrices).tolist() == [False, False, True, False, True]
 
 
@@ -118,7 +118,7 @@ def test_purchases_have_no_error() -> None:
     ones = np.ones(len(DATA), np.float32)
     bought = Ratings.build(DATA.user, DATA.item, ones, DATA.n_users, DATA.n_items, Scale(1, 1, 1))
     training = Training(Ignorant(rated=True), Design.of(bought, small_table(), 3), [])
-    assert np.isnan(unpacked(training(0), 1)[0][0]).tolist() == [False, False, True, False, True]
+    assert np.isnan(unpacked(training(0), 2)[-1][0]).tolist() == [False, False, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def valued(value: float, first: int = 0, rated: bool = False) -> Ignorant:
 
 def test_unknown_held_out_pairs_leave_the_error_out() -> None:
     unknown = Training(valued(np.nan, len(DESIGN.rows), rated=True), DESIGN, BLOCKS)
-    parts = unpacked(unknown(0), 4)
+    parts = unpacked(unknown(0), 5)
     assert math.isnan(parts[-1][0, 2])
     assert np.isfinite(parts[0]).all()
 
@@ -164,7 +164,7 @@ def test_an_infinite_score_stops_the_training() -> None:
 
 def test_the_largest_single_precision_scores_are_kept() -> None:
     for value in (3e38, -3e38, 1e-45):
-        parts = unpacked(Training(valued(value, rated=True), DESIGN, BLOCKS)(0), 4)
+        parts = unpacked(Training(valued(value, rated=True), DESIGN, BLOCKS)(0), 5)
         assert all(np.isfinite(part).all() for part in parts)
 
 
