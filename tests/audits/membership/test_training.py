@@ -50,6 +50,7 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
         (targets + held, 1 + BESIDE),
         (24, 3 + BESIDE),
         (targets + held, 2 + BESIDE),
+        (1, 0),  # no model is kept
         (1, 5),
     ]
     present = DESIGN.present(2, "interaction")[1]
