@@ -257,8 +257,8 @@ class Membership(Table):
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
         stop: `when-decided` ends the trainings of a model as soon as a gate about the next training
-            surely fails, the first time after 6 trainings; `at-end` runs them all. A gate passes at
-            the end alone.
+            surely fails, the first time after 4 to 6 trainings; `at-end` runs them all. A gate
+            passes at the end alone.
         interactions: the number of target interactions.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:

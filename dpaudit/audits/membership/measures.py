@@ -49,7 +49,6 @@ from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.audits.membership.probes import (
     HIDES_SEEN,
-    PROBED,
     SAVED,
     hides_seen,
     keeps_seen,
@@ -153,7 +152,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        probing = tuple(probes(training)) if self._probed(point) else ()
+        probing = tuple(probes(training)) if point.probed(self.table.trainings) else ()
         decides = partial(self._decides, model, point, blocks)
         trained = train(training, executor, self._looks(point, training), probing, decides)
         rows, look, answered = trained.rows, trained.look, trained.probed
@@ -196,10 +195,6 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
-
-    def _probed(self, point: MemberPoint) -> bool:
-        """Whether further trainings test the model: not if each is dear, or none can be made."""
-        return point.trainable.trains and self.table.trainings >= PROBED
 
     def _looks(self, point: MemberPoint, training: Training) -> list[Look]:
         """Return when the trainings of a model are judged."""
