@@ -48,6 +48,7 @@ from dpaudit.audits.membership.groups import groups_of
 from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.audits.membership.probes import (
+    ALONE,
     HIDES_SEEN,
     SAVED,
     hides_seen,
@@ -160,6 +161,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             folders = map(training.saved, look.parts.judged.tolist())
             model.saved.update({folder.name: digest_of_folder(folder) for folder in folders})
             yield records.FindingRecord(model=model.label, **SAVED._asdict())
+        if not len(look.parts.calibrating):
+            yield records.FindingRecord(model=model.label, **ALONE._asdict())
         if not look.last:
             yield stopped(look, self.table.trainings, model.label, point.epsilon)
         noted = noticed(answered) if look.last else ()

@@ -98,6 +98,17 @@ def test_what_comes_back_is_judged_like_trainings_of_ones_own(config: Path) -> N
     assert code != 1, said
 
 
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_an_attack_without_trainings_of_its_own_is_said_to_find_less(
+    tmp_path: Path, trainings: int
+) -> None:
+    path = write(tmp_path, CONFIG.replace("trainings = 4", f"trainings = {trainings}"))
+    assert ran("split", path)[0] == 0
+    trained(path)
+    said = " ".join(ran("run", path, "-o", tmp_path / "out")[1].split())
+    assert ("No further training calibrates the attacks" in said) == (trainings == 1), said
+
+
 def test_a_training_that_did_not_come_back_is_named(config: Path) -> None:
     folders = trained(config)
     (folders[2] / "scores.csv").unlink()
