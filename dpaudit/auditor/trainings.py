@@ -278,7 +278,7 @@ class JudgedTrainings:
             f"{shown} {said}, too few to say it of the next one: it takes "
             f"{draws_needed(most, self.alpha / divisor)} judged trainings"
             f"{f', {most} of which may exceed a limit' if most else ''}: raise "
-            "membership.trainings ('dpaudit plan' says to what)"
+            "membership.trainings"
         )
 
     def few(self, count: int) -> float:

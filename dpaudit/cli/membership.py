@@ -126,7 +126,7 @@ def membership(
         raise ConfigError("one of --features-in and --features-out is missing: give both")
     features = None
     if features_in is not None and features_out is not None:
-        features = read_features(features_in), read_features(features_out)
+        features = read_features(features_in, features_out)
     count = limits.count(len(rates or _RATES))
     audit = audit_scores(
         read_scores(scores_in),
@@ -179,7 +179,7 @@ def _text(audit: OneModel, confidence: float, *, together: bool) -> str:
         area = audit.auc
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
         lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
-    held = ", and corrected numbers that limits judge all together" if together else ""
+    held = "; corrected numbers under a limit hold all together" if together else ""
     lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence{held}."]
     if audit.corrected is None:
         return "\n".join([*lines, _ASSUMES, _UNKNOWN])

@@ -60,10 +60,25 @@ def _score(path: Path, line: int, text: str) -> float:
     raise DataError(f"{path}, line {line}: the score {show(text)} {fault}: {remedy}")
 
 
-def read_features(path: Path) -> NDArray[Any]:
-    """Read a table of numbers from a npy file, or a csv file.
+def read_features(members: Path, others: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Read the features of members and of others, each from a npy file, or a csv file.
 
     The first row of a csv file is a header if one of its fields is a word.
+
+    Raises:
+        DataError: a file cannot be read, or holds something else, or the two name other columns.
+    """
+    (names, features), (other_names, other_features) = _table(members), _table(others)
+    if names and other_names and names != other_names:
+        raise DataError(
+            f"{others} has the columns {show(', '.join(other_names))}, and {members} "
+            f"{show(', '.join(names))}: give the same columns in the same order"
+        )
+    return features, other_features
+
+
+def _table(path: Path) -> tuple[list[str], NDArray[Any]]:
+    """Return the names of the columns, none without a header, and the rows.
 
     Raises:
         DataError: the file cannot be read, or holds something else.
@@ -75,7 +90,7 @@ def read_features(path: Path) -> NDArray[Any]:
 
     if path.suffix == ".npy":
         features = np.array(_array(path), np.float64)
-        return features if features.ndim == 2 else features.reshape(len(features), -1)
+        return [], features if features.ndim == 2 else features.reshape(len(features), -1)
     try:
         cells = [
             (line, [cell.strip().strip('"') for cell in row])
@@ -86,7 +101,8 @@ def read_features(path: Path) -> NDArray[Any]:
     rows = [(line, row) for line, row in cells if any(row)]
     if not rows:
         raise DataError(f"{path} is empty: give one row of features per score")
-    width, body = len(rows[0][1]), rows[any(map(_is_name, rows[0][1])) :]
+    width, named = len(rows[0][1]), any(map(_is_name, rows[0][1]))
+    names, body = rows[0][1] if named else [], rows[named:]
     for line, row in body:
         wrong = [k for k, cell in enumerate(row) if math.isnan(number(cell))]
         if len(row) != width:
@@ -100,7 +116,8 @@ def read_features(path: Path) -> NDArray[Any]:
                 "is not a number: give a table of numbers as csv, whose first row may name the "
                 "columns, or npy"
             )
-    return np.array([[*map(number, row)] for _, row in body], np.float64).reshape(-1, width)
+    values = np.array([[*map(number, row)] for _, row in body], np.float64)
+    return names, values.reshape(-1, width)
 
 
 def _lines(path: Path) -> io.StringIO:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -97,17 +98,29 @@ class Returned(Trainable):
                 f"{folder} was handed out with other data, targets or questions than this config "
                 "has: run the config that was split, or split the data anew"
             )
-        if not files.still_holds(interactions):
+        with _named(folder):
+            same = files.still_holds(interactions)
+        if not same:
             raise RunError(
                 f"the interactions in {folder} are not those that were handed out, so the coins "
                 "do not say what was trained on: split the data anew, and train on all of what is "
                 "written and on nothing else"
             )
-        return files.read()
+        with _named(folder):
+            return files.read()
 
     def _files(self, interactions: csr_array, seed: int, query: Query) -> Exchange:
         folder = (self.cwd / self.returned / f"training-{seed}").absolute()
         return Exchange(folder, self.format, interactions.shape, query, moves=True)
+
+
+@contextmanager
+def _named(folder: str) -> Iterator[None]:
+    """Name the folder in what is said of its files."""
+    try:
+        yield
+    except RunError as error:
+        raise RunError(f"{folder}: {error}") from error
 
 
 def _digest(interactions: csr_array, query: Query) -> str:

@@ -140,6 +140,13 @@ _FINDINGS: Mapping[str, Rule] = {
         "takes four more trainings.",
         1.0,
     ),
+    "alone": Rule(
+        "finding-alone",
+        "Attacks had no trainings of their own",
+        "No further training calibrates the attacks, so stronger ones, which compare with such "
+        "trainings, were not tried.",
+        1.0,
+    ),
     "blind": Rule(
         "finding-blind",
         "What no model can tell is told",

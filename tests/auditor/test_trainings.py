@@ -311,8 +311,7 @@ def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     assert one.census is not None
     assert coming.judge(chosen, one, one.census)[1] == (
         "0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings is above 0.55, too few to "
-        "say it of the next one: it takes 19 judged trainings: raise membership.trainings "
-        "('dpaudit plan' says to what)"
+        "say it of the next one: it takes 19 judged trainings: raise membership.trainings"
     )
 
 

@@ -155,7 +155,7 @@ def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, wor
     path = tmp_path / "features.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=words):
-        read_features(path)
+        read_features(path, path)
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,14 @@ def test_a_first_row_of_numbers_is_no_header(
 ) -> None:
     path = tmp_path / "features.csv"
     path.write_text(text, encoding="utf-8")
-    assert read_features(path).tolist() == rows
+    assert read_features(path, path)[0].tolist() == rows
+
+
+def test_features_of_other_columns_are_refused(tmp_path: Path) -> None:
+    members, others, unnamed = (tmp_path / name for name in ("m.csv", "o.csv", "u.csv"))
+    members.write_text("time,count\n1,2\n", encoding="utf-8")
+    others.write_text("count,time\n2,1\n", encoding="utf-8")
+    unnamed.write_text("1,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"o\.csv has the columns 'count, time', and .*m\.csv"):
+        read_features(members, others)
+    assert read_features(members, unnamed)[1].tolist() == [[1, 2]]

@@ -37,8 +37,8 @@ from dpaudit.audits.membership.inference import Inference, bound_key, keys
 from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import numbers
 from dpaudit.audits.membership.probes import (
+    ALONE,
     HIDES_SEEN,
-    PROBED,
     SAVED,
     hides_seen,
     keeps_seen,
@@ -136,7 +136,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        probing = tuple(probes(training)) if self._probed(point) else ()
+        probing = tuple(probes(training)) if point.probed(self.table.trainings) else ()
         decides = partial(self._decides, model, point, blocks)
         trained = train(training, executor, self._looks(point, training), probing, decides)
         rows, look, answered = trained.rows, trained.look, trained.probed
@@ -146,6 +146,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
             )
             yield records.FindingRecord(model=model.label, **SAVED._asdict())
+        if not len(look.parts.calibrating):
+            yield records.FindingRecord(model=model.label, **ALONE._asdict())
         if not look.last:
             yield stopped(look, self.table.trainings, model.label, point.epsilon)
         noted = noticed(answered) if look.last else ()
@@ -183,10 +185,6 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
-
-    def _probed(self, point: MemberPoint) -> bool:
-        """Whether further trainings test the model: not if each is dear, or none can be made."""
-        return point.trainable.trains and self.table.trainings >= PROBED
 
     def _looks(self, point: MemberPoint, training: Training) -> list[Look]:
         """Return when the trainings of a model are judged."""

@@ -168,9 +168,9 @@ class Observed:
             return (
                 f"by the features {percent(1 - comparable)} of the rows almost surely are members, "
                 f"or are none (propensity outside {COMPARABLE:g} to {1 - COMPARABLE:g}), and "
-                f"{kept[0]} members can be compared with {kept[1]} others: give members and others "
-                f"that are more alike, at least {percent(LEAST_COMPARABLE)} of them and "
-                f"{LEAST_KEPT} of each"
+                f"{kept[0]} of the members can be compared with {kept[1]} of the others: give "
+                f"members and others that are more alike, at least {percent(LEAST_COMPARABLE)} of "
+                f"them and {LEAST_KEPT} of each"
             )
         return None
 

@@ -45,6 +45,12 @@ SAVED = Noticed(
     "The models of all trainings are kept, and the record has the digests of the judged ones.",
     "Ship a judged one: gates with of = 'this-model' are about them.",
 )
+ALONE = Noticed(
+    "alone",
+    "No further training calibrates the attacks, which then find less: a gate that passes says "
+    "nothing of attackers who train such models themselves.",
+    "Raise membership.trainings to 2 or more to try these.",
+)
 # The share of missing answers beyond which nothing is decided.
 _MOST_MISSING = 0.01
 # The fewest trainings of a model beside which further ones test it.

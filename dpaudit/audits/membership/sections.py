@@ -21,10 +21,10 @@ _NOTES = (
     "judge it. With fewer than three trainings a quarter of the targets chooses, and the others "
     "are judged.",
     "A range, such as [0.49, 0.52], is from the least to the largest number of the judged "
-    "trainings. The next training lies beyond it with a probability of 2 in J + 1, for J judged "
-    "trainings of any law. The number of a single judged training has an interval for all the data "
-    "that the training had, of which its targets are a random part. A gate judges the next "
-    "training unless its of names another statement.",
+    "trainings. The next training lies beyond it with a probability of at most 2 in J + 1, for J "
+    "judged trainings of any law that were not stopped early. The number of a single judged "
+    "training has an interval for all the data that the training had, of which its targets are a "
+    "random part. A gate judges the next training unless its of names another statement.",
     "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
     "absent ones. AUC is the probability that a present target scores above an absent one: "
     "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "

@@ -12,6 +12,7 @@ from dpaudit.auditor.records import attack_record, data_record, model_record, po
 from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.probes import PROBED
 from dpaudit.audits.membership.training import Utility, measures
 from dpaudit.config.compatibility.gates import check_rated, rated
 from dpaudit.config.model import Model
@@ -42,6 +43,10 @@ class MemberPoint:
     claim: Claim | None
     words: str = ""
     tables: tuple[OwnRecommender, ...] = ()
+
+    def probed(self, trainings: int) -> bool:
+        """Whether further trainings test the model: not if each is dear, or none can be made."""
+        return self.trainable.trains and trainings >= PROBED
 
 
 @dataclass(frozen=True)
@@ -172,8 +177,9 @@ class MemberModels(Subject[MembershipConfig]):
 
     def trials(self) -> int:
         """Return the number of trainings, with the probes of each model."""
-        points = sum(len(model.epsilon) for model in self.context.config.audited)
-        return points * (self.table.trainings + 2)
+        points = [point for model in self.models() for point in model.defenses]
+        trainings = self.table.trainings
+        return sum(trainings + 2 * point.probed(trainings) for point in points)
 
     def models(self) -> Iterator[MemberModel]:
         """Yield the user's own models, then the defenses."""

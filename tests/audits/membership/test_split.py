@@ -86,6 +86,7 @@ def test_what_comes_back_is_judged_like_trainings_of_ones_own(config: Path) -> N
     assert code == 1, said
     assert "FAIL  attack.auc <= 0.6" in said
     assert "was not tried" in said  # what takes further trainings
+    assert "done: 4 of 4 trials" in said
     record = json.loads((output / "record.json").read_text(encoding="utf-8"))
     areas = [m for m in record["measurements"] if m["metric"] == "attack.auc"]
     assert {m["estimate"]["value"] for m in areas if m["attack"] == "strongest"} == {1.0}
@@ -97,11 +98,22 @@ def test_what_comes_back_is_judged_like_trainings_of_ones_own(config: Path) -> N
     assert code != 1, said
 
 
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_an_attack_without_trainings_of_its_own_is_said_to_find_less(
+    tmp_path: Path, trainings: int
+) -> None:
+    path = write(tmp_path, CONFIG.replace("trainings = 4", f"trainings = {trainings}"))
+    assert ran("split", path)[0] == 0
+    trained(path)
+    said = " ".join(ran("run", path, "-o", tmp_path / "out")[1].split())
+    assert ("No further training calibrates the attacks" in said) == (trainings == 1), said
+
+
 def test_a_training_that_did_not_come_back_is_named(config: Path) -> None:
     folders = trained(config)
     (folders[2] / "scores.csv").unlink()
     code, said = ran("run", config, "-o", config.parent / "out")
-    assert (code, "scores.csv" in said) == (3, True), said
+    assert (code, f"{folders[2].name}: there is no scores.csv" in said) == (3, True), said
     shutil.rmtree(folders[2])
     code, said = ran("run", config, "-o", config.parent / "out", "--force")
     assert (code, "has no folder" in said, "dpaudit split" in said) == (3, True, True), said
