@@ -123,7 +123,8 @@ class MembershipSections(Sections):
         swept = digest.swept(self.result, rate.model)
         which = f"At ε = {words.epsilon(rate.epsilon)}, an" if swept else "An"
         guess = words.percent(rate.at or 0)
-        what = "range" if rate.estimate.kind == "range" else "interval"
+        several = rate.census is not None and len(rate.census.values) > 1
+        what = "range" if rate.estimate.kind == "range" and several else "interval"
         inside = rate.estimate.lower <= (rate.at or 0) <= rate.estimate.upper
         within = f", which the {what} includes" if inside else ""
         return (
