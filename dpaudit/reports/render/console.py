@@ -74,7 +74,7 @@ def _notes(sections: Sections) -> Iterator[str]:
     result = sections.result
     if not intervals.judged(result):
         return
-    yield f"{intervals.together(result.family)}."
+    yield f"{intervals.together(result)}."
     if any(not game.unit for game in columns.within(result, "games")):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "

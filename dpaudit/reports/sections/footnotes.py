@@ -23,7 +23,7 @@ def notes(result: AuditResult) -> list[str]:
         level = f"α = {family.alpha:.3g}{'' if family.size == 1 else ' (Bonferroni)'}"
         which = "it" if family.size == 1 else "each"
         notes.append(
-            f"{intervals.together(family)}: {which} has the level {level}. "
+            f"{intervals.together(result)}: {which} has the level {level}. "
             "The ends of intervals are rounded outwards."
         )
     notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, Family, Measurement
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
@@ -25,9 +25,12 @@ def over_folds(measurement: Measurement) -> bool:
     )
 
 
-def together(family: Family) -> str:
+def together(result: AuditResult) -> str:
     """Return the confidence of the family of intervals as a phrase."""
+    family = result.family
     sure = f"{words.percent(family.confidence)} confidence"
+    if any(measurement.estimate.kind == "range" for measurement in result.measurements):
+        return f"What is certified and what gates decide holds together with {sure}"
     if family.size == 1:
         return f"The interval holds with {sure}"
     return f"All {family.size} intervals hold together with {sure}"
