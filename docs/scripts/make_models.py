@@ -44,6 +44,9 @@ of these: the next training has more than the largest of 19 with a probability o
 whatever the law of its trainings. The certified ε (δ = 1e-5, 95 % confidence) is a lower bound on
 the ε of the presence of one interaction.
 
+Five trainings calibrate the attacks here. More of them find more: with 16, of 64 trainings, the TPR
+of implicit als at 1 % FPR is 0.65.
+
 Settings are the libraries' own, so a row is no verdict on a library: fewer factors or more
 regularisation leak less. A list that leaves out what its user has seen tells with certainty that an
 item on it is not in the history, which no training can mend.
