@@ -80,10 +80,11 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
     for gate, measurements in judged:
         for measurement in measurements:
             if gate.of == "this-model" and measurement.census:
-                own = measurement.census.alpha * len(measurement.census.values)
                 # Trainings that end early have used up the share of all that were planned.
                 whole = result.family.alpha * _intervals(measurement, result)
-                deciding[(*measurement.key, gate.of)] = whole if stated else own
+                deciding[(*measurement.key, gate.of)] = (
+                    whole if stated else measurement.census.level
+                )
             elif gate.of == "average" or not measurement.census:
                 # Trainings that end early keep what is planned for means, and have none.
                 joint = not entry(measurement.metric).derived and (

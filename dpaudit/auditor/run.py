@@ -89,10 +89,11 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     """
     context = Context(config, family_of(config, ratings), executor)
     subject = kind_of(config).subject().of(context, ratings)
-    executor.progress.start(subject.trials())
+    trials = subject.trials()
+    executor.progress.start(trials)
     executor.progress.workers(executor.pool.alive())
     if executor.store is not None:
-        executor.store.set("trials", str(subject.trials()))
+        executor.store.set("trials", str(trials))
     measures = [measure(subject) for measure in measures_of(config)]
     audited: list[Audited] = []
     emitted: list[RecordPart] = []

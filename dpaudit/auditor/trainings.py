@@ -128,7 +128,7 @@ class JudgedTrainings:
         of_gates: in how many of them each gate's threshold may be.
         of_numbers: the same for each number that these gates judge, each as often as gates do.
         alpha: the error probability of all gates about the next training together.
-        own: that of the own intervals of these numbers in all trainings together.
+        spent: that of the own intervals of these numbers in all trainings together.
         beforehand: whether the thresholds were set before the trainings were seen.
         hold: whether the intervals of gates about the trainings at hand hold together with all
             other intervals that decide something.
@@ -141,7 +141,7 @@ class JudgedTrainings:
     of_gates: Sequence[tuple[Gate, int]]
     of_numbers: Sequence[int]
     alpha: float
-    own: float = 0.0
+    spent: float = 0.0
     beforehand: bool = True
     hold: bool = True
     judged: int = 0
@@ -201,14 +201,14 @@ class JudgedTrainings:
         ]
         numbers = [sum(row) for row in every]
         distinct = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
-        own = sum(census.alpha * len(census.values) for census in distinct.values() if census)
+        spent = sum(census.level for census in distinct.values() if census)
         return cls(
             length,
             exceeding(counting),
             of_gates,
             numbers,
             alpha,
-            own,
+            spent,
             beforehand,
             hold,
             judged,
@@ -237,7 +237,7 @@ class JudgedTrainings:
         count, numbers = len(census.values), len(self.of_numbers)
         surely = _surely(gate, census)
         by = ", by its own interval," if census.alpha else ""
-        paid = 2 * self.own <= self.alpha * (1 + 1e-9)
+        paid = 2 * self.spent <= self.alpha * (1 + 1e-9)
         if paid and certified(gate, census, self.alpha, numbers):
             return "fail", (
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"

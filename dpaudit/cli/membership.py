@@ -154,8 +154,8 @@ def _rows(audit: OneModel) -> dict[str, str]:
 
     rows = {"AUC": words.interval(audit.auc)}
     for rate, value in audit.tpr.items():
-        said = words.interval(value) if value else audit.lacking[rate]
-        rows[f"TPR at {words.percent(rate)} FPR"] = said
+        cell = words.interval(value) if value else audit.lacking[rate]
+        rows[f"TPR at {words.percent(rate)} FPR"] = cell
     rows |= {"advantage": words.interval(audit.advantage)}
     if audit.exchangeable:
         rows["blind baseline, AUC"] = words.interval(audit.exchangeable)
@@ -163,8 +163,8 @@ def _rows(audit: OneModel) -> dict[str, str]:
     if corrected and corrected.auc and corrected.epsilon:
         rows["corrected AUC"] = words.interval(corrected.auc)
         for rate, value in (corrected.tpr or {}).items():
-            said = words.interval(value) if value else "too few comparable non-members"
-            rows[f"corrected TPR at {words.percent(rate)} FPR"] = said
+            cell = words.interval(value) if value else "too few comparable non-members"
+            rows[f"corrected TPR at {words.percent(rate)} FPR"] = cell
         rows["certified ε"] = f">= {at_least(corrected.epsilon.lower, 2)}"
     return rows
 

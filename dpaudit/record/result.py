@@ -190,6 +190,11 @@ class Census(_Record):
         return cls(values=numbers, lower=numbers, upper=numbers, alpha=0.0)
 
     @property
+    def level(self) -> float:
+        """The error probability of the intervals of all trainings together."""
+        return self.alpha * len(self.values)
+
+    @property
     def worst(self) -> tuple[float, ...]:
         """The numbers, with missing answers as leaks."""
         return self.most or self.values

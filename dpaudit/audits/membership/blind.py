@@ -147,13 +147,13 @@ def _correlations(values: Numbers, present: Mask) -> Numbers:
     sums = (1 + weight) * with_signs
     sums -= weight * (np.einsum("i,si->s", total, signs) - with_signs.diagonal())
     products = np.einsum("ti,si->ts", shown, shown)
-    own, with_total = products.diagonal(), np.einsum("i,ti->t", total, shown)
-    squares = (1 + weight) ** 2 * own[:, None] + weight**2 * (
-        float((total**2).sum()) - 2 * with_total + own
+    lengths, with_total = products.diagonal(), np.einsum("i,ti->t", total, shown)
+    squares = (1 + weight) ** 2 * lengths[:, None] + weight**2 * (
+        float((total**2).sum()) - 2 * with_total + lengths
     )
     squares -= 2 * (1 + weight) * weight * (with_total[:, None] - products)
     # Trainings that show the same leave nothing but rounding.
-    able = squares > 1e-9 * own.max(initial=1.0)
+    able = squares > 1e-9 * lengths.max(initial=1.0)
     np.fill_diagonal(able, False)
     size = np.sqrt(np.where(able, squares, 1.0) * signs.shape[1])
     correlations: Numbers = np.where(able, sums / size, 0.0)

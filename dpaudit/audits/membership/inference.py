@@ -47,7 +47,7 @@ class Inference:
         design: the targets.
         attacks: the attacks by label.
         look: the trainings that are judged.
-        own: the level of all intervals of a number in single trainings that no gate judges on
+        level: the level of all intervals of a number in single trainings that no gate judges on
             trainings at hand.
         trials: what the observer sees, and the coins.
         model: the model's label.
@@ -60,7 +60,7 @@ class Inference:
     design: Design
     attacks: Mapping[str, MembershipInference]
     look: Look
-    own: float
+    level: float
     trials: Trials
     model: str
     epsilon: float
@@ -129,7 +129,7 @@ class Inference:
         Those of numbers that gates judge on trainings at hand share the level of a joint interval.
         """
         at_hand = picked(self.context.config, key, "this-model")
-        level = self.context.family.alpha if at_hand else self.own
+        level = self.context.family.alpha if at_hand else self.level
         others = self.design.others(self.unit)
         return Subsets(others, level / self.look.intervals, self.context.seed)
 

@@ -27,10 +27,7 @@ from dpaudit.auditor.trainings import NEXT
 from dpaudit.auditor.trainings import certified as surely_fails
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_other_trainings
-from dpaudit.audits.membership.calibration import (
-    Trials,
-    division,
-)
+from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
 from dpaudit.audits.membership.inference import Inference, bound_key, keys
@@ -145,14 +142,14 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             model.saved.update(
                 {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
             )
-            yield records.FindingRecord(model=model.label, **SAVED._asdict())
+            yield SAVED.of(model.label)
         if not len(look.parts.calibrating):
-            yield records.FindingRecord(model=model.label, **ALONE._asdict())
+            yield ALONE.of(model.label)
         if not look.last:
             yield stopped(look, self.table.trainings, model.label, point.epsilon)
         noted = noticed(answered) if look.last else ()
         for finding in (*noted, *rates_left_out(self.table)):
-            yield records.FindingRecord(model=model.label, **finding._asdict())
+            yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
         parts = all_unpacked(rows, len(blocks) + BESIDES)
@@ -170,7 +167,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
             for finding in left_open(unanswered, marks, trials.present, observer, scored, unmoved):
-                yield records.FindingRecord(model=model.label, **finding._asdict())
+                yield finding.of(model.label)
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
@@ -181,7 +178,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if other := of_other_trainings(done, unit, observer, blind_level):
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
-                yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
+                yield HIDES_SEEN.of(model.label)
         useful = np.array([part[-1][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
@@ -259,13 +256,13 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         observer: Observer,
     ) -> Inference:
         # Half of what is left to gates about the next training, shared by the numbers they judge.
-        own = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
+        level = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
         return Inference(
             self.context,
             self.design,
             self.attacks,
             look,
-            own,
+            level,
             trials,
             model,
             epsilon,
@@ -306,9 +303,7 @@ def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
     """Yield a blind baseline, and the finding if it is not at chance."""
     yield key.measured(baseline.area, attack=baseline.name)
     if baseline.finding:
-        yield records.FindingRecord(
-            model=key.model, epsilon=key.epsilon, **baseline.finding._asdict()
-        )
+        yield baseline.finding.of(key.model, key.epsilon)
 
 
 def _of_strongest(number: RecordPart) -> bool:

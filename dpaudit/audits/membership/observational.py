@@ -144,14 +144,14 @@ class Observed:
         reason = self._refused(halves, comparable, kept)
         if reason:
             return Corrected(comparable, kept, reason)
-        own = self._certified(halves[0], self.scores)
+        epsilon = self._certified(halves[0], self.scores)
         planted = None if at_most is None else self._planted(halves[0], PLANTED * at_most)
         return Corrected(
             comparable,
             kept,
             auc=_envelope([self._area(rows) for rows in draws]),
             tpr={rate: self._rate(draws, rate) for rate in rates},
-            epsilon=own,
+            epsilon=epsilon,
             planted=planted,
             at_most=at_most,
         )

@@ -20,6 +20,7 @@ from dpaudit.core.rounding import percent
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
 from dpaudit.recommenders.base import Answer
+from dpaudit.record.result import FindingRecord
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -33,6 +34,15 @@ class Noticed(NamedTuple):
     remedy: str
     undecided: bool = False
     observer: Observer | None = None
+
+    def of(self, model: str, epsilon: float | None = None) -> FindingRecord:
+        """Return it as a finding about a model.
+
+        Args:
+            model: the model's label.
+            epsilon: the only ε of the sweep that it is about; None for all.
+        """
+        return FindingRecord(model=model, epsilon=epsilon, **self._asdict())
 
 
 HIDES_SEEN = Noticed(

@@ -106,8 +106,8 @@ class MembershipSections(Sections):
         judged = max((len(m.census.values) for m in shown if m.census), default=0)
         if judged < 2:
             return super().remarks()
-        said = f"Numbers are means over {judged} judged trainings, and brackets are their ranges."
-        return [said, *super().remarks()]
+        about = f"Numbers are means over {judged} judged trainings, and brackets are their ranges."
+        return [about, *super().remarks()]
 
     def attacked(self, data: DataRecord) -> tuple[str, str]:
         """Return the number of targets of each unit, e.g. `60 interactions and 40 users`."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.judgement import judge_run
@@ -62,20 +61,6 @@ def numbers(record: AuditResult) -> str:
 
 def judged(record: AuditResult) -> set[int]:
     return {len(one.census.values) for one in record.measurements if one.census}
-
-
-@pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds of the trainings so far."""
-    seeds: list[int] = []
-    fit = MostPopular.fit
-
-    def counted(self: MostPopular, interactions: csr_array, seed: int) -> Any:
-        seeds.append(seed)
-        return fit(self, interactions, seed)
-
-    monkeypatch.setattr(MostPopular, "fit", counted)
-    return seeds
 
 
 def test_the_first_look_needs_few_trainings_and_the_last_has_all() -> None:

@@ -194,20 +194,6 @@ CLAIM = {"epsilon": 1.0, "observers": ["scores"]}
 TRAINED = 8 + 4  # those of the game, and four of the probes
 
 
-@pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds of the trainings of the most popular items so far."""
-    seeds: list[int] = []
-    fit = MostPopular.fit
-
-    def counted(self: MostPopular, interactions: csr_array, seed: int) -> Any:
-        seeds.append(seed)
-        return fit(self, interactions, seed)
-
-    monkeypatch.setattr(MostPopular, "fit", counted)
-    return seeds
-
-
 GATE = {"metric": "attack.auc", "max": 0.9}
 JUDGED: dict[str, dict[str, Any]] = {
     "a claim": {"recommender": {**MADE, "claim": CLAIM}},
