@@ -335,7 +335,12 @@ def _client(workers: Workers) -> Iterator[Any]:
     _silence("tornado", "asyncio")
     try:
         cluster = distributed.LocalCluster(
-            n_workers=workers.count, threads_per_worker=1, dashboard_address=None, preload=_PRELOAD
+            n_workers=workers.count,
+            threads_per_worker=1,
+            dashboard_address=None,
+            # Without a dashboard the scheduler still listens: at any port, as clusters may be many.
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            preload=_PRELOAD,
         )
     except RuntimeError as error:
         raise ConfigError(

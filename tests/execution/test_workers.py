@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,12 @@ if __name__ == "__main__":
 def test_a_local_cluster_that_is_stopped_logs_nothing(tmp_path: Path) -> None:
     script = tmp_path / "stopped.py"
     script.write_text(STOPPED, encoding="utf-8")
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    # The port of Dask's dashboard is taken, as where another cluster runs.
+    with socket.socket() as dashboard:
+        with suppress(OSError):
+            dashboard.bind(("127.0.0.1", 8787))
+            dashboard.listen()
+        run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert not run.stderr
 
 
