@@ -57,6 +57,7 @@ def test_what_is_as_rare_on_both_data_sets_breaks_no_claim(kind: str) -> None:
     assert unfounded.epsilon.lower == 0
 
 
+@pytest.mark.long
 def test_the_low_bits_of_a_floating_sum_break_its_claim() -> None:
     """Noise that is added to 0 and to 1 leaves different low bits (Mironov 2012)."""
 

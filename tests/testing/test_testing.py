@@ -41,6 +41,7 @@ def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
     assert audit.epsilon.lower <= 1
 
 
+@pytest.mark.long
 def test_a_broken_claim_fails_with_its_witness() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_satisfies_dp(

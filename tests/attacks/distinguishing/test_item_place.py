@@ -42,6 +42,7 @@ def test_it_is_registered_by_its_name() -> None:
     assert create("attacks", "item-place", "attack", {}) == ItemPlace()
 
 
+@pytest.mark.long
 def test_without_noise_the_place_is_the_rank_of_the_exact_prediction() -> None:
     from dpaudit.core.streams import Streams
     from dpaudit.data.ratings import Scale

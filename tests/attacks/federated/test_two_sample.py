@@ -108,6 +108,7 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
         assert verdicts.scores[pair] == pytest.approx(score, rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.long
 def test_kolmogorov_p_values_of_fakes_are_conservative() -> None:
     # Rate 1e-6 over 3 binomial counts; noise wider by half is noticed.
     pairs, attack = observed_pairs(1500, 2, 2.0), TwoSample()

@@ -33,6 +33,7 @@ def test_fits_to_ratings_grow_with_users_and_the_square_of_dimensions(
     assert Reconstruction().reconstruct(RELEASE, SHARED, USERS, USERS).shape == (1, 40)
 
 
+@pytest.mark.long
 def test_negatives_grow_with_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "15 kB")
     with pytest.raises(

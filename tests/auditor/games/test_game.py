@@ -84,6 +84,7 @@ def test_a_failure_that_does_not_depend_on_the_data_certifies_nothing(
     assert label_epsilon(scores.absent, scores.present, seed=1)[0].lower == 0
 
 
+@pytest.mark.long
 def test_a_published_form_that_diverges_with_a_busy_user_shows_them() -> None:
     source = np.random.default_rng(0)
     rows: list[list[tuple[int, float]]] = [

@@ -157,6 +157,7 @@ def test_drift_is_said_where_the_score_does_not_see_it() -> None:
     assert result.drift is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [0.0, 5.0])
 def test_no_drift_is_said_where_there_is_none(data: float) -> None:
     """Twenty audits, also of a leaky mechanism, whose coins do not count as drift."""

@@ -87,7 +87,7 @@ def leaves_as_it_speaks(data, rng):
 
 
 def says_much(data, rng):
-    raise ValueError("m" * 50_000)
+    raise ValueError("m" * 2_000)
 
 
 def steers(data, rng):
@@ -254,6 +254,7 @@ def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", ["own:PAIRS", "own:make_pairs"])
 def test_the_most_telling_of_the_named_pairs_is_audited(project: Project, pairs: str) -> None:
     project.write(d="", d_prime="", pairs=f"'{pairs}'", search="200")
@@ -265,6 +266,7 @@ def test_the_most_telling_of_the_named_pairs_is_audited(project: Project, pairs:
     assert project.measurement().estimate.lower > 0.5
 
 
+@pytest.mark.long
 def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
     project.write(target="'own:INSTANCE'", score="'own:itself'", label="'mine'")
     assert project.run("--allow-code", "-q").exit_code == 0
@@ -373,15 +375,17 @@ GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 'claim'\ndetectable = "
         ({"tail": GATE + "3"}, 0, "the same game finds"),
         ({"epsilon": "0.1", "d_prime": "[0.0, 4.0]", "tail": GATE + "3"}, 1, "above 0.1"),
         ({"tail": GATE + "1.01"}, 4, "use more trials"),
-        (
+        pytest.param(
             {"d_prime": "[0.0, 4.0]", "tail": (GATE + "3").replace("'claim'", "0.001")},
             1,
             "above 0.001",
+            marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             {"label": "'mine'", "tail": GATE + "3\nwhere = { model = 'mine', pair = 'given' }"},
             0,
             "mine",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -540,6 +544,7 @@ def test_the_power_is_that_found_on_a_mutant(project: Project) -> None:
     assert control.factor == 2.4
 
 
+@pytest.mark.long
 def test_a_broken_claim_needs_no_control(project: Project) -> None:
     project.write(epsilon="0.1", d_prime="[0.0, 4.0]", score="'own:itself'", tail=GATE + "3")
     assert project.run("--allow-code", "-q").exit_code == 1

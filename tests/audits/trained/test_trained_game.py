@@ -300,6 +300,7 @@ def test_models_that_the_change_moves_far_are_told_apart() -> None:
     assert certified(release(strong, change)) <= 0.5
 
 
+@pytest.mark.long
 def test_models_that_nothing_is_drawn_for_are_certain() -> None:
     change = target_pair(drawn(1, 5, 4), "user-replace", 1)
     for defense, observe in (
