@@ -12,6 +12,7 @@ from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]  # model and ε
@@ -80,6 +81,28 @@ class FederatedSections(TrainedSections):
             "rated from other items with an area under the curve of "
             f"{words.interval(strongest.estimate)}{where}; guessing has 0.5."
         )
+
+    def metered(self) -> Iterable[Measurement]:
+        """Return the areas of attacks open to a server after the last round, besides recoveries."""
+        areas = digest.of(self.result, "transcript.auc")
+        last, ideal = _last(areas), _ideal(self.result)
+        return [
+            *super().metered(),
+            *(
+                area
+                for area in areas
+                if area.detail is None
+                and area.attack not in ideal
+                and area.step == last[_key(area)]
+            ),
+        ]
+
+    def frequency(self, measurement: Measurement) -> Frequency | None:
+        """Return how often a real item is told from a fake one, or what is recovered."""
+        if measurement.metric not in ("transcript.auc", "attack.auc"):
+            return super().frequency(measurement)
+        clause = f"comparisons of a rated item with a fake are right after {measurement.step} rounds"
+        return Frequency(measurement, measurement.attack or "", clause, 0.5)
 
     def brief(self) -> list[Table]:
         """Return what attacks recover, and the areas after the last round."""

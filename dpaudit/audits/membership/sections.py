@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.membership import charts, tables
@@ -11,6 +11,7 @@ from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import certified_chart
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Sections
 from dpaudit.reports.table import NONE, Column, Table
@@ -40,6 +41,14 @@ _NOTES = (
     "interval of it includes in all but one of 1000 audits without a fault. Where one does not, no "
     "gate is decided.",
 )
+
+# What an observer sees, where there is little room.
+_SHORT: Mapping[str, str] = {
+    "scores": "own scores",
+    "own-list": "own list",
+    "others-lists": "others' lists",
+    "factors": "item factors",
+}
 
 
 class MembershipSections(Sections):
@@ -77,6 +86,31 @@ class MembershipSections(Sections):
         for unit in dict.fromkeys(rate.unit for rate in of_model):
             rates = (rate for rate in of_model if rate.unit == unit)
             yield self._exposed(max(rates, key=tables.sureness))
+
+    def metered(self) -> Iterable[Measurement]:
+        """Return the true positives of the strongest attack of each observer, at the surest rate."""
+        rates = tables.joint(self.result, "attack.tpr")
+        surest = max((rate.at or 0 for rate in rates), default=0)
+        return [rate for rate in rates if rate.at == surest]
+
+    def frequency(self, measurement: Measurement) -> Frequency | None:
+        """Return true positives, or right comparisons, of targets that are in the data."""
+        target, observer = measurement.unit, measurement.observer or ""
+        attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
+        if measurement.metric == "attack.tpr" and measurement.at is not None:
+            clause = f"training {target}s are recognised"
+            return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
+        if measurement.metric == "attack.auc":
+            clause = f"comparisons of a training {target} with another one are right"
+            return Frequency(measurement, attacker, clause, 0.5)
+        return None
+
+    def attacker(self) -> str:
+        """Return what the attackers of membership inference know."""
+        return (
+            "Someone who knows all data but whether the target was in it, can train the model on "
+            "data like these, and sees what a row of the leak meter names."
+        )
 
     def untried(self) -> Iterator[str]:
         """Yield the observers and the targets that the run left out."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import columns, words
@@ -42,13 +45,13 @@ def efforts(result: AuditResult) -> Chart | None:
     )
 
 
-def _guesses(result: AuditResult) -> list[Guess]:
+def guess(result: AuditResult, attack: Mapping[str, Any]) -> Guess:
     """Return how often a guess is right; who observes lists only tells one user from another."""
-    of_attacks = [
-        guesses.of_value(result) if "category" in attack else guesses.COIN
-        for attack in result.sybil_attacks.values()
-    ]
-    return list(dict.fromkeys(of_attacks))
+    return guesses.of_value(result) if "category" in attack else guesses.COIN
+
+
+def _guesses(result: AuditResult) -> list[Guess]:
+    return list(dict.fromkeys(guess(result, attack) for attack in result.sybil_attacks.values()))
 
 
 def _datum(accuracy: Measurement) -> Datum:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.on_demand.sections import OnDemandSections
@@ -12,6 +12,7 @@ from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import columns, words
 from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import MEMBERSHIP_UNTRIED
 from dpaudit.reports.table import NONE, Table
 
@@ -38,6 +39,19 @@ class SybilSections(OnDemandSections):
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and that of accuracy against effort."""
         return [*super().charts(look), charts.efforts(self.result)]
+
+    def metered(self) -> Iterable[Measurement]:
+        """Return what attackers with accounts recover, besides what others do."""
+        return [*super().metered(), *columns.within(self.result, "sybil")]
+
+    def frequency(self, measurement: Measurement) -> Frequency | None:
+        """Return what an attacker recovers with an effort, or without one."""
+        if measurement.metric != "sybil.accuracy":
+            return super().frequency(measurement)
+        clause = f"hidden ratings are recovered with an effort of {measurement.effort}"
+        label = measurement.attack or ""
+        attack = self.result.sybil_attacks.get(label, {})
+        return Frequency(measurement, label, clause, charts.guess(self.result, attack)[1])
 
     def notes(self) -> list[str]:
         """Return the note on efforts, and those on models."""

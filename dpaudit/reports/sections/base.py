@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -11,6 +11,7 @@ from dpaudit.record.metric import MODELS
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import certified_chart, curves, guesses, models
 from dpaudit.reports.table import Column, Table
 
@@ -67,6 +68,27 @@ class Sections:
         What games certify, and how many hidden ratings attacks recover, is said without them.
         """
         yield from ()
+
+    def metered(self) -> Iterable[Measurement]:
+        """Return the measurements of which the leak meter shows the largest of each attacker."""
+        return digest.of(self.result, "attack.accuracy")
+
+    def frequency(self, measurement: Measurement) -> Frequency | None:
+        """Return a measurement as a natural frequency; None if it counts nothing that is found."""
+        if measurement.metric != "attack.accuracy":
+            return None
+        return Frequency(
+            measurement,
+            measurement.attack or "",
+            "hidden ratings are recovered",
+            guesses.of_value(self.result)[1],
+        )
+
+    def attacker(self) -> str:
+        """Return who attacks and what this attacker knows, as a sentence."""
+        return (
+            "An attacker who sees what the model shows, and knows all data but what is attacked."
+        )
 
     def untried(self) -> Iterator[str]:
         """Yield which games the run left out, as sentences, the most specific first."""

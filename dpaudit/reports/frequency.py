@@ -1,0 +1,91 @@
+"""Shares as natural frequencies, which readers without statistics understand: `60 of 100`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpaudit.record.result import Measurement
+
+_BASES = (100, 1_000, 10_000, 100_000, 1_000_000)
+_ROUNDING = 1e-9
+# By how much a guess may be rounded, relative to itself; a limit may not.
+_GUESSED = 0.02
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """What an attacker finds, beside a guess and a limit.
+
+    Attributes:
+        measurement: the measured share.
+        attacker: who attacks, in a few words.
+        clause: what is found, such as `training interactions are recognised`.
+        guess: the share that a guess finds.
+        alarms: the rate of false alarms; None if there are none.
+        limit: the least share that a gate allows at most; None without such a gate.
+    """
+
+    measurement: Measurement
+    attacker: str
+    clause: str
+    guess: float
+    alarms: float | None = None
+    limit: float | None = None
+
+    @property
+    def value(self) -> float:
+        """Return the measured share."""
+        return self.measurement.estimate.value
+
+    @property
+    def base(self) -> int:
+        """Return of how many the share, the guess and the limit are counted."""
+        return base_of(self.value, self.guess, self.limit)
+
+    @property
+    def sentence(self) -> str:
+        """Return `60 of 100 … with 1 false alarm in 100; a guess finds 1; the limit is 45`."""
+        base = self.base
+        alarms = "" if self.alarms is None else f" with {false_alarms(self.alarms)}"
+        limit = "" if self.limit is None else f"; the limit is {counted(self.limit, base)}"
+        guess = counted(self.guess, base)
+        return f"{out_of(self.value, base)} {self.clause}{alarms}; a guess finds {guess}{limit}"
+
+
+def base_of(value: float, guess: float, limit: float | None = None) -> int:
+    """Return the least of 100, 1,000, … in which these shares can be told as whole numbers.
+
+    The limit is a whole number, and the guess about one. A value above 0 is at least 1, and a value
+    that differs from the limit has another number.
+
+    Args:
+        value: a share.
+        guess: the share of a guess.
+        limit: the largest share allowed.
+    """
+    for base in _BASES:
+        exact = limit is None or abs(limit * base - round(limit * base)) <= _ROUNDING * base
+        near = abs(guess * base - round(guess * base)) <= _GUESSED * guess * base
+        apart = limit in (None, value) or round(value * base) != round((limit or 0) * base)
+        if exact and near and apart and (value <= 0 or round(value * base)):
+            return base
+    return _BASES[-1]
+
+
+def counted(share: float, base: int) -> str:
+    """Return how many of the base a share is."""
+    return f"{round(share * base):,}"
+
+
+def out_of(share: float, base: int) -> str:
+    """Return a share as a frequency, e.g. `60 of 100`."""
+    return f"{counted(share, base)} of {base:,}"
+
+
+def false_alarms(rate: float) -> str:
+    """Return a rate of false alarms, e.g. `1 false alarm in 100`; `no false alarm` for 0."""
+    if rate <= 0:
+        return "no false alarm"
+    base = base_of(rate, rate, rate)
+    count = round(rate * base)
+    return f"{count:,} false alarm{'' if count == 1 else 's'} in {base:,}"

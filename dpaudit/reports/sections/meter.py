@@ -1,0 +1,55 @@
+"""The leak meter: what each attacker finds, beside a guess and what the gates allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from dpaudit.config.schema import Gate
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.sections.base import sections_of
+
+# Rows of the first screen; the tables of results have all.
+MOST = 8
+
+
+def rows(result: AuditResult) -> list[Frequency]:
+    """Return what each attacker finds of each model, the most first.
+
+    Of a sweep it is the ε at which the attacker finds most.
+    """
+    sections = sections_of(result)
+    most: dict[tuple[str, str], Frequency] = {}
+    for measurement in sections.metered():
+        frequency = of(measurement, result)
+        if frequency is not None:
+            key = measurement.model, frequency.attacker
+            most[key] = max(most.get(key, frequency), frequency, key=_found)
+    return sorted(most.values(), key=_found, reverse=True)
+
+
+def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
+    """Return a measurement as a natural frequency with its limit, if it counts what is found."""
+    frequency = sections_of(result).frequency(measurement)
+    limits = [
+        gate.max
+        for gate in gates(result)
+        if isinstance(gate.max, float) and gate.picks(measurement.model_dump())
+    ]
+    return frequency and replace(frequency, limit=min(limits, default=None))
+
+
+def gates(result: AuditResult) -> Iterator[Gate]:
+    """Yield the gates of a record; a threshold that no metric here has is left out."""
+    for gate in result.config.get("gate", ()):
+        try:
+            yield Gate.model_validate(gate)
+        except ValidationError:  # of a package that is not installed
+            continue
+
+
+def _found(frequency: Frequency) -> tuple[float, float]:
+    return frequency.measurement.estimate.lower, frequency.value

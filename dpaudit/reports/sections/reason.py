@@ -1,0 +1,128 @@
+"""Why a run has its outcome, in words that need no statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpaudit.config.schema import Gate
+from dpaudit.core import rounding
+from dpaudit.record.result import AuditResult, GateRecord, Measurement, VerdictRecord
+from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.sections import meter
+
+
+def sentence(result: AuditResult) -> str:
+    """Return the reason of a run's outcome, as one sentence with what decided it."""
+    expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
+    if expired:
+        return f"A waiver has expired: {', '.join(expired)}."
+    false = _false(result)
+    if result.fail_on_false_claim and false:
+        return _of_claims(false, len(result.models) > 1)
+    judged = [
+        (gate, record)
+        for gate, record in zip(meter.gates(result), result.gates, strict=False)
+        if record.id not in result.waived
+    ]
+    for outcome in ("fail", "inconclusive"):
+        deciding = [(gate, record) for gate, record in judged if record.outcome == outcome]
+        if deciding:
+            gate, record = deciding[0]
+            more = _more(len(deciding) - 1, "gate", outcome)
+            return f"{_of_gate(gate, record, result)}{more}."
+    return " ".join(_undisturbed(result, judged))
+
+
+def _false(result: AuditResult) -> list[VerdictRecord]:
+    """Return the false claims that no waiver accepts, the furthest above its claim first."""
+    false = [
+        verdict
+        for verdict in result.verdicts
+        if verdict.verdict == "false" and verdict.id not in result.waived
+    ]
+    return sorted(false, key=lambda verdict: -_times(verdict))
+
+
+def _of_claims(false: Sequence[VerdictRecord], named: bool) -> str:
+    worst = false[0]
+    of = f" of {worst.model}" if named else ""
+    more = _more(len(false) - 1, "claim", "false")
+    times = rounding.at_least(_times(worst), 2)
+    return (
+        f"The privacy claim{of} is false: an attack shows a leak of at least {times} times what is "
+        f"claimed{more}."
+    )
+
+
+def _times(verdict: VerdictRecord) -> float:
+    return (verdict.certified or 0.0) / (verdict.claimed or 1.0)
+
+
+def _more(count: int, what: str, how: str) -> str:
+    """Return how many others have the same outcome, as the end of a sentence."""
+    others = {"false": "also false", "fail": "that fail", "inconclusive": "that are open"}[how]
+    if not count:
+        return ""
+    several = f"{count} more {what}s {others}" if count > 1 else f"1 more {what} {others}"
+    return f" ({several.replace(' that fail', ' fails') if count == 1 else several})"
+
+
+def _of_gate(gate: Gate, record: GateRecord, result: AuditResult) -> str:
+    """Return what a gate that does not pass is about, with the number furthest from its limit."""
+    shown = _shown(gate, result)
+    if shown is None:
+        return f"{record.rule}: {record.reason}"
+    said = _said(gate, shown, result)
+    if record.outcome == "fail":
+        return said
+    enough = (
+        f": {record.trainings} trainings that show the like decide it" if record.trainings else ""
+    )
+    return f"Open, as this run is too small to tell on which side of the limit it is: {said}{enough}"
+
+
+def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
+    """Return the measurement that a gate judges and that is furthest from passing."""
+    picked = [one for one in result.measurements if gate.picks(one.model_dump())]
+    sign = 1 if gate.min is None else -1
+    return max(picked, key=lambda one: sign * one.estimate.value, default=None)
+
+
+def _said(gate: Gate, shown: Measurement, result: AuditResult) -> str:
+    frequency = meter.of(shown, result)
+    named = f"{shown.model}: " if len(result.models) > 1 else ""
+    if frequency is not None:
+        return f"{named}{frequency.sentence}"
+    limit = gate.max if gate.min is None else gate.min
+    if gate.metric == "epsilon":
+        return f"{named}{_of_bound(shown, limit)}"
+    value = rounding.measured(shown.estimate.value)
+    side = "is at most" if gate.min is None else "is at least"
+    return f"{named}{gate.metric} is {value}, and the limit {side} {limit:g}"
+
+
+def _of_bound(shown: Measurement, limit: float | str | None) -> str:
+    what = "the claim" if limit == "claim" else "the limit"
+    if not isinstance(limit, float) or shown.estimate.lower <= limit:
+        return f"no attack shows a leak above {what}"
+    times = rounding.at_least(shown.estimate.lower / limit, 2)
+    return f"an attack shows a leak of at least {times} times {what}"
+
+
+def _undisturbed(
+    result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]
+) -> Iterator[str]:
+    """Yield what a run shows that neither stops nor is open."""
+    survived = sum(verdict.verdict == "survived" for verdict in result.verdicts)
+    stated = sum(verdict.claimed is not None for verdict in result.verdicts)
+    most: Frequency | None = next(iter(meter.rows(result)), None)
+    if judged:
+        yield f"All {len(judged)} gates pass." if len(judged) > 1 else "The gate passes."
+    if survived:
+        claims = f"{survived} of {stated} claims" if stated > 1 else "The claim"
+        yield f"{claims} survived: no attack shows more than is claimed."
+    if not judged and not survived:
+        tested = ", and no claim was tested" if stated else ""
+        yield f"No gate is set{tested}, so nothing was decided."
+    if most is not None:
+        yield f"At most, {most.sentence}."
