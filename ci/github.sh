@@ -24,9 +24,9 @@ echo "::$token::"
 cat "$out/annotations.txt" || echo "::error title=dpaudit::The audit did not start: see the log."
 
 case $code in
-0) outcome=pass ;;
-1) outcome=fail ;;
-4) outcome=inconclusive ;;
+1) outcome=stop ;;
+0 | 4) outcome=$(python -c 'import json, sys; print(json.load(open(sys.argv[1]))["outcome"])' \
+    "$out/record.json") ;;
 *) outcome=error ;;
 esac
 cat >>"$GITHUB_OUTPUT" <<END

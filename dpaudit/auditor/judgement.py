@@ -52,7 +52,10 @@ def judge_run(
     asked = result.waivers if waivers is None else waivers
     applied = judged(asked, waivable(gate_records, result.verdicts), day)
     outcome = decided(
-        gate_records, result.verdicts, fail_on_broken=result.fail_on_broken, waivers=applied
+        gate_records,
+        result.verdicts,
+        fail_on_false_claim=result.fail_on_false_claim,
+        waivers=applied,
     )
     return result.model_copy(
         update={"config": config, "gates": gate_records, "waivers": applied, "outcome": outcome}

@@ -215,7 +215,8 @@ class Measured:
             points=points,
             measurements=measurements,
             verdicts=decisions.verdicts(models, points, measurements, findings),
-            fail_on_broken=context.config.audit.fail_on_broken,
+            fail_on_false_claim=context.config.audit.fail_on_false_claim,
+            require_decision=context.config.audit.require_decision,
             timing=timing,
         )
         day = datetime.fromisoformat(timing.started).date()

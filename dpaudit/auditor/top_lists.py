@@ -1,4 +1,4 @@
-"""Precision, recall and nDCG of top-k lists."""
+"""Top-k lists without a model, and precision, recall and nDCG of lists."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.discounts import discounts
 from dpaudit.core.errors import InputError
+from dpaudit.data.ratings import Ratings
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
@@ -70,3 +71,20 @@ def _hits(
     pairs = users.astype(np.int64)[:, None] * n_items + lists
     hits = np.isin(pairs, wanted) & (lists >= 0)
     return hits[:, counts > 0], counts[counts > 0]
+
+
+def most_popular(ratings: Ratings, users: Indices, k: int) -> Indices:
+    """Return the items rated most often that each user has not rated `(n, k)`, best first.
+
+    Ties are broken by the lower item index; −1 fills what is left of a short list.
+    """
+    counts = np.bincount(ratings.item, minlength=ratings.n_items)
+    popular = np.argsort(-counts, kind="stable").astype(np.int32)
+    start, items, _ = ratings.by_user
+    lists = np.full((len(users), k), -1, np.int32)
+    for row, user in zip(lists, users, strict=True):
+        others = np.ones(ratings.n_items, np.bool_)
+        others[items[start[user] : start[user + 1]]] = False
+        best = popular[others[popular]][:k]
+        row[: len(best)] = best
+    return lists

@@ -9,6 +9,7 @@ from dpaudit.claims import chart
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.record import Entry, GameRecord, Verification, verdict_text
 from dpaudit.core import rounding
+from dpaudit.record.result import Outcome
 from dpaudit.reports import words
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section, table_text
@@ -29,7 +30,7 @@ def headline(verification: Verification) -> str:
     return f"{len(verification.entries)} published {statements}: {verdicts}."
 
 
-def outcome(verification: Verification) -> str:
+def outcome(verification: Verification) -> Outcome:
     """Return `pass` if all verdicts are as recorded, `fail` if one differs, else `inconclusive`.
 
     Entries without experiments decide nothing: if there are no others, it is `inconclusive`.

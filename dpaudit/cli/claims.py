@@ -90,6 +90,7 @@ def claims(
     from dpaudit.config import load as config_file
     from dpaudit.data.source import DataSource
     from dpaudit.execution.store import NAME
+    from dpaudit.record.result import concluded
 
     output = output or own_folder("claims")
     targets = {
@@ -128,7 +129,7 @@ def claims(
         if not quiet and written:
             click.echo(f"Record and reports: {output}")
 
-    ctx.exit(conclude(reports.outcome(verification), write, show))
+    ctx.exit(conclude(concluded([reports.outcome(verification)]), write, show))
 
 
 def _show(verification: Verification) -> None:

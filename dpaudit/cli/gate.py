@@ -37,7 +37,7 @@ _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unuse
 @click.option(
     "--baseline",
     type=PathType(),
-    help="The folder or record of an earlier run: what is certified to be worse, or newly broken, "
+    help="The folder or record of an earlier run: what is certified to be worse, or newly false, "
     "fails.",
 )
 @report_option
@@ -63,7 +63,7 @@ def gate(
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare
-    from dpaudit.record.result import worst
+    from dpaudit.record.result import concluded
     from dpaudit.record.waivers import today
 
     asked = checked(reports)
@@ -83,7 +83,7 @@ def gate(
         places = {**result.origin, **origin.places([], result.gates)}
         result = result.model_copy(update={"origin": places})
     compared = None if baseline is None else compare(record.load(baseline), result)
-    outcome = worst([result.outcome, compared.outcome]) if compared else result.outcome
+    outcome = concluded([compared.outcome], result.outcome) if compared else result.outcome
 
     def write() -> None:
         deliver([(target, render(name, result, compared)) for name, target in asked])
@@ -139,19 +139,19 @@ def _show(result: AuditResult, console: Console) -> None:
 
 
 def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
-    """Yield a word and lines for each broken claim, gate, and waiver that needs attention."""
+    """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
     from dpaudit.record.waivers import accepted
     from dpaudit.reports import digest
     from dpaudit.reports.sections.waivers import sentence
 
     active = accepted(result.waivers)
     waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
-    expected = [] if result.fail_on_broken else ["fail_on_broken = false: no failure"]
+    expected = [] if result.fail_on_false_claim else ["fail_on_false_claim = false: no failure"]
     for claim in result.verdicts:
-        if claim.verdict == "broken":
+        if claim.verdict == "false":
             certified = at_least(claim.certified or 0.0)
             said = f"certified ε >= {certified}, above the claimed {claim.claimed:g}"
-            word = "waived" if claim.id in waived else "broken"
+            word = "waived" if claim.id in waived else "claim false"
             yield word, [claim.id, said, *waived.get(claim.id, expected)]
     for gate in result.gates:
         why = waived.get(gate.id, []) if gate.outcome != "pass" else []

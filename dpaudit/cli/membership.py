@@ -114,7 +114,7 @@ def membership(
     """
     from dpaudit.audits.membership.one_model import audit_scores
     from dpaudit.audits.membership.one_model_gates import Limits
-    from dpaudit.record.result import worst
+    from dpaudit.record.result import concluded
 
     limits = Limits(max_auc, max_tpr, max_epsilon)
     if limits.named and features_in is None:
@@ -139,7 +139,7 @@ def membership(
         seed=seed,
     )
     judged = limits.judge(audit.corrected) if audit.corrected else []
-    outcome: RunOutcome = worst([one.outcome for one in judged]) if judged else "no decision"
+    outcome: RunOutcome = concluded([one.outcome for one in judged]) if judged else "no decision"
     if style == "json":
         click.echo(_json(audit, judged, outcome))
     else:

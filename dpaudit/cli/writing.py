@@ -31,14 +31,14 @@ class UnwrittenError(RunError):
     """Outputs of a run that has an outcome cannot be written.
 
     Attributes:
-        code: the exit code: 1 if the outcome is `fail`, so that no failed gate is hidden; else 3.
+        code: the exit code: 1 if the outcome is `stop`, so that no failed gate is hidden; else 3.
         reported: whether the files are written, and only standard output is not.
     """
 
     def __init__(self, problems: Sequence[str], outcome: str, *, reported: bool) -> None:
         """Name what cannot be written, and the outcome."""
         super().__init__(f"{'; '.join(problems)}; the outcome is {outcome}")
-        self.code = EXIT_CODES["fail"] if outcome == "fail" else RUN_FAILED
+        self.code = EXIT_CODES["stop"] if outcome == "stop" else RUN_FAILED
         self.reported = reported
 
 

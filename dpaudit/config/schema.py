@@ -45,16 +45,22 @@ class Audit(Table):
         stop: `when-decided` ends the audit of a `[defense]` as soon as bets on its outputs refute
             the claim, at any number of outputs up to `trials`; its gates have to have the claim as
             their limit. By default all trials are made.
-        fail_on_broken: whether a claim that the run certifies to be broken fails the run, with or
-            without a gate; false where a claim is known to be false, as in a paper's replication.
+        fail_on_false_claim: whether a claim that the run certifies to be false stops the run, with
+            or without a gate; `false` where a claim is known to be false, as in a paper's
+            replication.
+        require_decision: whether a run in which no gate and no claim decides anything ends with
+            exit code 4, like an undecided one, and not with 0.
     """
 
-    judging: ClassVar[frozenset[str]] = frozenset({"confidence", "fail_on_broken"})
+    judging: ClassVar[frozenset[str]] = frozenset(
+        {"confidence", "fail_on_false_claim", "require_decision"}
+    )
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
     confidence: Annotated[float, Field(ge=0.5, le=1 - 1e-9)] = 0.95
     stop: Literal["when-decided"] | None = None
-    fail_on_broken: bool = True
+    fail_on_false_claim: bool = True
+    require_decision: bool = False
 
 
 def _listed(schema: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ true change lies between the new lower end minus the old upper end, and the new 
 old lower end. A number is worse or better only if all of this interval is on one side of 0.
 
 A certified ε is a lower bound and its interval has no upper end: it never shows that the true ε
-changed. Whether a claim is broken is a verdict of each run, and a claim that was not broken and now
-is counts as a regression.
+changed. Whether a claim is false is a verdict of each run, and a claim that is newly found to be
+false counts as a regression.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = 3
 # The fewest orders of the trainings of two runs in which ranges that lie apart say something.
 _ORDERS = 10_000
 Judgement = Literal["worse", "better", "cannot tell"]
-Move = Literal["newly broken", "no longer tested", "changed", "same"]
+Move = Literal["newly false", "no longer tested", "changed", "same"]
 
 
 class _Part(BaseModel):
@@ -68,9 +68,9 @@ class ClaimChange(_Part):
         id: the id of the verdict.
         before: the verdict in the baseline.
         after: the verdict in the run.
-        move: `newly broken`, `no longer tested`, `changed` if the verdict, the claimed ε or the
+        move: `newly false`, `no longer tested`, `changed` if the verdict, the claimed ε or the
             least mutant that was found is another, else `same`.
-        waived: whether an active waiver of the run accepts that the claim is broken.
+        waived: whether an active waiver of the run accepts that the claim is false.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Comparison(_Part):
             metric.
         differences: what differs between the runs besides their results: data, config, claims,
             version and environment.
-        outcome: `fail` if a number is worse, or a claim is newly broken and not waived; else
+        outcome: `fail` if a number is worse, or a claim is newly false and not waived; else
             `inconclusive` if something is missing or no longer tested, or nothing could show a
             change; else `pass`.
         reason: what decided the outcome, as a sentence.
@@ -227,13 +227,13 @@ def _claims(before: AuditResult, after: AuditResult) -> Iterator[ClaimChange]:
                 before=old[verdict.id],
                 after=verdict,
                 move=_move(old[verdict.id], verdict),
-                waived=verdict.verdict == "broken" and verdict.id in after.waived,
+                waived=verdict.verdict == "false" and verdict.id in after.waived,
             )
 
 
 def _move(before: VerdictRecord, after: VerdictRecord) -> Move:
-    if after.verdict not in (before.verdict, "not broken"):
-        return "newly broken" if after.verdict == "broken" else "no longer tested"
+    if after.verdict not in (before.verdict, "survived"):
+        return "newly false" if after.verdict == "false" else "no longer tested"
     alike = all(
         getattr(before, name) == getattr(after, name) for name in ("verdict", "claimed", "factor")
     )
@@ -250,11 +250,11 @@ def _gates(before: AuditResult, after: AuditResult) -> Iterator[GateChange]:
 def _decided(
     claims: list[ClaimChange], numbers: list[NumberChange], missing: list[str]
 ) -> tuple[Outcome, str]:
-    broken = sum(claim.move == "newly broken" and not claim.waived for claim in claims)
+    false = sum(claim.move == "newly false" and not claim.waived for claim in claims)
     worse = sum(number.judgement == "worse" for number in numbers)
-    if broken or worse:
+    if false or worse:
         said = [
-            *([f"newly broken claims: {broken}"] if broken else []),
+            *([f"newly false claims: {false}"] if false else []),
             *([f"numbers certified to be worse: {worse}"] if worse else []),
         ]
         return "fail", f"The run is worse than its baseline ({'; '.join(said)})."

@@ -40,7 +40,7 @@ def _outcome(result: AuditResult) -> Iterator[str]:
     expected = decided(
         result.gates,
         result.verdicts,
-        fail_on_broken=result.fail_on_broken,
+        fail_on_false_claim=result.fail_on_false_claim,
         waivers=result.waivers,
     )
     if result.outcome != expected:

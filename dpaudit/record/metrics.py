@@ -109,6 +109,9 @@ _TABLE = (
     Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
            "share", _LISTED, larger="better", role="utility", columns=(Column("nDCG"),),
            quantity="nDCG of lists"),
+    Metric("utility.popular", "the same gain of lists of the most popular items, on the same "
+           "held-out items", "share", _MEMBERS, columns=(Column("nDCG of the most popular",
+           "number", brief=False),), quantity="nDCG of the most popular items"),
     Metric("utility.precision", "share of listed items that are held out", "share", _LISTED,
            larger="better", role="utility", columns=(Column("precision"),),
            quantity="precision of lists"),

@@ -7,7 +7,7 @@ config asks for the details of a pair or contains data itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -27,7 +27,7 @@ from dpaudit.record.metric import FIELDS, KEYS
 from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.waivers import WaiverRecord, accepted
 
-SCHEMA = 3
+SCHEMA = 4
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
 WHOLE = "whole"
 # The label of the membership inference attack that does best in the calibrating trainings.
@@ -39,8 +39,8 @@ Ratings = Annotated[int, Field(ge=1, le=10**9)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
-RunOutcome = Literal[Outcome, "no decision"]
-Verdict = Literal["broken", "not broken", "not tested"]
+RunOutcome = Literal["go", "stop", "undecided", "no decision"]
+Verdict = Literal["false", "survived", "not tested"]
 Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
 
 
@@ -412,7 +412,7 @@ class VerdictRecord(_Record):
         id: its name in waivers, baselines and CI reports; the same in every run of the config.
         model: the model's label.
         epsilon: the ε of the sweep.
-        verdict: `broken`: more than the claim is certified; `not broken`: it is not, although the
+        verdict: `false`: more than the claim is certified; `survived`: it is not, although the
             game finds some mutant that breaks the claim; `not tested`: otherwise.
         reason: why the claim was not tested; None if it was.
         noiseless: whether the model releases its outputs without noise.
@@ -584,10 +584,12 @@ class AuditResult(_Record):
         gates: the gates and their outcomes.
         waivers: the waivers with their states on the day of the run.
         origin: where each claim and gate is stated, by its id; empty for a run from Python.
-        fail_on_broken: whether a broken claim fails the run.
-        outcome: `fail` if a waiver is expired, or a claim is broken and that fails the run, else
-            the worst outcome of the gates; `no decision` if there is no gate and every claim is
-            untested. What is waived does not count.
+        fail_on_false_claim: whether a false claim stops the run.
+        require_decision: whether a run that decides nothing ends as if it were undecided.
+        outcome: `stop` if a waiver is expired, or a claim is false and that stops the run, else
+            as the gates decide: `stop` if one fails, `undecided` if one is inconclusive, `go` if
+            none is; `no decision` if there is no gate and every claim is untested. What is waived
+            does not count.
         timing: start and duration.
     """
 
@@ -609,7 +611,8 @@ class AuditResult(_Record):
     gates: list[GateRecord] = []
     waivers: list[WaiverRecord] = []
     origin: dict[str, PlaceRecord] = {}
-    fail_on_broken: bool = True
+    fail_on_false_claim: bool = True
+    require_decision: bool = False
     outcome: RunOutcome = "no decision"
     timing: Timing
 
@@ -619,7 +622,23 @@ class AuditResult(_Record):
         return set(accepted(self.waivers))
 
 
-def worst(outcomes: Sequence[RunOutcome]) -> Outcome:
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the worst outcome: `fail` before `inconclusive` before `pass`."""
     order: tuple[Outcome, ...] = ("fail", "inconclusive")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
+
+
+def concluded(outcomes: Sequence[Outcome], before: RunOutcome = "no decision") -> RunOutcome:
+    """Return the outcome of a run that gates or a baseline decide.
+
+    Args:
+        outcomes: those of the gates, or of the comparison.
+        before: what was decided without them: they excuse nothing of it.
+    """
+    parts = [before, *(_OF_RUN[outcome] for outcome in outcomes)]
+    order: tuple[RunOutcome, ...] = ("stop", "undecided")
+    return next((outcome for outcome in order if outcome in parts), "go")
+
+
+# The outcome of a run of which one gate, or a baseline, decides alone.
+_OF_RUN: Mapping[Outcome, RunOutcome] = {"pass": "go", "fail": "stop", "inconclusive": "undecided"}

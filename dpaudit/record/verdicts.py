@@ -17,7 +17,7 @@ from dpaudit.record.result import (
     RunOutcome,
     Untested,
     VerdictRecord,
-    worst,
+    concluded,
 )
 from dpaudit.record.waivers import WaiverRecord, accepted
 
@@ -33,8 +33,8 @@ def verdicts(
 ) -> list[VerdictRecord]:
     """Return the verdict on each model's claim at each ε.
 
-    - `broken`: a game about what the claim covers certifies more than the claimed ε.
-    - `not broken`: none does, some such game finds a mutant that breaks the claim, and none gives
+    - `false`: a game about what the claim covers certifies more than the claimed ε.
+    - `survived`: none does, some such game finds a mutant that breaks the claim, and none gives
       reason to doubt the claim (by the law of its noise, or by its guesses). Membership games, each
       on another target or observer, do not stand for each other: every one has to find a mutant.
     - `not tested`: otherwise, and if a finding leaves open what some such game measures or would.
@@ -103,38 +103,38 @@ def decided(
     gates: Sequence[GateRecord],
     verdicts: Sequence[VerdictRecord],
     *,
-    fail_on_broken: bool,
+    fail_on_false_claim: bool,
     waivers: Sequence[WaiverRecord] = (),
 ) -> RunOutcome:
     """Return the outcome of a run.
 
-    An expired waiver fails it, whatever became of its finding. A finding with an active waiver
+    An expired waiver stops it, whatever became of its finding. A finding with an active waiver
     does not count. Without a gate and a tested claim there is no decision.
 
     Args:
         gates: the judged gates.
         verdicts: the verdicts.
-        fail_on_broken: whether a broken claim fails the run.
+        fail_on_false_claim: whether a false claim stops the run.
         waivers: the judged waivers.
     """
     if any(waiver.state == "expired" for waiver in waivers):
-        return "fail"
+        return "stop"
     if not gates and all(verdict.verdict == "not tested" for verdict in verdicts):
         return "no decision"
     waived = accepted(waivers)
-    broken = (verdict.id for verdict in verdicts if verdict.verdict == "broken")
-    if fail_on_broken and any(name not in waived for name in broken):
-        return "fail"
-    return worst([gate.outcome for gate in gates if gate.id not in waived])
+    false = (verdict.id for verdict in verdicts if verdict.verdict == "false")
+    if fail_on_false_claim and any(name not in waived for name in false):
+        return "stop"
+    return concluded([gate.outcome for gate in gates if gate.id not in waived])
 
 
 def waivable(gates: Sequence[GateRecord], verdicts: Sequence[VerdictRecord]) -> set[str]:
     """Return the ids of the findings that a waiver may accept.
 
-    These are broken claims, and gates that fail or are inconclusive.
+    These are false claims, and gates that fail or are inconclusive.
     """
-    broken = {verdict.id for verdict in verdicts if verdict.verdict == "broken"}
-    return broken | {gate.id for gate in gates if gate.outcome != "pass"}
+    false = {verdict.id for verdict in verdicts if verdict.verdict == "false"}
+    return false | {gate.id for gate in gates if gate.outcome != "pass"}
 
 
 def claim_id(model: str, epsilon: float) -> str:
@@ -190,7 +190,7 @@ def _verdict(
             decided_by=strongest and game_name(strongest),
         )
     void = any(finding.voids and finding.opens(game) for finding in findings for game in games)
-    broken = strongest.exceeds(claim) and not void
+    false = strongest.exceeds(claim) and not void
     laws = [
         game.theory.value
         for game in games
@@ -200,7 +200,7 @@ def _verdict(
     decisive = (max if any(game.unit for game in games) else min)(games, key=_least_found)
     factor = _least_found(decisive)
     reason: Untested | None = None
-    if not broken:
+    if not false:
         reason = "doubt" if doubted else "no power" if factor == math.inf else None
         if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
@@ -208,14 +208,14 @@ def _verdict(
         id=name,
         model=point.model,
         epsilon=point.epsilon,
-        verdict="broken" if broken else "not tested" if reason else "not broken",
+        verdict="false" if false else "not tested" if reason else "survived",
         reason=reason,
         noiseless=noiseless,
         claimed=claim.epsilon,
         certified=strongest.estimate.lower,
         law=max(laws, default=None),
         factor=None if factor == math.inf else factor,
-        decided_by=game_name(strongest if broken else decisive),
+        decided_by=game_name(strongest if false else decisive),
     )
 
 

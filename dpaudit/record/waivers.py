@@ -48,8 +48,8 @@ class WaiverRecord(Waiver):
     Attributes:
         judged: the day, in UTC. Like `timing` it is not the same when a run is repeated, nor are
             the states and the outcome that follow from it.
-        state: `expired` after its last day, and this fails the run; else `active` if its claim is
-            broken or its gate does not pass, and `unused` if not.
+        state: `expired` after its last day, and this stops the run; else `active` if its claim is
+            false or its gate does not pass, and `unused` if not.
     """
 
     judged: date
@@ -61,7 +61,7 @@ def judged(waivers: Iterable[Waiver], needed: Collection[str], day: date) -> lis
 
     Args:
         waivers: the waivers; earlier states are dropped.
-        needed: the ids of broken claims, and of gates that do not pass.
+        needed: the ids of false claims, and of gates that do not pass.
         day: the day, in UTC.
     """
     return [

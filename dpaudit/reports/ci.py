@@ -19,7 +19,7 @@ from dpaudit.record.result import (
     GateRecord,
     PlaceRecord,
     VerdictRecord,
-    worst,
+    concluded,
 )
 from dpaudit.record.storage import NAME
 from dpaudit.record.waivers import accepted as accepted_findings
@@ -54,13 +54,13 @@ class Check:
         kind: which of them it is.
         id: its name, the same in every run of the config.
         rule: the kind of problem that it has or could have.
-        state: `error`: the run has no result; `fail`: a broken claim, a failed gate, an expired
+        state: `error`: the run has no result; `fail`: a false claim, a failed gate, an expired
             waiver, or a number that is worse than in the baseline; `inconclusive`: a gate, or the
-            baseline; `accepted`: a broken claim or a gate that does not fail the run; `noticed`: a
+            baseline; `accepted`: a false claim or a gate that does not fail the run; `noticed`: a
             finding, or an unused waiver; `untested`: a claim; `pass`: otherwise.
         said: what was found, in one line without invisible characters.
         place: the line of the config, or of the record if the run was started from Python.
-        because: why a broken claim, or a gate that does not pass, is accepted.
+        because: why a false claim, or a gate that does not pass, is accepted.
     """
 
     kind: Kind
@@ -197,7 +197,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         place = claims[0].place if claims else _RECORD
         state = compared.outcome
         checks.append(Check("baseline", "baseline", rules.WORSE, state, compared.reason, place))
-        outcome = worst([outcome, compared.outcome])
+        outcome = concluded([compared.outcome], outcome)
         said.append(compared.reason)
     order = list(LEVELS)
     return Run(
@@ -240,10 +240,10 @@ def _claim(
     verdict: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
 ) -> Check:
     state: State = "pass"
-    rule, because = rules.BROKEN, waived
-    if verdict.verdict == "broken":
-        if not result.fail_on_broken:
-            because = because or "audit.fail_on_broken = false in the config"
+    rule, because = rules.FALSE, waived
+    if verdict.verdict == "false":
+        if not result.fail_on_false_claim:
+            because = because or "audit.fail_on_false_claim = false in the config"
         state = "accepted" if because else "fail"
     elif verdict.verdict == "not tested":
         state = "untested"

@@ -43,6 +43,18 @@ class Frequency:
         return base_of(self.value, self.guess, self.limit)
 
     @property
+    def over(self) -> bool:
+        """Whether the share is above the limit."""
+        return self.limit is not None and self.value > self.limit
+
+    @property
+    def counts(self) -> tuple[str, str, str]:
+        """Return what is found, a guess and the limit, e.g. `60 of 100`, `1`, `45`."""
+        base = self.base
+        limit = "none" if self.limit is None else counted(self.limit, base)
+        return out_of(self.value, base), counted(self.guess, base), limit
+
+    @property
     def sentence(self) -> str:
         """Return `60 of 100 … with 1 false alarm in 100; a guess finds 1; the limit is 45`."""
         base = self.base
@@ -73,8 +85,9 @@ def base_of(value: float, guess: float, limit: float | None = None) -> int:
 
 
 def counted(share: float, base: int) -> str:
-    """Return how many of the base a share is."""
-    return f"{round(share * base):,}"
+    """Return how many of the base a share is; all only if it is 1."""
+    count = round(share * base)
+    return f"{min(count, base - 1) if share < 1 else count:,}"
 
 
 def out_of(share: float, base: int) -> str:

@@ -23,12 +23,12 @@ class Rule:
     severity: float
 
 
-BROKEN = Rule(
-    "broken-claim",
-    "A claim of differential privacy is broken",
+FALSE = Rule(
+    "false-claim",
+    "A claim of differential privacy is false",
     "A game certifies, with the simultaneous confidence of the run, that the model leaks more than "
     "its claimed ε. Correct the mechanism or the claim. A claim that is known to be false is "
-    "accepted by audit.fail_on_broken = false.",
+    "accepted by audit.fail_on_false_claim = false.",
     9.0,
 )
 FAILED = Rule(
@@ -48,7 +48,7 @@ INCONCLUSIVE = Rule(
 UNTESTED = Rule(
     "claim-not-tested",
     "A claim was not tested",
-    "No game could have found that this claim is broken, so the run says nothing about it: add a "
+    "No game could have found that this claim is false, so the run says nothing about it: add a "
     "game about what the claim covers, or more trials.",
     3.0,
 )
@@ -87,7 +87,7 @@ UNUSED = Rule(
 WORSE = Rule(
     "worse-than-baseline",
     "The run is worse than its baseline",
-    "A number is certified to have got worse since the baseline, a claim is newly broken, or a "
+    "A number is certified to have got worse since the baseline, a claim is newly false, or a "
     "part of the baseline is missing. Change the model, or make this run the new baseline.",
     7.0,
 )
@@ -184,7 +184,7 @@ _FINDINGS: Mapping[str, Rule] = {
     ),
 }
 RULES = (
-    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, EXPIRED, UNUSED, WORSE, DRIFT,
+    FALSE, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, EXPIRED, UNUSED, WORSE, DRIFT,
     STOPPED, *_FINDINGS.values(), _OTHER,
 )  # fmt: skip
 

@@ -87,9 +87,14 @@ def observer(name: str) -> str:
     return _OBSERVERS.get(name, name)
 
 
+def neighbours(adjacency: str) -> str:
+    """Return how neighbouring data sets differ, in words if it is a built-in adjacency."""
+    return _NEIGHBOURS.get(adjacency, adjacency)
+
+
 def claim(record: ClaimRecord) -> str:
     """Return what a claim is about, without its ε: neighbours, observers, δ and assumptions."""
-    differ = _NEIGHBOURS.get(record.adjacency, record.adjacency)
+    differ = neighbours(record.adjacency)
     seen = ", or ".join(map(observer, (record.observer, *record.also)))
     parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
     return "; ".join([*parts, *(f"assumes {assumption}" for assumption in record.assumes)])

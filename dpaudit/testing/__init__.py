@@ -82,7 +82,7 @@ def assert_satisfies_dp(
             the trials and the seed that repeat the test; `result.seed` contains the seed.
 
     Raises:
-        AssertionError: the claim is broken; the message states the event that shows it and its
+        AssertionError: the claim is false; the message states the event that shows it and its
             frequency on each data set.
         InputError: an argument is out of range, the data sets are equal, the trials are too few for
             `detectable` or for any failure, a planted violation was not found, a learned score does
@@ -141,7 +141,7 @@ def assert_satisfies_dp(
         raise AssertionError(_accusation(audit, epsilon, false_alarm, wanted))
     if audit.doubtful:
         raise InputError(
-            f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is broken cannot be decided: "
+            f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is false cannot be decided: "
             f"{audit.repetition} (repeat with trials={wanted}, seed={audit.seed})"
         )
     if audit.unread:
@@ -176,7 +176,7 @@ def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials
             "any time)"
         )
     return (
-        f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is broken: ε >= "
+        f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is false: ε >= "
         f"{at_least(audit.epsilon.lower)} is certified{ended} (a true claim fails with probability "
         f"at most {false_alarm:g}). Witness: {event}; on pair "
         f"{audit.pair} it happened in {rates[1]:.3%} of the trials on D' and in "

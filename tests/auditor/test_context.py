@@ -22,7 +22,7 @@ def scope(**tables: Any) -> tuple[str, ...]:
     [
         {"card": {"owner": "x"}},
         {"waiver": [WAIVER]},
-        {"audit": {"fail_on_broken": False}},
+        {"audit": {"fail_on_false_claim": False}},
         {"audit": {"confidence": 0.9}},
         {"audit": {"trials": 10}},
     ],

@@ -28,7 +28,7 @@ epsilon = [1, 30]
 trials = 200
 [audit]
 trials = 60
-fail_on_broken = false
+fail_on_false_claim = false
 """
 TRAINED = """
 seed = 1
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "change",
     [
         "",
-        "audit = { trials = 80, confidence = 0.9, fail_on_broken = true }",
+        "audit = { trials = 80, confidence = 0.9, fail_on_false_claim = true }",
         "[[game]]\ntrials = 300",
         "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.5",
     ],

@@ -20,18 +20,18 @@ def waiver(name: str) -> Waiver:
 
 
 def test_waivers_are_judged_on_the_day(result: AuditResult) -> None:
-    assert judge_run(result, LAST).outcome == "fail"
+    assert judge_run(result, LAST).outcome == "stop"
     waived = judge_run(result, LAST, waivers=[waiver("gate/epsilon/max")])
-    assert (waived.outcome, waived.gates) == ("pass", result.gates)
-    assert judge_run(waived, LATER).outcome == "fail"
-    assert judge_run(waived, LAST, waivers=[]).outcome == "fail"
+    assert (waived.outcome, waived.gates) == ("go", result.gates)
+    assert judge_run(waived, LATER).outcome == "stop"
+    assert judge_run(waived, LAST, waivers=[]).outcome == "stop"
 
 
 def test_what_is_judged_anew_is_a_consistent_record(result: AuditResult) -> None:
     gates = [Gate(metric="attack.accuracy", max=0.9), Gate(metric="utility.overlap", min=0.99)]
     rejudged = judge_run(result, LAST, gates=gates, waivers=[waiver("gate/utility.overlap/min")])
     assert [gate.outcome for gate in rejudged.gates] == ["pass", "inconclusive"]
-    assert rejudged.outcome == "pass"
+    assert rejudged.outcome == "go"
     assert problem(rejudged) is None
     assert problem(judge_run(rejudged, LATER)) is None
 

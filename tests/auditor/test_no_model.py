@@ -220,7 +220,7 @@ def test_submissions_of_a_training_that_diverges() -> None:
         gate={"metric": "submissions.rmse", "min": 0.1},
     )
     said = "diverged in 4 of 4 trainings for submissions"
-    assert result.gates[0].outcome == result.outcome == "inconclusive"
+    assert (result.gates[0].outcome, result.outcome) == ("inconclusive", "undecided")
     assert said in result.gates[0].reason
     # One training whose users' factors are too long counts them: the longest is infinite.
     assert {measurement.metric for measurement in result.measurements} == {"assumption.norm"}
@@ -307,7 +307,7 @@ def test_a_membership_game_goes_on_without_the_trainings_that_diverge() -> None:
     # Without a model trainings show the same, and this is nothing of the others.
     assert not {"repeated", "missing"} & {finding.about for finding in some.findings}
     # The others show everything, so the claim is broken.
-    assert [verdict.verdict for verdict in some.verdicts] == ["broken"]
+    assert [verdict.verdict for verdict in some.verdicts] == ["false"]
     assert all(gate.outcome == "inconclusive" for gate in some.gates)
     for measurement in some.measurements:
         if measurement.metric == "attack.auc" and measurement.attack == "strongest":
@@ -354,7 +354,7 @@ def test_a_defense_that_diverges_in_a_membership_game() -> None:
         results.append(run_audit(config, workers=Workers(workers)))
     assert results[0].model_dump(exclude={"timing"}) == results[1].model_dump(exclude={"timing"})
     assert {measurement.model for measurement in results[0].measurements} == {"sound"}
-    assert results[0].outcome == "inconclusive"
+    assert results[0].outcome == "undecided"
     check(results[0], "wild: It diverged in 8 of 8 trainings for membership")
 
 

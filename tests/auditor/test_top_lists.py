@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
-from dpaudit.auditor.top_lists import ndcg, precision_and_recall
+from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
 from dpaudit.core.errors import InputError
+from dpaudit.data import SyntheticParams, generate
+from dpaudit.data.ratings import Ratings, Scale
 
 
 def indices(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -86,3 +88,19 @@ def test_lists_that_do_not_fit_are_refused() -> None:
         precision_and_recall(lists, indices(0, 1), indices(1, 2), indices(0, 0))
     with pytest.raises(InputError, match="two lists"):
         precision_and_recall(lists, indices(1, 1), indices(1), indices(0))
+
+
+def test_popular_items_are_guessed_without_a_model() -> None:
+    shared = generate(SyntheticParams(n_users=30, n_items=40, mean_per_user=25))
+    counts = np.bincount(shared.item, minlength=40)
+    lists = most_popular(shared, np.arange(30, dtype=np.int32), 5)
+    for user in (0, 3, 11):
+        left = np.setdiff1d(np.arange(40), shared.profile(user).items)
+        assert lists[user].tolist() == left[np.argsort(-counts[left], kind="stable")][:5].tolist()
+
+
+def test_a_list_of_popular_items_that_is_short_ends_with_none() -> None:
+    user, item = np.array([0, 0, 1]), np.array([0, 1, 2])
+    shared = Ratings.build(user, item, np.ones(3), 2, 3, Scale())
+    lists = most_popular(shared, np.array([0, 1], np.int32), 3)
+    assert lists.tolist() == [[2, -1, -1], [0, 1, -1]]

@@ -30,7 +30,7 @@ params = { top_k = 5 }
 [[attack]]
 [audit]
 trials = 300
-fail_on_broken = false
+fail_on_false_claim = false
 [[game]]
 pair = "support-threshold"
 trials = 1000
@@ -91,12 +91,12 @@ def test_a_report_that_fails_costs_no_finished_run(
 
 
 def test_a_broken_claim_fails_a_run_without_gates(config: Path, tmp_path: Path) -> None:
-    judged = ("-s", "audit.fail_on_broken=true")
+    judged = ("-s", "audit.fail_on_false_claim=true")
     result = call("run", config, "-o", tmp_path, *judged)
     assert result.exit_code == 1, result.output
     assert call("gate", tmp_path).exit_code == 1
     record = json.loads((tmp_path / "record.json").read_text())
-    assert [verdict["verdict"] for verdict in record["verdicts"]] == ["broken", "not tested"]
+    assert [verdict["verdict"] for verdict in record["verdicts"]] == ["false", "not tested"]
 
 
 def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
         "tasks.sqlite",
     ]
     record = json.loads((folder / "record.json").read_text())
-    assert record["schema_version"] == 3
+    assert record["schema_version"] == 4
     assert record["config"]["seed"] == 3
     assert {measurement["metric"] for measurement in record["measurements"]} == {
         "attack.accuracy",

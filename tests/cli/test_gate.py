@@ -135,7 +135,7 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
     assert call("gate", after).exit_code == 0  # by its config, a broken claim does not fail it
     result = call("gate", after, *baseline)
     assert result.exit_code == 1
-    assert "The run is worse than its baseline (newly broken claims: 1)." in words(result)
+    assert "The run is worse than its baseline (newly false claims: 1)." in words(result)
     assert result.output.endswith("\nOutcome: fail\n")
     waivers = tmp_path / "waivers.toml"
     waivers.write_text(waiver("claim/published/1"))

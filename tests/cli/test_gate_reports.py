@@ -41,10 +41,10 @@ def test_json_is_all_that_is_printed(folder: Path) -> None:
         result = call("gate", folder, "--format", "json", *quiet)
         assert (result.exit_code, result.stderr) == (1, "")
         decided = json.loads(result.stdout)
-        assert (decided["outcome"], decided["exit_code"]) == ("fail", 1)
+        assert (decided["outcome"], decided["exit_code"]) == ("stop", 1)
         assert {verdict["id"]: verdict["verdict"] for verdict in decided["verdicts"]} == {
-            "claim/published/0.1": "broken",
-            "claim/published/1": "broken",
+            "claim/published/0.1": "false",
+            "claim/published/1": "false",
             "claim/published/10": "not tested",
         }
         [gate] = decided["gates"]
@@ -83,7 +83,7 @@ def accepted(day: str) -> str:
 
 
 def test_what_is_waived_is_shown_as_suppressed(make: Make, folder: Path) -> None:
-    strict = make().model_copy(update={"fail_on_broken": True})
+    strict = make().model_copy(update={"fail_on_false_claim": True})
     strict = strict.model_copy(
         update={"origin": {"gate/epsilon/max": PlaceRecord(path="a.toml", line=4)}}
     )

@@ -60,7 +60,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_a_run_keeps_its_exit_code_and_its_record_when_nobody_reads(failed: Path) -> None:
-    assert json.loads((failed / "out" / "record.json").read_text())["outcome"] == "fail"
+    assert json.loads((failed / "out" / "record.json").read_text())["outcome"] == "stop"
     assert (failed / "out" / "report.html").exists()
 
 

@@ -66,7 +66,7 @@ def test_corrected_numbers_are_judged(files: Path) -> None:
     options = [*features, "--rate", "0.1", "--max-auc", "0.99", "--format", "json"]
     result = call(files, *options)
     record = json.loads(result.output)
-    assert (record["outcome"], record["exit_code"], result.exit_code) == ("pass", 0, 0)
+    assert (record["outcome"], record["exit_code"], result.exit_code) == ("go", 0, 0)
     assert record["corrected"]["auc"]["upper"] <= 0.99
     assert record["gates"][0]["rule"].startswith("corrected AUC <= 0.99")
 

@@ -31,7 +31,7 @@ efforts = [1, 2]
 trials = 20
 [audit]
 trials = 2000
-fail_on_broken = false
+fail_on_false_claim = false
 [[game]]
 pair = "tight"
 trials = 1000

@@ -20,7 +20,7 @@ synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }
 [[attack]]
 [audit]
 trials = 100
-fail_on_broken = false
+fail_on_false_claim = false
 [[gate]]
 metric = "attack.accuracy"
 """
@@ -48,7 +48,7 @@ def test_a_full_disk_costs_no_verdict(
     assert "Record and reports" not in result.stdout
     said = result.stderr.splitlines()[-1]
     assert said.startswith(f"dpaudit: {tmp_path / 'out' / 'record.json'} cannot be written (No sp")
-    assert said.endswith(f"; the outcome is {'fail' if code == 1 else 'pass'}")
+    assert said.endswith(f"; the outcome is {'stop' if code == 1 else 'go'}")
     assert not (tmp_path / "out" / "record.json").exists()
     assert not list((tmp_path / "out").glob("*.draft"))
     # The results are kept, so the same command needs only the disk.
@@ -74,7 +74,7 @@ def closed(_: bool) -> None:
     raise BlockingIOError(errno.EAGAIN, "try again")
 
 
-@pytest.mark.parametrize(("outcome", "code"), [("fail", 1), ("pass", 3), ("inconclusive", 3)])
+@pytest.mark.parametrize(("outcome", "code"), [("stop", 1), ("go", 3), ("undecided", 3)])
 def test_only_a_failed_gate_outranks_what_is_not_written(outcome: str, code: int) -> None:
     with pytest.raises(UnwrittenError) as caught:
         conclude(outcome, full, closed)
@@ -86,15 +86,14 @@ def test_only_a_failed_gate_outranks_what_is_not_written(outcome: str, code: int
 
 def test_a_result_that_cannot_be_shown_leaves_its_reports() -> None:
     with pytest.raises(UnwrittenError) as caught:
-        conclude("pass", lambda: None, closed)
+        conclude("go", lambda: None, closed)
     assert caught.value.reported
 
 
 def test_an_outcome_has_its_own_code_where_all_is_written() -> None:
     written: list[bool] = []
     codes = [
-        conclude(outcome, lambda: None, written.append)
-        for outcome in ("pass", "fail", "inconclusive")
+        conclude(outcome, lambda: None, written.append) for outcome in ("go", "stop", "undecided")
     ]
     assert codes == [0, 1, 4]
     assert written == [True] * 3

@@ -135,7 +135,9 @@ def test_an_option_is_named_with_its_value(
 def test_options_that_are_right_are_not_named(
     tmp_path: Path, text: str, option: str, said: str
 ) -> None:
-    message = refused(tmp_path, text, "audit.confidence=0.9", option, "audit.fail_on_broken=false")
+    message = refused(
+        tmp_path, text, "audit.confidence=0.9", option, "audit.fail_on_false_claim=false"
+    )
     assert message.startswith(f"the option --set {option}: ")
     assert said in message
 

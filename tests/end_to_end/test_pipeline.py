@@ -97,8 +97,8 @@ def test_sarif(repository: Path) -> None:
         results[case] = [_place(result) for result in run["results"]]
     assert results == {
         "good": [],
-        "broken": [("broken-claim", "error", 3), ("gate-failed", "error", 16)],
-        "waived": [("broken-claim", "warning", 3), ("gate-failed", "warning", 16)],
+        "broken": [("false-claim", "error", 3), ("gate-failed", "error", 16)],
+        "waived": [("false-claim", "warning", 3), ("gate-failed", "warning", 16)],
         "inconclusive": [("gate-inconclusive", "error", 16), ("claim-not-tested", "note", 3)],
         "crashed": [("run-failed", "error", 1)],
     }
@@ -120,8 +120,8 @@ def test_gitlab(repository: Path) -> None:
     }
     assert found == {
         "good": [],
-        "broken": [("broken-claim", "critical"), ("gate-failed", "critical")],
-        "waived": [("broken-claim", "minor"), ("gate-failed", "minor")],
+        "broken": [("false-claim", "critical"), ("gate-failed", "critical")],
+        "waived": [("false-claim", "minor"), ("gate-failed", "minor")],
         "inconclusive": [("gate-inconclusive", "major"), ("claim-not-tested", "info")],
         "crashed": [("run-failed", "blocker")],
     }
@@ -210,7 +210,7 @@ def test_the_action_of_github(
     assert done.returncode == code, done.stderr
     found = lines(outputs)
     assert found["exit-code"] == str(code)
-    assert found["outcome"] == {0: "pass", 1: "fail"}[code]
+    assert found["outcome"] == {0: "go", 1: "stop"}[code]
     assert ci_reports.junit(Path(found["junit"]).read_text())
     assert ci_reports.sarif(Path(found["sarif"]).read_text())
     assert ci_reports.badge(Path(found["badge"]).read_text())

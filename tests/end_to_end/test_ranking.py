@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.auditor.run import run_audit
-from dpaudit.auditor.top_lists import precision_and_recall
-from dpaudit.audits.trained.baselines import guess_popular
+from dpaudit.auditor.top_lists import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
@@ -101,7 +100,7 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
                 hits = precision_and_recall(lists, who_, train.user[rows], train.item[rows])
                 leak += sign * np.array([each.mean() for each in hits]) / 2
         apart.append(leak)
-        hits = precision_and_recall(guess_popular(shared, who, 4)[None], who, kept.user, kept.item)
+        hits = precision_and_recall(most_popular(shared, who, 4)[None], who, kept.user, kept.item)
         popular.append([each.mean() for each in hits])
     for place, kind in enumerate(("precision", "recall")):
         [utility] = of(result, f"utility.{kind}", model="PrivSR")

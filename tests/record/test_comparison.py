@@ -134,8 +134,8 @@ def test_a_rising_lower_bound_tells_nothing_of_the_true_epsilon() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "move", "outcome"),
     [
-        (game(0.5), game(1.5), "newly broken", "fail"),
-        (game(0.5, found=False), game(1.5), "newly broken", "fail"),
+        (game(0.5), game(1.5), "newly false", "fail"),
+        (game(0.5, found=False), game(1.5), "newly false", "fail"),
         (game(1.5), game(1.6), "same", "pass"),
         (game(1.5), game(0.5), "changed", "pass"),
         (game(0.5, found=False), game(0.5), "changed", "pass"),

@@ -43,11 +43,11 @@ WAIVER = ASKED | {"judged": "2027-01-31", "state": "active"}
 
 CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
     "an outcome that its gates do not have": (
-        lambda r: r.update(outcome="pass"),
-        "outcome is 'pass', but its gates and verdicts give 'fail'",
+        lambda r: r.update(outcome="go"),
+        "outcome is 'go', but its gates and verdicts give 'stop'",
     ),
     "fewer gates than its config has": (
-        lambda r: r.update(gates=[], outcome="pass"),
+        lambda r: r.update(gates=[], outcome="go"),
         "it has 0 gates, and its config has a different number",
     ),
     "NaN in its settings": (
@@ -56,10 +56,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "an outcome without gates": (
         lambda r: (r.update(gates=[]), r["config"].update(gate=[])),
-        "outcome is 'fail', but its gates and verdicts give 'pass'",
+        "outcome is 'stop', but its gates and verdicts give 'go'",
     ),
     "a verdict that its measurements do not give": (
-        lambda r: r["verdicts"][0].update(verdict="not broken"),
+        lambda r: r["verdicts"][0].update(verdict="survived"),
         "its verdicts are not those of its measurements",
     ),
     "a place of a claim that it does not have": (
@@ -74,12 +74,12 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda r: r["origin"].update({"gate/epsilon/max": {"path": "audit.toml", "line": 0}}),
         "greater than or equal to 1",
     ),
-    "an outcome that hides a broken claim": (
+    "an outcome that hides a false claim": (
         lambda r: (
             r["gates"][0].update(outcome="pass"),
-            r.update(outcome="pass", fail_on_broken=True),
+            r.update(outcome="go", fail_on_false_claim=True),
         ),
-        "outcome is 'pass', but its gates and verdicts give 'fail'",
+        "outcome is 'go', but its gates and verdicts give 'stop'",
     ),
     "a waiver that its config has not": (
         lambda r: r.update(waivers=[WAIVER]),
@@ -94,7 +94,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
             r.update(waivers=[WAIVER | {"id": "gate/epsilon/max"}]),
             r["config"].update(waiver=[ASKED | {"id": "gate/epsilon/max"}]),
         ),
-        "outcome is 'fail', but its gates and verdicts give 'pass'",
+        "outcome is 'stop', but its gates and verdicts give 'go'",
     ),
     "two models of one name": (
         lambda r: r["models"].append(r["models"][0]),

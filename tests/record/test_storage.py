@@ -22,7 +22,7 @@ def test_round_trip_keeps_every_number(result: AuditResult, tmp_path: Path) -> N
 def test_render_is_plain_json_with_a_final_newline(result: AuditResult) -> None:
     text = record.render(result)
     assert text.endswith("}\n")
-    assert json.loads(text)["schema_version"] == 3
+    assert json.loads(text)["schema_version"] == 4
     assert text == record.render(result)
 
 
@@ -38,9 +38,9 @@ def test_missing_record(tmp_path: Path) -> None:
         (b"\xff", "is not UTF-8 text"),
         (b"[]", "is not a record of an audit"),
         (b"{}", "is not a record of an audit"),
-        (b'{"schema_version": 99}', "schema_version 99 and this dpaudit reads 3: run the audit"),
-        (b'{"schema_version": 1}', "schema_version 1 and this dpaudit reads 3: run the audit"),
-        (b'{"schema_version": 3}', "tool: Field required"),
+        (b'{"schema_version": 99}', "schema_version 99 and this dpaudit reads 4: run the audit"),
+        (b'{"schema_version": 1}', "schema_version 1 and this dpaudit reads 4: run the audit"),
+        (b'{"schema_version": 4}', "tool: Field required"),
     ],
 )
 def test_what_is_not_a_record(tmp_path: Path, content: bytes, message: str) -> None:

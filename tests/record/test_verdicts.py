@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import ClaimRecord, FindingRecord, GateRecord, Measurement, VerdictRecord
+from dpaudit.record.result import (
+    ClaimRecord,
+    FindingRecord,
+    GateRecord,
+    Measurement,
+    VerdictRecord,
+    concluded,
+)
 from dpaudit.record.verdicts import beside, claim_id, decided, verdicts, waivable
 from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
@@ -38,19 +45,19 @@ def game(lower: float, found: bool = True, **changes: Any) -> Measurement:
 
 def test_a_bound_above_the_claim_breaks_it() -> None:
     verdict = judge(game(0.5), game(1.5, pair="support-threshold"))
-    assert (verdict.verdict, verdict.reason, verdict.certified) == ("broken", None, 1.5)
+    assert (verdict.verdict, verdict.reason, verdict.certified) == ("false", None, 1.5)
     assert verdict.decided_by is not None
     assert verdict.decided_by.pair == "support-threshold"
 
 
 def test_a_bound_at_the_claim_does_not_break_it() -> None:
-    assert judge(game(1.0)).verdict == "not broken"
+    assert judge(game(1.0)).verdict == "survived"
 
 
 def test_power_is_that_of_the_game_that_finds_the_least_mutant() -> None:
     weak = control(1.0).model_copy(update={"factor": 4.0})
     verdict = judge(game(0.9, pair="weak", control=weak), game(0.1))
-    assert (verdict.verdict, verdict.factor, verdict.certified) == ("not broken", 1.25, 0.9)
+    assert (verdict.verdict, verdict.factor, verdict.certified) == ("survived", 1.25, 0.9)
     assert verdict.decided_by is not None
     assert verdict.decided_by.pair == "tight"
 
@@ -72,7 +79,7 @@ def test_what_is_not_tested_says_why(found: VerdictRecord, reason: str) -> None:
 def test_the_law_of_the_noise_neither_breaks_a_claim_nor_vouches_for_it() -> None:
     verdict = judge(game(0.5, theory=Estimate.exact(7.0, "law")))
     assert (verdict.verdict, verdict.law) == ("not tested", 7.0)
-    assert judge(game(0.5, theory=Estimate.exact(1 + 1e-9, "law"))).verdict == "not broken"
+    assert judge(game(0.5, theory=Estimate.exact(1 + 1e-9, "law"))).verdict == "survived"
 
 
 def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None:
@@ -97,7 +104,7 @@ def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
             ("user", "of a plug-in", 1.5),
         )
     ]
-    assert verdicts(base.models, points, games)[0].verdict == "not broken"
+    assert verdicts(base.models, points, games)[0].verdict == "survived"
     [finding] = beside(points, games)
     assert (finding.model, finding.about) == ("published", "beside-claim")
     assert finding.text == (
@@ -108,7 +115,7 @@ def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
     )
     wide = stated.model_copy(update={"also": ("own-list",)})
     points = [base.points[0].model_copy(update={"claim": wide})]
-    assert verdicts(base.models, points, games)[0].verdict == "broken"
+    assert verdicts(base.models, points, games)[0].verdict == "false"
     [finding] = beside(points, games)
     assert "own" not in finding.text.partition("for one user")[0]
     assert not list(beside([base.points[0].model_copy(update={"claim": None})], games))
@@ -124,8 +131,8 @@ def membership(observer: str, factor: float | None) -> Measurement:
 @pytest.mark.parametrize(
     ("factors", "verdict", "factor", "observer"),
     [
-        ((1.5, 1.25), "not broken", 1.5, "others-lists"),
-        ((1.25, 4.0), "not broken", 4.0, "factors"),
+        ((1.5, 1.25), "survived", 1.5, "others-lists"),
+        ((1.25, 4.0), "survived", 4.0, "factors"),
         ((1.25, None), "not tested", None, "factors"),
         ((None, 1.25), "not tested", None, "others-lists"),
     ],
@@ -158,22 +165,35 @@ def test_ids_of_claims_do_not_round() -> None:
     ]
 
 
-@pytest.mark.parametrize("outcome", ["pass", "inconclusive", "fail"])
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_broken_claim_decides_unless_it_is_expected(outcome: Any, fails: bool) -> None:
+OF_RUN = {"pass": "go", "inconclusive": "undecided", "fail": "stop"}
+
+
+@pytest.mark.parametrize("outcome", OF_RUN)
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_false_claim_decides_unless_it_is_expected(outcome: Any, stops: bool) -> None:
     gates = [GateRecord(id="gate/epsilon/max", rule="", outcome=outcome, reason="")]
-    broken, kept = judge(game(1.5)), judge(game(0.5))
-    assert decided(gates, [kept], fail_on_broken=fails) == outcome
-    assert decided(gates, [kept, broken], fail_on_broken=fails) == ("fail" if fails else outcome)
+    false, survived = judge(game(1.5)), judge(game(0.5))
+    assert decided(gates, [survived], fail_on_false_claim=stops) == OF_RUN[outcome]
+    assert decided(gates, [survived, false], fail_on_false_claim=stops) == (
+        "stop" if stops else OF_RUN[outcome]
+    )
+
+
+@pytest.mark.parametrize("outcome", OF_RUN)
+def test_a_baseline_excuses_nothing(outcome: Any) -> None:
+    assert concluded([outcome]) == OF_RUN[outcome]
+    assert concluded([outcome], "stop") == "stop"
+    assert concluded([outcome], "undecided") == ("stop" if outcome == "fail" else "undecided")
+    assert concluded([outcome], "no decision") == OF_RUN[outcome]
 
 
 def test_without_a_gate_and_a_tested_claim_nothing_is_decided() -> None:
     untested = judge(game(0.5, found=False))
     assert untested.verdict == "not tested"
-    assert decided([], [], fail_on_broken=True) == "no decision"
-    assert decided([], [untested], fail_on_broken=True) == "no decision"
-    assert decided([], [untested, judge(game(0.5))], fail_on_broken=True) == "pass"
-    assert decided([gate("pass")], [untested], fail_on_broken=True) == "pass"
+    assert decided([], [], fail_on_false_claim=True) == "no decision"
+    assert decided([], [untested], fail_on_false_claim=True) == "no decision"
+    assert decided([], [untested, judge(game(0.5))], fail_on_false_claim=True) == "go"
+    assert decided([gate("pass")], [untested], fail_on_false_claim=True) == "go"
 
 
 def gate(outcome: Any, name: str = "gate/epsilon/max") -> GateRecord:
@@ -186,31 +206,31 @@ def waiver(name: str, state: State) -> WaiverRecord:
 
 
 def test_what_is_waived_does_not_count() -> None:
-    broken = judge(game(1.5))
-    waivers = [waiver(broken.id, "active")]
-    assert decided([], [broken], fail_on_broken=True, waivers=waivers) == "pass"
-    assert decided([gate("fail")], [broken], fail_on_broken=True, waivers=waivers) == "fail"
+    false = judge(game(1.5))
+    waivers = [waiver(false.id, "active")]
+    assert decided([], [false], fail_on_false_claim=True, waivers=waivers) == "go"
+    assert decided([gate("fail")], [false], fail_on_false_claim=True, waivers=waivers) == "stop"
     waivers.append(waiver("gate/epsilon/max", "active"))
-    assert decided([gate("fail")], [broken], fail_on_broken=True, waivers=waivers) == "pass"
-    assert decided([gate("inconclusive")], [], fail_on_broken=True, waivers=waivers) == "pass"
+    assert decided([gate("fail")], [false], fail_on_false_claim=True, waivers=waivers) == "go"
+    assert decided([gate("inconclusive")], [], fail_on_false_claim=True, waivers=waivers) == "go"
     others = [gate("fail"), gate("inconclusive", "gate/attack.auc/max")]
-    assert decided(others, [broken], fail_on_broken=True, waivers=waivers) == "inconclusive"
+    assert decided(others, [false], fail_on_false_claim=True, waivers=waivers) == "undecided"
 
 
-def test_an_expired_waiver_fails_whatever_became_of_its_finding() -> None:
+def test_an_expired_waiver_stops_whatever_became_of_its_finding() -> None:
     for verdict in (judge(game(1.5)), judge(game(0.5))):
         waivers = [waiver(verdict.id, "expired")]
-        assert decided([], [verdict], fail_on_broken=False, waivers=waivers) == "fail"
+        assert decided([], [verdict], fail_on_false_claim=False, waivers=waivers) == "stop"
 
 
 def test_an_unused_waiver_changes_nothing() -> None:
     waivers = [waiver("gate/epsilon/max", "unused")]
-    assert decided([gate("pass")], [], fail_on_broken=True, waivers=waivers) == "pass"
+    assert decided([gate("pass")], [], fail_on_false_claim=True, waivers=waivers) == "go"
     # Its state was judged; it does not waive what fails later.
-    assert decided([gate("fail")], [], fail_on_broken=True, waivers=waivers) == "fail"
+    assert decided([gate("fail")], [], fail_on_false_claim=True, waivers=waivers) == "stop"
 
 
-def test_broken_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
+def test_false_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
     claims = [judge(game(1.5)), judge(game(0.5), epsilon=2.0)]
     gates = [gate(outcome, outcome) for outcome in ("pass", "fail", "inconclusive")]
     assert waivable(gates, claims) == {"claim/published/1", "fail", "inconclusive"}
@@ -239,11 +259,11 @@ def test_a_claim_that_a_finding_leaves_open_is_not_tested(
     games = [game(0.5, unit="interaction", observer="scores", model=point.model)]
     games[0] = games[0].model_copy(update={"epsilon": point.epsilon})
     [open_] = verdicts(base.models, [point], games, [finding])
-    assert (open_.verdict, open_.reason) == ("not tested" if reason else "not broken", reason)
+    assert (open_.verdict, open_.reason) == ("not tested" if reason else "survived", reason)
     broken = games[0].model_copy(update={"estimate": estimate(9.0, 8.0, math.inf)})
-    assert verdicts(base.models, [point], [broken], [finding])[0].verdict == "broken"
+    assert verdicts(base.models, [point], [broken], [finding])[0].verdict == "false"
     blind = finding.model_copy(update={"about": "blind"})
     [void] = verdicts(base.models, [point], [broken], [blind])
     assert (void.verdict, void.reason) == (
-        ("not tested", "finding") if reason == "finding" else ("broken", None)
+        ("not tested", "finding") if reason == "finding" else ("false", None)
     )

@@ -14,7 +14,7 @@ def states(result: AuditResult) -> dict[str, str]:
 
 
 def test_each_claim_and_gate_is_a_check_and_the_worst_is_first(make: Make) -> None:
-    result = make(epsilons=(0.1, 1.0, 5.0, 10.0)).model_copy(update={"fail_on_broken": True})
+    result = make(epsilons=(0.1, 1.0, 5.0, 10.0)).model_copy(update={"fail_on_false_claim": True})
     by_name = states(result)
     assert by_name == {
         "claim/published/0.1": "fail",
@@ -34,7 +34,7 @@ def test_a_broken_claim_that_is_accepted_does_not_look_kept(result: AuditResult)
     assert check.level == "warning"
     assert check.text.startswith("published: The claim is false at ε = 0.1: ")
     assert "ε ≥ 2.71 is certified" in check.text
-    assert check.text.endswith("Accepted: audit.fail_on_broken = false in the config.")
+    assert check.text.endswith("Accepted: audit.fail_on_false_claim = false in the config.")
 
 
 def test_a_model_without_a_claim_has_none_to_test(make: Make) -> None:

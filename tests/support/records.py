@@ -106,7 +106,7 @@ def measurements(
 def judged(result: AuditResult) -> AuditResult:
     """The record with the verdicts of its measurements, and the outcome of these and its gates."""
     found = verdicts(result.models, result.points, result.measurements)
-    outcome = decided(result.gates, found, fail_on_broken=result.fail_on_broken)
+    outcome = decided(result.gates, found, fail_on_false_claim=result.fail_on_false_claim)
     return result.model_copy(update={"verdicts": found, "outcome": outcome})
 
 
@@ -178,7 +178,7 @@ def make_result(
         gates=[GateRecord(id="gate/epsilon/max", rule=rule, outcome=outcome, reason="above 1")]
         if gate
         else [],
-        fail_on_broken=False,
+        fail_on_false_claim=False,
         timing=Timing(started="2026-01-01T00:00:00+00:00", seconds=3.4),
     )
     return judged(made)

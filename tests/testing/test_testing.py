@@ -1,4 +1,4 @@
-"""`assert_satisfies_dp`: it fails on broken claims with its witness, and seldom on kept ones."""
+"""`assert_satisfies_dp`: it fails on false claims with its witness, and seldom on kept ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
 
 
 @pytest.mark.long
-def test_a_broken_claim_fails_with_its_witness() -> None:
+def test_a_false_claim_fails_with_its_witness() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_satisfies_dp(
             responses,
@@ -67,7 +67,7 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     )
     message = str(caught.value)
     assert "\n" not in message
-    assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
+    assert message.startswith("(ε = 0.5, δ = 0.001)-DP is false: ε >= ")
     assert f"Witness: {audit.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
     assert (
@@ -280,7 +280,7 @@ def test_a_user_s_own_suite(tmp_path: Path) -> None:
     assert "2 failed, 1 passed" in done.stdout
     assert "test_broken - AssertionError" in done.stdout
     assert "test_too_few - dpaudit.core.errors.InputError" in done.stdout
-    assert "(ε = 1, δ = 0)-DP is broken" in done.stdout
+    assert "(ε = 1, δ = 0)-DP is false" in done.stdout
 
 
 @pytest.mark.long

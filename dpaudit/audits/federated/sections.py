@@ -101,7 +101,9 @@ class FederatedSections(TrainedSections):
         """Return how often a real item is told from a fake one, or what is recovered."""
         if measurement.metric not in ("transcript.auc", "attack.auc"):
             return super().frequency(measurement)
-        clause = f"comparisons of a rated item with a fake are right after {measurement.step} rounds"
+        clause = (
+            f"comparisons of a rated item with a fake are right after {measurement.step} rounds"
+        )
         return Frequency(measurement, measurement.attack or "", clause, 0.5)
 
     def brief(self) -> list[Table]:

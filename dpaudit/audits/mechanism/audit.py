@@ -82,7 +82,7 @@ def audit(
             outputs, an array with leading axis n. Up to 16 384 outputs, n is 1.
         fresh_process: run every call in its own process, so that no state in memory survives it;
             costs about 0.02 s per call, and the import of the mechanism's modules.
-        claim: the claimed ε. If it is not found to be broken, the same game is run on copies of
+        claim: the claimed ε. If it is not found to be false, the same game is run on copies of
             the mechanism with planted violations, which measures the power of the audit. See
             `dpaudit.audits.mechanism.planted`.
         detectable: ε of the planted violations, as a multiple of the claim.

@@ -45,7 +45,7 @@ class BlackBoxAudit:
             depend on more than the data and `rng`; says what fresh processes repeat. Else None.
         raised: a sentence if calls raised exceptions, which are outputs; else None.
         doubtful: whether the calls of one process break the claim, and fresh processes do not
-            repeat that: neither is it broken, nor does the audit speak for it.
+            repeat that: neither is it false, nor does the audit speak for it.
         unread: what the learned score does not read in the outputs, in words.
         stopped: where it ended early; the bound then holds at any time. Else None.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from dpaudit.auditor.measure import (
     points,
 )
 from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.top_lists import most_popular, ndcg
 from dpaudit.auditor.trainings import NEXT
 from dpaudit.auditor.trainings import certified as surely_fails
 from dpaudit.audits.membership.answers import BESIDE
@@ -56,6 +57,7 @@ from dpaudit.audits.membership.training import (
 )
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, Observer, Unit
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
@@ -116,6 +118,17 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
+            yield MetricKey("utility.popular", model, epsilon)
+
+    @cached_property
+    def popular(self) -> Estimate:
+        """The nDCG that lists of the most popular items have, by the data of one training."""
+        design, held = self.design, self.design.held
+        owners, items = design.ratings.user[held], design.ratings.item[held]
+        users = np.unique(owners)
+        lists = most_popular(design.ratings.only(design.kept(0)), users, design.k)
+        gain = float(ndcg(lists[None], users, owners, items)[0])
+        return Estimate.exact(gain, "the most popular items of one training's data")
 
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
@@ -297,6 +310,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if key.joint and look.last:
                 estimate = joint_mean(values, family, most=most)
             yield key.measured(estimate, census=census)
+            if name == "ndcg":
+                yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
 
 
 def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:

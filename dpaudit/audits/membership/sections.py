@@ -88,7 +88,7 @@ class MembershipSections(Sections):
             yield self._exposed(max(rates, key=tables.sureness))
 
     def metered(self) -> Iterable[Measurement]:
-        """Return the true positives of the strongest attack of each observer, at the surest rate."""
+        """Return the strongest attacks' true positives, at the largest false-positive rate."""
         rates = tables.joint(self.result, "attack.tpr")
         surest = max((rate.at or 0 for rate in rates), default=0)
         return [rate for rate in rates if rate.at == surest]

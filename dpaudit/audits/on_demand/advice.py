@@ -15,7 +15,7 @@ from dpaudit.reports.series import ByModel
 
 Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
 
-BROKEN, DOUBTED, NO_CLAIM = "claim broken", "claim in doubt", "no claim"
+FALSE, DOUBTED, NO_CLAIM = "claim false", "claim in doubt", "no claim"
 # The positions of the slider that weighs leakage against utility.
 WEIGHTS = [position / 100 for position in range(101)]
 
@@ -59,15 +59,15 @@ def claims_of(verdicts: Sequence[VerdictRecord]) -> Claims:
 
 
 def offered(row: Row, claims: Claims) -> bool:
-    """Return whether a point may be recommended: its claim is neither broken nor in doubt."""
-    return claims[point_of(row)] not in (BROKEN, DOUBTED)
+    """Return whether a point may be recommended: its claim is neither false nor in doubt."""
+    return claims[point_of(row)] not in (FALSE, DOUBTED)
 
 
 def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
     """Return the best ε of each model by the weight w of leakage against utility.
 
     The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
-    claim is broken or in doubt is never recommended.
+    claim is false or in doubt is never recommended.
     """
     recommended = []
     for model, sweep in by_model.items():

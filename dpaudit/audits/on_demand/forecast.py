@@ -109,7 +109,7 @@ def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None)
 
 
 def _detectable(claim: Claim, share: float, trials: int, alpha: float) -> float:
-    """Forecast, optimistically, the least true ε at which the claim would be found broken."""
+    """Forecast, optimistically, the least true ε at which the claim would be found to be false."""
     least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
     return least / share if share > 0 else math.inf
 

@@ -34,7 +34,7 @@ _COLUMNS = {
 
 
 def chart(result: AuditResult, look: Look) -> Chart | None:
-    """Return the chart; a point whose claim is broken or in doubt is drawn, never recommended."""
+    """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
     by_model, claims = digest.rows(result), claims_of(result.verdicts)
     data, shares = _points(by_model, claims), guesses.of_attacks(result)
     if not data:
@@ -95,7 +95,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         "model has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
         "accuracy of any attack at that ε (the strongest adversary). The best ε is ringed. It is "
         "chosen by point estimates; near-ties may be chance. A cross (✚) is a claim that is "
-        "broken or in doubt, which is not offered.",
+        "false or in doubt, which is not offered.",
         parts.extremes("risk", data),
         spec,
         columns=_COLUMNS,

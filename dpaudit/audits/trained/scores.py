@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.top_lists import ndcg, precision_and_recall
-from dpaudit.audits.trained.baselines import guess_popular
+from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
 from dpaudit.audits.trained.errors import (
     KINDS,
     Numbers,
@@ -84,7 +83,7 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
 
     def popular(ratings: Ratings) -> Numbers:
         shared, users, kept = _kept(ratings, ratings.kept_private)
-        lists = guess_popular(shared, users, k)[None]
+        lists = most_popular(shared, users, k)[None]
         return _hits(lists, users, kept.user, kept.item)[0]
 
     def most(_: Fold) -> Numbers:

@@ -79,7 +79,7 @@ class Derived(_Part):
 
     Attributes:
         basis: that these numbers are derived.
-        limits: what the claim allows an attacker; None without a claim, or if it is broken or in
+        limits: what the claim allows an attacker; None without a claim, or if it is false or in
             doubt.
         groups: the same for users with several ratings; empty if the unit is a user.
         certified_belief: the belief that an attacker reaches at least, after outputs of unknown

@@ -76,7 +76,7 @@ def _claimed(claim: ClaimRecord) -> dict[str, Any]:
 def _derived(claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None) -> Derived:
     bound = verdict.certified
     certified = [] if bound is None or not 0 < bound < math.inf else _beliefs(bound)
-    doubted = verdict.verdict == "broken" or verdict.reason in ("doubt", "finding")
+    doubted = verdict.verdict == "false" or verdict.reason in ("doubt", "finding")
     if claim is None or doubted or math.isinf(claim.epsilon):
         return Derived(certified_belief=certified)
     rates = [*((1 / n, f"1 in {n}") for n in _BASE_RATES), *_of_data(claim, data)]

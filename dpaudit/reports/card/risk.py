@@ -68,11 +68,11 @@ def _groups(guarantee: Guarantee) -> list[str]:
 
 
 def _limits(guarantee: Guarantee) -> list[str]:
-    """Return the row of a claim; a claim that is broken or in doubt limits nothing."""
+    """Return the row of a claim; a claim that is false or in doubt limits nothing."""
     limits = guarantee.derived.limits
     start = [guarantee.model, words.epsilon(guarantee.epsilon or 0), f"{guarantee.delta or 0:g}"]
     if limits is None:
-        why = "broken" if guarantee.verdict == "broken" else "in doubt"
+        why = "false" if guarantee.verdict == "false" else "in doubt"
         return [*start, f"void: the claim is {why}"] + [NONE] * (len(_LIMITS) - 1)
     row = [*start, _most(limits.advantage), *(_most(rate.bound) for rate in limits.success)]
     if len(row) < len(start) + len(_LIMITS):  # no data were audited

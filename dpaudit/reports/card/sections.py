@@ -140,15 +140,15 @@ def _parameters(card: PrivacyCard) -> Table:
         f"Claims and verdicts, with {sure} simultaneous confidence",
         ["model", "ε", "claim is", "certified ε", "power", "δ", "DP variant", "mechanism"],
         cells,
-        {(row, 2) for row, cell in enumerate(cells) if cell[2] == "broken"},
+        {(row, 2) for row, cell in enumerate(cells) if cell[2] == "false"},
     )
 
 
 def _power(guarantee: Guarantee) -> str:
-    """Return the least multiple of the claim that was found; a broken claim needs none."""
+    """Return the least multiple of the claim that was found; a false claim needs none."""
     if guarantee.power:
         return f"{guarantee.power:.3g}×"
-    return NONE if guarantee.verdict == "broken" or guarantee.epsilon is None else "none"
+    return NONE if guarantee.verdict == "false" or guarantee.epsilon is None else "none"
 
 
 def _claims(card: PrivacyCard) -> Table:

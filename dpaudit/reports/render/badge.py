@@ -1,6 +1,6 @@
 """The JSON of a shields.io endpoint badge.
 
-It is green only if every stated claim was tested and none is broken: a lower bound is no proof, and
+It is green only if every stated claim was tested and none is false: a lower bound is no proof, and
 an untested claim is not a kept one.
 """
 
@@ -22,8 +22,8 @@ def _render(run: Run) -> str:
 def _words(run: Run) -> tuple[str, str]:
     """Return the message and the colour."""
     claims = Counter(check.state for check in run.checks if check.rule in _STATED)
-    broken = claims["fail"] + claims["accepted"]
-    tested = broken + claims["pass"]
+    false = claims["fail"] + claims["accepted"]
+    tested = false + claims["pass"]
     stated = tested + claims["untested"]
     of = f"of {stated} claim{'s' if stated > 1 else ''}"
     gates = "gates pass, " if any(check.kind == "gate" for check in run.checks) else ""
@@ -31,14 +31,14 @@ def _words(run: Run) -> tuple[str, str]:
     waived = any(check.state == "accepted" for check in run.checks)
     cases = (
         (run.outcome == "error", "no result", "lightgrey"),
-        (claims["fail"], f"{broken} {of} broken", "red"),
-        (run.outcome == "fail", _FAILS.get(failing, "fails"), "red"),
-        (run.outcome == "inconclusive", "inconclusive", "orange"),
-        (claims["accepted"], f"{broken} {of} broken, accepted", "orange"),
+        (claims["fail"], f"{false} {of} false", "red"),
+        (run.outcome == "stop", _FAILS.get(failing, "fails"), "red"),
+        (run.outcome == "undecided", "undecided", "orange"),
+        (claims["accepted"], f"{false} {of} false, accepted", "orange"),
         (waived, "a gate is waived", "orange"),
         (not tested, f"{gates}no claim tested", "lightgrey"),
-        (tested < stated, f"{tested} {of} tested, none broken", "yellow"),
-        (True, f"{tested} {of} tested, none broken", "green"),
+        (tested < stated, f"{tested} {of} tested, none false", "yellow"),
+        (True, f"{tested} {of} tested, none false", "green"),
     )
     return next((message, color) for holds, message, color in cases if holds)
 
@@ -49,6 +49,6 @@ _FAILS: dict[Kind | None, str] = {
     "baseline": "worse than its baseline",
 }
 # What a claim that is stated can have; a model without one has nothing to test.
-_STATED = (rules.BROKEN, rules.UNTESTED)
+_STATED = (rules.FALSE, rules.UNTESTED)
 
 render = Format("JSON of a shields.io endpoint badge", _render)

@@ -24,9 +24,12 @@ _STYLES = {
     "pass": "green",
     "fail": "bold red",
     "inconclusive": "yellow",
-    "broken": "bold red",
+    "go": "green",
+    "stop": "bold red",
+    "undecided": "yellow",
+    "false": "bold red",
     "not tested": "yellow",
-    "not broken": "cyan",
+    "survived": "cyan",
 }
 _GAP = 2
 _INDENT = len("PASS") + _GAP
@@ -150,7 +153,7 @@ def _show_columns(shown: Sequence[Column], console: Console) -> None:
 
 
 def _style(cell: str) -> str:
-    return _STYLES["broken"] if cell.endswith(BROKEN) else ""
+    return _STYLES["false"] if cell.endswith(BROKEN) else ""
 
 
 def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:

@@ -9,10 +9,10 @@ from dpaudit.reports.table import Table
 # GitHub drops summaries of more than 1 MiB, which all commands of a step share.
 _LARGEST = 500_000
 _CLAIM: dict[State, str] = {
-    "fail": "broken",
-    "accepted": "broken, accepted",
+    "fail": "false",
+    "accepted": "false, accepted",
     "untested": "not tested",
-    "pass": "not broken",
+    "pass": "survived",
 }
 _HEADER = ["result", "what", "why", "where"]
 

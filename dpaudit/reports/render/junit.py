@@ -1,6 +1,6 @@
 """JUnit XML, which CI services show as tests: one for each claim and gate, and a baseline.
 
-A broken claim, a failed gate and an expired waiver are failures. An inconclusive gate, and a run
+A false claim, a failed gate and an expired waiver are failures. An inconclusive gate, and a run
 without a result, are errors. A claim that was not tested is skipped, and so is what is waived or
 accepted, with the reason: neither may look like a test that passed.
 """

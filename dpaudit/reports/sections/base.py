@@ -86,9 +86,7 @@ class Sections:
 
     def attacker(self) -> str:
         """Return who attacks and what this attacker knows, as a sentence."""
-        return (
-            "An attacker who sees what the model shows, and knows all data but what is attacked."
-        )
+        return "An attacker who sees what the model shows, and knows all data but what is attacked."
 
     def untried(self) -> Iterator[str]:
         """Yield which games the run left out, as sentences, the most specific first."""

@@ -40,8 +40,8 @@ def tables(compared: Comparison, *, everything: bool) -> list[Table]:
 
 
 def claims(changes: Sequence[ClaimChange]) -> Table:
-    """Return the table of verdicts on claims; those that are newly broken are marked."""
-    order = ("newly broken", "no longer tested", "changed", "same")
+    """Return the table of verdicts on claims; those that are newly false are marked."""
+    order = ("newly false", "no longer tested", "changed", "same")
     rows = sorted(changes, key=lambda change: order.index(change.move))
     return Table(
         "Verdicts on claims",
@@ -58,7 +58,7 @@ def claims(changes: Sequence[ClaimChange]) -> Table:
         {
             (row, 3)
             for row, change in enumerate(rows)
-            if change.move == "newly broken" and not change.waived
+            if change.move == "newly false" and not change.waived
         },
     )
 

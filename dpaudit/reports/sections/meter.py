@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from dpaudit.config.schema import Gate
 from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of
 
@@ -19,7 +20,7 @@ MOST = 8
 def rows(result: AuditResult) -> list[Frequency]:
     """Return what each attacker finds of each model, the most first.
 
-    Of a sweep it is the ε at which the attacker finds most.
+    Of a sweep it is the ε at which the attacker finds most, of those that a gate limits if any are.
     """
     sections = sections_of(result)
     most: dict[tuple[str, str], Frequency] = {}
@@ -27,8 +28,14 @@ def rows(result: AuditResult) -> list[Frequency]:
         frequency = of(measurement, result)
         if frequency is not None:
             key = measurement.model, frequency.attacker
-            most[key] = max(most.get(key, frequency), frequency, key=_found)
-    return sorted(most.values(), key=_found, reverse=True)
+            most[key] = max(most.get(key, frequency), frequency, key=_limited)
+    ordered = sorted(most.values(), key=_found, reverse=True)
+    return [
+        replace(row, attacker=f"{row.attacker}, ε = {words.epsilon(row.measurement.epsilon)}")
+        if digest.swept(result, row.measurement.model)
+        else row
+        for row in ordered
+    ]
 
 
 def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
@@ -49,6 +56,10 @@ def gates(result: AuditResult) -> Iterator[Gate]:
             yield Gate.model_validate(gate)
         except ValidationError:  # of a package that is not installed
             continue
+
+
+def _limited(frequency: Frequency) -> tuple[bool, float, float]:
+    return frequency.limit is not None, *_found(frequency)
 
 
 def _found(frequency: Frequency) -> tuple[float, float]:

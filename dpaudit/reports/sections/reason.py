@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, VerdictRecord
-from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
 
 
@@ -78,7 +77,9 @@ def _of_gate(gate: Gate, record: GateRecord, result: AuditResult) -> str:
     enough = (
         f": {record.trainings} trainings that show the like decide it" if record.trainings else ""
     )
-    return f"Open, as this run is too small to tell on which side of the limit it is: {said}{enough}"
+    return (
+        f"Open, as this run is too small to tell on which side of the limit it is: {said}{enough}"
+    )
 
 
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
@@ -109,20 +110,31 @@ def _of_bound(shown: Measurement, limit: float | str | None) -> str:
     return f"an attack shows a leak of at least {times} times {what}"
 
 
-def _undisturbed(
-    result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]
-) -> Iterator[str]:
+def _undisturbed(result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]) -> Iterator[str]:
     """Yield what a run shows that neither stops nor is open."""
-    survived = sum(verdict.verdict == "survived" for verdict in result.verdicts)
-    stated = sum(verdict.claimed is not None for verdict in result.verdicts)
-    most: Frequency | None = next(iter(meter.rows(result)), None)
+    claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
+    survived = sum(claim.verdict == "survived" for claim in claims)
+    false = sum(claim.verdict == "false" for claim in claims)
     if judged:
         yield f"All {len(judged)} gates pass." if len(judged) > 1 else "The gate passes."
+        yield from _nearest(result, judged)
     if survived:
-        claims = f"{survived} of {stated} claims" if stated > 1 else "The claim"
-        yield f"{claims} survived: no attack shows more than is claimed."
-    if not judged and not survived:
-        tested = ", and no claim was tested" if stated else ""
-        yield f"No gate is set{tested}, so nothing was decided."
-    if most is not None:
-        yield f"At most, {most.sentence}."
+        subject = f"{survived} of {len(claims)} privacy claims" if claims[1:] else "The claim"
+        yield f"{subject} survived: no attack shows more than is claimed."
+    if false:
+        how = "is false, which is" if false == 1 else "are false, which is"
+        yield f"{false} of {len(claims)} privacy claims {how} accepted."
+    if not (judged or survived or false):
+        tested = ", and no claim was tested" if claims else ""
+        yield f"Nothing was decided: no gate is set{tested}."
+        for row in meter.rows(result)[:1]:
+            yield f"The attacks find: {row.sentence}."
+
+
+def _nearest(result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]) -> Iterator[str]:
+    """Yield the frequency that is nearest to its limit, if a gate limits any."""
+    shown = [one for gate, _ in judged if (one := _shown(gate, result))]
+    limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
+    if limited:
+        nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
+        yield f"At most {nearest.sentence}."

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, PointRecord, VerdictRecord
-from dpaudit.reports import words
-from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import meter, reason, untried, verdicts
+from dpaudit.reports import digest, words
+from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
+from dpaudit.reports.sections import meter, reason, untried
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import NONE, Table
 
+_TONES = {"go": "good", "stop": "bad", "undecided": "open", "no decision": "neutral"}
 # The ends of the meter's scale.
 _SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 # Claims of the first screen; the details of models have all.
 _CLAIMS = 8
+# Models whose utility the first screen names.
+_MODELS = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,30 @@ class Screen:
         """Return the share at the right end of the meter."""
         ends = [max(row.value, row.guess, row.limit or 0.0) for row in self.rows]
         return next(end for end in _SCALES if end >= max(ends, default=1.0) - 1e-12)
+
+    @property
+    def tone(self) -> str:
+        """Return how the outcome looks."""
+        return _TONES[self.outcome]
+
+    @property
+    def end(self) -> str:
+        """Return the right end of the meter's scale as a frequency."""
+        return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
+
+    @property
+    def legend(self) -> str:
+        """Return how to read the meter."""
+        clauses = dict.fromkeys(row.clause for row in self.rows)
+        alarms = {row.alarms for row in self.rows if row.alarms is not None}
+        of = f", with {false_alarms(max(alarms))}" if alarms else ""
+        more = f" {self.left_out} more attackers are in the tables below." if self.left_out else ""
+        limits = any(row.limit is not None for row in self.rows)
+        marks = "the dashed mark is a guess" + (", the solid one the limit" if limits else "")
+        return (
+            f"How many {' or '.join(clauses)}{of}. The line in a bar is the range or interval of "
+            f"the number; {marks}.{more}"
+        )
 
 
 def of(result: AuditResult) -> Screen:
@@ -113,14 +140,21 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
 
 
 def _utility(result: AuditResult) -> str:
-    """Return the first metric of utility of each model, beside the reference models."""
+    """Return the first utility of each model at its best, beside that of the most popular items."""
     measured = [one for one in result.measurements if entry(one.metric).role == "utility"]
     if not measured:
         return ""
-    first = [one for one in measured if one.metric == measured[0].metric]
-    best = {one.model: one for one in sorted(first, key=lambda one: one.estimate.value)}
-    named = [f"{model} {rounding.measured(one.estimate.value)}" for model, one in best.items()]
-    return f"{measured[0].metric}: {', '.join(named)}."
-
-
-__all__ = ["Screen", "of", "verdicts"]
+    metric = entry(measured[0].metric)
+    sign = 1 if metric.larger == "better" else -1
+    models: dict[str, float] = {}
+    for one in measured:
+        if one.metric == metric.name:
+            value = one.estimate.value
+            models[one.model] = max(models.get(one.model, value), value, key=lambda v: sign * v)
+    best = sorted(models, key=lambda model: -sign * models[model])
+    named = [f"{model} {rounding.measured(models[model])}" for model in best[:_MODELS]]
+    popular = digest.of(result, "utility.popular")
+    if popular and metric.name == "utility.ndcg":
+        named.append(f"the most popular items {rounding.measured(popular[0].estimate.value)}")
+    better = "more" if sign > 0 else "less"
+    return f"{metric.quantity or metric.name}: {', '.join(named)} ({better} is better)."

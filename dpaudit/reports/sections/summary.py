@@ -87,24 +87,24 @@ def decision(result: AuditResult) -> str:
     """Return what decided the outcome of the run, as a sentence."""
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
-        return f"The run fails: these waivers have expired: {', '.join(expired)}."
-    broken = [verdict for verdict in result.verdicts if verdict.verdict == "broken"]
-    if result.fail_on_broken and any(verdict.id not in result.waived for verdict in broken):
-        return "The run fails: a claim is broken."
+        return f"These waivers have expired: {', '.join(expired)}."
+    false = [verdict for verdict in result.verdicts if verdict.verdict == "false"]
+    if result.fail_on_false_claim and any(verdict.id not in result.waived for verdict in false):
+        return "A claim is false."
     said = {
-        "fail": "The run fails: a gate fails.",
-        "inconclusive": "The run is inconclusive: a gate is inconclusive.",
-        "pass": "The run passes." if result.gates else "The run passes: nothing fails it.",
+        "stop": "A gate fails.",
+        "undecided": "A gate is inconclusive.",
+        "go": "No gate fails." if result.gates else "Nothing stops it.",
         "no decision": "Nothing was decided: no gate is set, and no claim was tested. A [[gate]] "
         "decides what may pass.",
     }[result.outcome]
     if result.waived:
         said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
-    if broken and result.outcome == "pass" and not result.fail_on_broken:
-        said = f"{said} By its config, a broken claim does not fail it."
+    if false and result.outcome == "go" and not result.fail_on_false_claim:
+        said = f"{said} By its config, a false claim does not stop it."
     claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     untested = sum(claim.verdict == "not tested" for claim in claims)
-    if untested and result.outcome == "pass":
+    if untested and result.outcome == "go":
         said = f"{said} {untested} of {len(claims)} claims {_were(untested)} not tested."
     return said
 
@@ -119,8 +119,8 @@ def status(result: AuditResult) -> str:
     Without a claim, or without a decision, nothing was tested.
     """
     claims = [verdict.verdict for verdict in result.verdicts if verdict.claimed is not None]
-    held = bool(claims) and set(claims) == {"not broken"}
-    green = result.outcome in ("pass", "no decision")
+    held = bool(claims) and set(claims) == {"survived"}
+    green = result.outcome in ("go", "no decision")
     return "not tested" if green and not held else result.outcome
 
 

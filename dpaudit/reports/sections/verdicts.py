@@ -20,7 +20,7 @@ from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
 
 # The worst first.
-VERDICTS: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
+VERDICTS: tuple[Verdict, ...] = ("false", "not tested", "survived")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
     "missed": "not tested {at}: the games also miss copies that leak more than is claimed, so they "
@@ -41,7 +41,7 @@ class ModelVerdict:
 
     Attributes:
         model: the model's label.
-        verdict: `broken` if any claim is; else `not broken` if any was tested.
+        verdict: `false` if any claim is; else `survived` if any was tested.
         claims: whether it claims anything.
         sentences: what was found, the worst first.
     """
@@ -68,8 +68,8 @@ def of(result: AuditResult) -> list[ModelVerdict]:
         )
         words_of = {record.verdict for record in sweep}
         verdict: Verdict = "not tested"
-        if words_of & {"broken", "not broken"}:
-            verdict = "broken" if "broken" in words_of else "not broken"
+        if words_of & {"false", "survived"}:
+            verdict = "false" if "false" in words_of else "survived"
         stated = [claims[record.model, record.epsilon] for record in sweep]
         sentences = [
             *_claims(result, sweep, stated),
@@ -96,16 +96,16 @@ def _claims(
 ) -> Iterator[str]:
     """Yield the sentences about a model's claims."""
     by_epsilon = {record.epsilon: claim for record, claim in zip(sweep, claims, strict=True)}
-    broken = [record for record in sweep if record.verdict == "broken"]
-    if broken:
-        worst = max(broken, key=lambda record: (record.certified or 0) / (record.claimed or 1))
+    false = [record for record in sweep if record.verdict == "false"]
+    if false:
+        worst = max(false, key=lambda record: (record.certified or 0) / (record.claimed or 1))
         sure = words.percent(result.family.confidence)
         yield (
-            f"The claim is false {_at(broken)}: where ε = {words.epsilon(worst.claimed or 0)} is "
+            f"The claim is false {_at(false)}: where ε = {words.epsilon(worst.claimed or 0)} is "
             f"claimed, ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
             f"confidence over the whole run {_game(worst.decided_by, by_epsilon[worst.epsilon])}."
         )
-    kept = [record for record in sweep if record.verdict == "not broken"]
+    kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
         factors = sorted({record.factor for record in kept if record.factor is not None})
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
@@ -124,10 +124,10 @@ def _claims(
 
 
 def _waived(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
-    """Yield who accepts the broken claims of a model, until when and why."""
-    broken = {record.id for record in sweep if record.verdict == "broken"}
+    """Yield who accepts the false claims of a model, until when and why."""
+    false = {record.id for record in sweep if record.verdict == "false"}
     for waiver in result.waivers:
-        if waiver.id in broken:
+        if waiver.id in false:
             yield waivers.line(waiver, result)
 
 

@@ -7,8 +7,8 @@ from dpaudit.record.waivers import WaiverRecord
 from dpaudit.reports.table import Table
 
 _NOW = {
-    "broken": "its claim is broken",
-    "not broken": "its claim is not broken",
+    "false": "its claim is false",
+    "survived": "its claim was tested and not found to be false",
     "not tested": "its claim was not tested",
     "pass": "its gate passes",
     "fail": "its gate fails",

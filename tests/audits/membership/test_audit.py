@@ -125,7 +125,7 @@ def test_an_adapter_can_be_named_or_passed() -> None:
 def test_a_gate_and_a_claim_are_judged() -> None:
     gate = {"metric": "epsilon", "max": "claim", "detectable": 4.0, "where": {"observer": "scores"}}
     judged = audited(claim={"epsilon": 1.0}, gates=[gate])
-    assert judged.record.outcome == "fail"
+    assert judged.record.outcome == "stop"
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +139,8 @@ def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
 ) -> None:
     """The claim holds at scores and others' lists: broken with probability 0.05 at most."""
     [verdict] = honest.record.verdicts
-    assert verdict.verdict != "broken"
-    assert honest.record.outcome == "pass"
+    assert verdict.verdict != "false"
+    assert honest.record.outcome == "go"
     assert honest.estimate("epsilon", observer="own-list").lower > 0.74
     about = {finding.about for finding in honest.record.findings}
     assert {"hide-seen", "beside-claim"} <= about
@@ -168,7 +168,7 @@ def test_a_claim_is_about_lists_without_a_filter(
     claim = {"epsilon": 0.5, "delta": 1e-5, "adjacency": adjacency}
     options: dict[str, Any] = {"observers": ["own-list"], "units": units, "users": 30}
     record = audited(model, trainings=32, claim=claim, **options).record
-    assert (record.verdicts[0].verdict == "broken") == broken
+    assert (record.verdicts[0].verdict == "false") == broken
     assert (record.verdicts[0].reason != "no game") == covered
 
 
@@ -176,7 +176,7 @@ def test_a_claim_is_about_lists_without_a_filter(
 def test_a_claim_that_names_own_lists_is_judged_on_their_filter() -> None:
     stated = {"epsilon": 0.74, "delta": 1e-5, "observers": ["scores", "own-list"]}
     record = audited(Draws, trainings=16, claim=stated).record
-    assert record.verdicts[0].verdict == "broken"
+    assert record.verdicts[0].verdict == "false"
     assert "beside-claim" not in {finding.about for finding in record.findings}
 
 
@@ -394,7 +394,7 @@ def gated(model: Any) -> RecommenderAudit:
 def test_an_honest_model_passes() -> None:
     record = gated(Noisy).record
     assert [gate.outcome for gate in record.gates] == ["pass"] * 3
-    assert record.verdicts[0].verdict == "not broken"
+    assert record.verdicts[0].verdict == "survived"
     assert record.findings == []
 
 

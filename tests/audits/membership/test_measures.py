@@ -204,7 +204,7 @@ JUDGED: dict[str, dict[str, Any]] = {
     "a gate": {"gate": [GATE]},
     "another threshold": {"gate": [{**GATE, "max": 0.8}]},
     "a gate on utility": {"gate": [{"metric": "utility.ndcg", "min": 0.01}]},
-    "confidence": {"audit": {"confidence": 0.9, "fail_on_broken": False}},
+    "confidence": {"audit": {"confidence": 0.9, "fail_on_false_claim": False}},
     "a report": {"card": {"owner": "nobody"}},
     "an observer": {"membership": {**TABLE, "observers": ["scores", "own-list", "others-lists"]}},
     "fewer observers": {"membership": {**TABLE, "observers": ["others-lists"]}},

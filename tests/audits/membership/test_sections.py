@@ -187,7 +187,7 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert [row[-1] for row in table.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
     assert table.marked == {(0, len(table.header) - 1)}
     [said] = verdicts.of(record(make, bounds, {}))
-    assert said.verdict == "broken"
+    assert said.verdict == "false"
     assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
     assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}

@@ -29,14 +29,14 @@ def advice(drawing: Chart) -> tuple[list[list[str]], Sequence[str]]:
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
-def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight: float) -> None:
+def test_the_best_epsilon_whose_claim_is_not_false_is_ringed(make: Make, weight: float) -> None:
     result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
-    broken = {verdict.epsilon for verdict in result.verdicts if verdict.verdict == "broken"}
-    assert broken == {0.1, 0.3, 1.0}
+    false = {verdict.epsilon for verdict in result.verdicts if verdict.verdict == "false"}
+    assert false == {0.1, 0.3, 1.0}
     drawing = chart(result)
     rings = drawing.spec["datasets"]["best"]
     (ring,) = [mark for mark in rings if mark["low"] <= weight <= mark["high"]]
-    offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in broken]
+    offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in false]
     best = max(
         offered,
         key=lambda row: (
@@ -49,7 +49,7 @@ def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight
     assert ring["label"] == label
     assert ring["words"].startswith(f"published: {label} is best (utility ")
     assert list(advice(drawing)[1]) == [
-        "published is offered at some ε only: its claim is broken at ε = 0.1, 0.3, 1."
+        "published is offered at some ε only: its claim is false at ε = 0.1, 0.3, 1."
     ]
     import altair
     import vl_convert
@@ -60,10 +60,10 @@ def test_the_best_epsilon_whose_claim_is_not_broken_is_ringed(make: Make, weight
     assert f">{label}<" in drawn
 
 
-def test_a_model_with_broken_claims_alone_is_not_offered(make: Make) -> None:
+def test_a_model_with_false_claims_alone_is_not_offered(make: Make) -> None:
     recommended, notes = advice(chart(make(epsilons=(0.1, 1.0))))
     assert not recommended
-    assert list(notes) == ["published is not offered: its claim is broken at ε = 0.1, 1."]
+    assert list(notes) == ["published is not offered: its claim is false at ε = 0.1, 1."]
 
 
 def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: Make) -> None:
@@ -72,12 +72,12 @@ def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: 
     doubted = [
         verdict.model_copy(
             update={
-                "verdict": "not tested" if reasons[verdict.epsilon] else "not broken",
+                "verdict": "not tested" if reasons[verdict.epsilon] else "survived",
                 "reason": reasons[verdict.epsilon],
             }
         )
         for verdict in base.verdicts
     ]
     recommended, notes = advice(chart(base.model_copy(update={"verdicts": doubted})))
-    assert sorted(recommended) == [["20", "claim not tested"], ["30", "claim not broken"]]
+    assert sorted(recommended) == [["20", "claim not tested"], ["30", "claim survived"]]
     assert list(notes) == ["published is offered at some ε only: its claim is in doubt at ε = 10."]

@@ -106,7 +106,7 @@ def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditRe
         assert measurement.shift is None
         assert measurement.theory is None
         assert measurement.event
-    assert result.outcome == "pass"
+    assert result.outcome == "go"
     assert result.data is not None
     assert (result.data.users, result.data.items, result.data.trained) == (30, 20, 30)
     assert result.data.digest == load(TrainedConfig.model_validate(BASE).data).digest
@@ -425,7 +425,7 @@ def test_a_claim_that_is_broken_fails_its_gate() -> None:
     record = run(train={"folds": 2, "trials": 1}, model=[model], game=[game], gate=[gate])
     [bound] = at(record, "epsilon").values()
     assert bound.estimate.lower > 3
-    assert record.outcome == "fail"
+    assert record.outcome == "stop"
 
 
 def test_reports_mention_folds_and_claims(result: AuditResult) -> None:

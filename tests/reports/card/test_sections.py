@@ -28,7 +28,7 @@ def test_every_statement_of_the_owner_is_shown_once(result: AuditResult) -> None
 def test_a_broken_claim_is_marked_before_everything_else(result: AuditResult) -> None:
     (table,) = sections(card_of(result))[0].tables
     verdicts = [row[2] for row in table.cells]
-    assert verdicts == ["broken", "broken", "not tested: no power"]
+    assert verdicts == ["false", "false", "not tested: no power"]
     assert table.marked == {(0, 2), (1, 2)}
     assert [row[3:5] for row in table.cells] == [["≥ 2.718", "1.25×"]] * 2 + [["≥ 2.718", "none"]]
 

@@ -37,8 +37,8 @@ def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
     make: Callable[..., AuditResult], made: dict[str, Any], strict: bool, message: str, color: str
 ) -> None:
     result = make(**{"outcome": "pass", **made})
-    broken = any(verdict.verdict == "broken" for verdict in result.verdicts)
-    changes: dict[str, Any] = {"fail_on_broken": strict}
+    broken = any(verdict.verdict == "false" for verdict in result.verdicts)
+    changes: dict[str, Any] = {"fail_on_false_claim": strict}
     if broken and strict:
         changes["outcome"] = "fail"
     values = ci_reports.badge(badge.render(result.model_copy(update=changes)))
@@ -46,7 +46,7 @@ def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
 
 
 def test_claims_that_are_waived_are_counted_as_broken(make: Callable[..., AuditResult]) -> None:
-    strict = make(epsilons=(0.1, 1.0, 5.0)).model_copy(update={"fail_on_broken": True})
+    strict = make(epsilons=(0.1, 1.0, 5.0)).model_copy(update={"fail_on_false_claim": True})
     waiver = Waiver(
         id="claim/published/0.1", owner="the team", statement="known", expires=date(2027, 1, 31)
     )

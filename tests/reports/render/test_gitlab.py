@@ -19,8 +19,8 @@ def test_problems_have_a_severity_and_a_place(result: AuditResult) -> None:
     issues = ci_reports.gitlab(gitlab.render(located))
     assert [(issue["check_name"], issue["severity"]) for issue in issues] == [
         ("gate-failed", "critical"),
-        ("broken-claim", "minor"),
-        ("broken-claim", "minor"),
+        ("false-claim", "minor"),
+        ("false-claim", "minor"),
         ("claim-not-tested", "info"),
     ]
     assert issues[0]["location"] == {"path": "a.toml", "lines": {"begin": 4}}

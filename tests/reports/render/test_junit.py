@@ -28,7 +28,7 @@ def test_each_state_is_what_a_service_understands(make: Make) -> None:
         "claim/published/10": "skipped",  # not tested
         "gate/epsilon/max": "error",
     }
-    strict = make(epsilons=(1.0,)).model_copy(update={"fail_on_broken": True})
+    strict = make(epsilons=(1.0,)).model_copy(update={"fail_on_false_claim": True})
     assert ci_reports.junit(junit.render(strict)) == {
         "claim/published/1": "failure",
         "gate/epsilon/max": "failure",
@@ -50,7 +50,7 @@ def test_a_failure_says_where_and_why(result: AuditResult) -> None:
 
 
 def test_a_control_character_of_a_label_is_no_part_of_the_xml(make: Make) -> None:
-    result = make("evil\x1b[31m", epsilons=(1.0,)).model_copy(update={"fail_on_broken": True})
+    result = make("evil\x1b[31m", epsilons=(1.0,)).model_copy(update={"fail_on_false_claim": True})
     waiver = Waiver(
         id=result.verdicts[0].id, owner="the team", statement="known", expires=date(2027, 1, 31)
     )

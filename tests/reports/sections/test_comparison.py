@@ -34,7 +34,7 @@ def test_verdicts_come_first_then_what_got_worse(compared: Comparison) -> None:
             "claim/published/1",
             "not broken (ε ≥ 0.43, claimed 1, finds 1.25×)",
             "broken (ε ≥ 2.71, claimed 1, finds 1.25×)",
-            "newly broken",
+            "newly false",
         ]
     ]
     assert verdicts.marked == {(0, 3)}
@@ -52,7 +52,7 @@ def test_verdicts_come_first_then_what_got_worse(compared: Comparison) -> None:
 def test_what_cannot_be_told_is_counted_and_shown_if_asked(compared: Comparison) -> None:
     said = list(comparison.sentences(compared))
     assert said[0] == (
-        "The run is worse than its baseline (newly broken claims: 1; numbers certified to be "
+        "The run is worse than its baseline (newly false claims: 1; numbers certified to be "
         "worse: 1)."
     )
     assert (
@@ -93,5 +93,5 @@ def test_sentences_name_other_data_and_what_is_missing(result: AuditResult) -> N
 def test_a_waived_claim_is_not_marked(compared: Comparison) -> None:
     [claim] = compared.claims
     waived = comparison.claims([claim.model_copy(update={"waived": True})])
-    assert waived.cells[0][3] == "newly broken, waived"
+    assert waived.cells[0][3] == "newly false, waived"
     assert not waived.marked

@@ -31,7 +31,7 @@ def low(result: AuditResult, **changes: Any) -> AuditResult:
 
 def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
     [verdict] = verdicts.of(make())
-    assert verdict.verdict == "broken"
+    assert verdict.verdict == "false"
     assert verdict.sentences[0] == (
         "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is certified with "
         "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
@@ -45,7 +45,7 @@ def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(mak
 
 def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
     [verdict] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
-    assert verdict.verdict == "not broken"
+    assert verdict.verdict == "survived"
     assert "copies that leak 1.25 times what is claimed were found (seen:" in verdict.text
     assert "attack: likelihood-ratio; pair: support-threshold" in verdict.text
     assert "This is no proof of privacy" in verdict.text
@@ -123,7 +123,7 @@ def test_a_broken_claim_is_never_shown_as_a_plain_pass(make: Make) -> None:
     passed = make(outcome="pass")
     assert summary.status(passed) == "not tested"
     assert "By its config, a broken claim does not fail it." in summary.decision(passed)
-    failed = passed.model_copy(update={"fail_on_broken": True, "outcome": "fail"})
+    failed = passed.model_copy(update={"fail_on_false_claim": True, "outcome": "fail"})
     assert summary.decision(failed) == "The run fails: a claim is broken."
     held = low(make(outcome="pass", epsilons=(0.1, 1.0)))
     assert summary.status(held) == "pass"

@@ -62,7 +62,7 @@ def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None
 
 
 def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: AuditResult) -> None:
-    strict = result.model_copy(update={"fail_on_broken": True})
+    strict = result.model_copy(update={"fail_on_false_claim": True})
     claims = [f"claim/published/{at}" for at in ("0.1", "1")]
     assert decision(judged(strict, "gate/epsilon/max", claims[0])) == (
         "The run fails: a claim is broken."
@@ -72,7 +72,7 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
         "claim/published/1."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
-    assert waived.outcome == "pass"
+    assert waived.outcome == "go"
     assert decision(waived) == (
         "The run passes. It does not count what is waived: claim/published/0.1, "
         "claim/published/1, gate/epsilon/max. 1 of 3 claims was not tested."
