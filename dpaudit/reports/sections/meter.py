@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
 from pydantic import ValidationError
 
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.result import AuditResult, GateRecord, Measurement
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of
@@ -43,19 +43,29 @@ def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
     frequency = sections_of(result).frequency(measurement)
     limits = [
         gate.max
-        for gate in gates(result)
-        if isinstance(gate.max, float) and gate.picks(measurement.model_dump())
+        for gate, _ in gates(result)
+        if gate and isinstance(gate.max, float) and gate.picks(measurement.model_dump())
     ]
     return frequency and replace(frequency, limit=min(limits, default=None))
 
 
-def gates(result: AuditResult) -> Iterator[Gate]:
-    """Yield the gates of a record; a threshold that no metric here has is left out."""
-    for gate in result.config.get("gate", ()):
-        try:
-            yield Gate.model_validate(gate)
-        except ValidationError:  # of a package that is not installed
-            continue
+def gates(result: AuditResult) -> list[tuple[Gate | None, GateRecord]]:
+    """Return the gates of a record as they are set and as they were judged.
+
+    One on a metric of a package that is not installed has no threshold here.
+    """
+    stated = result.config.get("gate", ())
+    return [
+        (_gate(table), record)
+        for table, record in zip_longest(stated[: len(result.gates)], result.gates)
+    ]
+
+
+def _gate(table: object) -> Gate | None:
+    try:
+        return Gate.model_validate(table)
+    except ValidationError:
+        return None
 
 
 def _limited(frequency: Frequency) -> tuple[bool, float, float]:

@@ -9,6 +9,8 @@ from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, VerdictRecord
 from dpaudit.reports.sections import meter
 
+_Judged = tuple[Gate | None, GateRecord]
+
 
 def sentence(result: AuditResult) -> str:
     """Return the reason of a run's outcome, as one sentence with what decided it."""
@@ -19,16 +21,17 @@ def sentence(result: AuditResult) -> str:
     if result.fail_on_false_claim and false:
         return _of_claims(false, len(result.models) > 1)
     judged = [
-        (gate, record)
-        for gate, record in zip(meter.gates(result), result.gates, strict=False)
-        if record.id not in result.waived
+        (gate, record) for gate, record in meter.gates(result) if record.id not in result.waived
     ]
-    for outcome in ("fail", "inconclusive"):
+    others = {
+        "fail": ("gate fails", "gates fail"),
+        "inconclusive": ("gate is open", "gates are open"),
+    }
+    for outcome, more in others.items():
         deciding = [(gate, record) for gate, record in judged if record.outcome == outcome]
         if deciding:
             gate, record = deciding[0]
-            more = _more(len(deciding) - 1, "gate", outcome)
-            return f"{_of_gate(gate, record, result)}{more}."
+            return f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
     return " ".join(_undisturbed(result, judged))
 
 
@@ -45,7 +48,7 @@ def _false(result: AuditResult) -> list[VerdictRecord]:
 def _of_claims(false: Sequence[VerdictRecord], named: bool) -> str:
     worst = false[0]
     of = f" of {worst.model}" if named else ""
-    more = _more(len(false) - 1, "claim", "false")
+    more = _more(len(false) - 1, "claim is false", "claims are false")
     times = rounding.at_least(_times(worst), 2)
     return (
         f"The privacy claim{of} is false: an attack shows a leak of at least {times} times what is "
@@ -57,29 +60,21 @@ def _times(verdict: VerdictRecord) -> float:
     return (verdict.certified or 0.0) / (verdict.claimed or 1.0)
 
 
-def _more(count: int, what: str, how: str) -> str:
+def _more(count: int, one: str, several: str) -> str:
     """Return how many others have the same outcome, as the end of a sentence."""
-    others = {"false": "also false", "fail": "that fail", "inconclusive": "that are open"}[how]
-    if not count:
-        return ""
-    several = f"{count} more {what}s {others}" if count > 1 else f"1 more {what} {others}"
-    return f" ({several.replace(' that fail', ' fails') if count == 1 else several})"
+    return f"; {count} more {one if count == 1 else several}" if count else ""
 
 
-def _of_gate(gate: Gate, record: GateRecord, result: AuditResult) -> str:
+def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
     """Return what a gate that does not pass is about, with the number furthest from its limit."""
-    shown = _shown(gate, result)
-    if shown is None:
+    shown = _shown(gate, result) if gate else None
+    if gate is None or shown is None:
         return f"{record.rule}: {record.reason}"
     said = _said(gate, shown, result)
     if record.outcome == "fail":
         return said
-    enough = (
-        f": {record.trainings} trainings that show the like decide it" if record.trainings else ""
-    )
-    return (
-        f"Open, as this run is too small to tell on which side of the limit it is: {said}{enough}"
-    )
+    decides = f"; {record.trainings} trainings like these decide it" if record.trainings else ""
+    return f"This run is too small to tell on which side of the limit the model is: {said}{decides}"
 
 
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
@@ -110,7 +105,7 @@ def _of_bound(shown: Measurement, limit: float | str | None) -> str:
     return f"an attack shows a leak of at least {times} times {what}"
 
 
-def _undisturbed(result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]) -> Iterator[str]:
+def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield what a run shows that neither stops nor is open."""
     claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     survived = sum(claim.verdict == "survived" for claim in claims)
@@ -131,9 +126,9 @@ def _undisturbed(result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]])
             yield f"The attacks find: {row.sentence}."
 
 
-def _nearest(result: AuditResult, judged: Sequence[tuple[Gate, GateRecord]]) -> Iterator[str]:
+def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield the frequency that is nearest to its limit, if a gate limits any."""
-    shown = [one for gate, _ in judged if (one := _shown(gate, result))]
+    shown = [one for gate, _ in judged if gate and (one := _shown(gate, result))]
     limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
     if limited:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))

@@ -1,0 +1,52 @@
+"""The leak meter: which numbers it shows, and the limits of gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.sections import meter
+
+Make = Callable[..., AuditResult]
+
+
+def gated(result: AuditResult, *gates: dict[str, Any]) -> AuditResult:
+    """The record with these gates in its config, all judged alike."""
+    config = {**result.config, "gate": list(gates)}
+    return result.model_copy(update={"config": config, "gates": result.gates * len(gates)})
+
+
+def test_of_a_sweep_the_epsilon_at_which_an_attacker_finds_most_is_shown(make: Make) -> None:
+    rows = meter.rows(make())
+    assert [row.attacker for row in rows] == ["one prediction, ε = 10", "second, ε = 10"]
+    assert rows[0].value > rows[1].value
+    assert rows[0].guess == 1 / 5
+    assert [row.limit for row in rows] == [None, None]
+
+
+def test_a_gate_picks_the_row_and_sets_its_limit(make: Make) -> None:
+    where = {"epsilon": 1.0, "attack": "second"}
+    gates = [{"metric": "attack.accuracy", "max": limit, "where": where} for limit in (0.5, 0.4)]
+    rows = meter.rows(gated(make(), *gates))
+    assert [(row.attacker, row.limit) for row in rows] == [
+        ("one prediction, ε = 10", None),
+        ("second, ε = 1", 0.4),
+    ]
+
+
+def test_of_one_epsilon_it_is_not_named(make: Make) -> None:
+    first, _ = meter.rows(make(epsilons=(1.0,)))
+    assert first.attacker == "one prediction"
+
+
+def test_a_gate_on_a_metric_that_is_not_installed_limits_nothing(make: Make) -> None:
+    result = gated(make(), {"metric": "other.metric", "max": 1.0})
+    [(gate, record)] = meter.gates(result)
+    assert gate is None
+    assert record == result.gates[0]
+    assert {row.limit for row in meter.rows(result)} == {None}
+
+
+def test_without_attacks_there_is_no_row(make: Make) -> None:
+    assert meter.rows(make(attacks=False)) == []

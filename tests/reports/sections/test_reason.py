@@ -1,0 +1,92 @@
+"""Why a run has its outcome, in a sentence without statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpaudit.record.result import AuditResult, GateRecord
+from dpaudit.reports.sections import reason
+from tests.reports.sections.test_verdicts import low
+from tests.support.records import judged
+
+Make = Callable[..., AuditResult]
+ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
+
+
+def gated(result: AuditResult, outcome: Any, table: dict[str, Any], **fields: Any) -> AuditResult:
+    gate = GateRecord(id="gate", rule="a rule", outcome=outcome, reason="because", **fields)
+    config = {**result.config, "gate": [table]}
+    return judged(result.model_copy(update={"config": config, "gates": [gate]}))
+
+
+def test_a_false_claim_that_fails_the_run_says_by_how_much(make: Make) -> None:
+    result = judged(make(gate=False).model_copy(update={"fail_on_false_claim": True}))
+    # 2.7183 is certified where 0.1 and 1 are claimed.
+    assert reason.sentence(result) == (
+        "The privacy claim is false: an attack shows a leak of at least 27.18 times what is "
+        "claimed; 1 more claim is false."
+    )
+
+
+def test_a_gate_that_fails_is_a_frequency(make: Make) -> None:
+    result = gated(low(make()), "fail", {**ACCURACY, "max": 0.3})
+    assert reason.sentence(result) == (
+        "40 of 100 hidden ratings are recovered; a guess finds 20; the limit is 30."
+    )
+
+
+def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
+    result = gated(low(make()), "inconclusive", {**ACCURACY, "max": 0.41}, trainings=38)
+    assert reason.sentence(result) == (
+        "This run is too small to tell on which side of the limit the model is: 40 of 100 hidden "
+        "ratings are recovered; a guess finds 20; the limit is 41; 38 trainings like these decide "
+        "it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            {"metric": "epsilon", "max": 0.5, "detectable": 2.0},
+            "an attack shows a leak of at least 5.43 times the limit.",
+        ),
+        (
+            {"metric": "utility.rmse", "max": 1.0},
+            "utility.rmse is 1.234, and the limit is at most 1.",
+        ),
+        (
+            {"metric": "utility.overlap", "min": 0.95, "where": {"epsilon": 0.1}},
+            "utility.overlap is 0.091, and the limit is at least 0.95.",
+        ),
+        ({"metric": "other.metric", "max": 1.0}, "a rule: because."),
+    ],
+)
+def test_other_gates_name_their_number_and_limit(
+    make: Make, table: dict[str, Any], said: str
+) -> None:
+    assert reason.sentence(gated(make(), "fail", table)) == said
+
+
+def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> None:
+    result = gated(low(make()), "pass", {**ACCURACY, "max": 0.5})
+    assert reason.sentence(result) == (
+        "The gate passes. At most 40 of 100 hidden ratings are recovered; a guess finds 20; the "
+        "limit is 50. 2 of 3 privacy claims survived: no attack shows more than is claimed."
+    )
+
+
+def test_false_claims_that_are_accepted_are_named(make: Make) -> None:
+    result = gated(make(), "pass", {**ACCURACY, "max": 0.5})
+    assert "2 of 3 privacy claims are false, which is accepted." in reason.sentence(result)
+
+
+def test_without_a_decision_nothing_passes(make: Make) -> None:
+    result = judged(make(gate=False, game=False))
+    said = reason.sentence(result)
+    assert said.startswith("Nothing was decided: no gate is set, and no claim was tested.")
+    assert "73 of 100 hidden ratings are recovered" in said
+    assert "pass" not in said

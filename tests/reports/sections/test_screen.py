@@ -1,0 +1,43 @@
+"""The first screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.sections import screen
+
+Make = Callable[..., AuditResult]
+
+
+def test_claims_that_are_false_come_first_and_say_what_would_be_caught(make: Make) -> None:
+    claims = screen.of(make()).claims
+    assert claims is not None
+    assert claims.cells == [
+        ["published", "0.1", "2.71", "false", "not needed"],
+        ["published", "1", "2.71", "false", "not needed"],
+        ["published", "10", "2.71", "not tested", "–"],
+    ]
+    assert claims.marked == {(0, 3), (1, 3)}
+
+
+def test_a_long_sweep_is_cut(make: Make) -> None:
+    claims = screen.of(make(epsilons=tuple(0.1 * n for n in range(1, 12)))).claims
+    assert claims is not None
+    assert len(claims.cells) == 8
+    assert claims.note == "3 more below."
+
+
+def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:
+    shown = screen.of(make())
+    assert shown.scale == 1.0
+    assert shown.end == "100 of 100"
+    assert "the dashed mark is a guess" in shown.legend
+    assert "limit" not in shown.legend
+
+
+def test_facts_name_attacker_unit_confidence_utility_and_what_was_not_tried(make: Make) -> None:
+    facts = dict(screen.of(make()).facts)
+    assert list(facts) == ["Attacker", "Protected", "Confidence", "Utility", "Not tried"]
+    assert facts["Protected"] == "One rating is added or removed."
+    assert facts["Utility"].startswith("overlap@k: published 0.909")

@@ -1,0 +1,76 @@
+"""Shares as natural frequencies."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpaudit.record.result import Measurement
+from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of
+from tests.support.records import estimate
+
+
+@pytest.mark.parametrize(
+    ("value", "guess", "limit", "shown"),
+    [
+        (0.605, 0.01, 0.45, ("60 of 100", "1", "45")),
+        # A value that rounds to its limit, but is another number, has more digits.
+        (0.4543, 0.01, 0.45, ("454 of 1,000", "10", "450")),
+        (0.45, 0.01, 0.45, ("45 of 100", "1", "45")),
+        (0.0073, 0.001, None, ("7 of 1,000", "1", "none")),
+        (0.0004, 0.01, None, ("4 of 10,000", "100", "none")),
+        (0.0, 0.01, None, ("0 of 100", "1", "none")),
+        (1 / 3, 1 / 5, 0.3, ("33 of 100", "20", "30")),
+        (0.2, 1 / 3, None, ("20 of 100", "33", "none")),
+        (0.2, 0.01, 0.255, ("200 of 1,000", "10", "255")),
+        # Only a share of 1 is all.
+        (0.9996, 0.2, None, ("99 of 100", "20", "none")),
+        (1.0, 0.2, None, ("100 of 100", "20", "none")),
+    ],
+)
+def test_a_share_a_guess_and_a_limit_have_one_base(
+    value: float, guess: float, limit: float | None, shown: tuple[str, str, str]
+) -> None:
+    measurement = Measurement(
+        metric="attack.accuracy",
+        attack="a",
+        model="m",
+        epsilon=1.0,
+        estimate=estimate(value, value, value),
+    )
+    frequency = Frequency(measurement, "a", "hidden ratings are recovered", guess, limit=limit)
+    assert frequency.counts == shown
+    assert frequency.over == (limit is not None and value > limit)
+
+
+def test_a_sentence_names_what_is_found_false_alarms_a_guess_and_the_limit() -> None:
+    measurement = Measurement(
+        metric="attack.accuracy",
+        attack="a",
+        model="m",
+        epsilon=1.0,
+        estimate=estimate(0.6, 0.5, 0.7),
+    )
+    frequency = Frequency(measurement, "a", "users are recognised", 0.01, 0.01, 0.45)
+    assert frequency.sentence == (
+        "60 of 100 users are recognised with 1 false alarm in 100; a guess finds 1; the limit is 45"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [
+        (0.01, "1 false alarm in 100"),
+        (0.001, "1 false alarm in 1,000"),
+        (0.05, "5 false alarms in 100"),
+        (0.025, "25 false alarms in 1,000"),
+        (0.0, "no false alarm"),
+    ],
+)
+def test_rates_of_false_alarms(rate: float, shown: str) -> None:
+    assert false_alarms(rate) == shown
+
+
+def test_the_base_is_at_most_a_million() -> None:
+    assert base_of(1e-9, 0.5) == 10**6
+    assert out_of(1e-9, 10**6) == "0 of 1,000,000"
+    assert counted(0.12345, 10_000) == "1,234"
