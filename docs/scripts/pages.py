@@ -32,10 +32,15 @@ def trained(name: str, settings: Sequence[str] = ()) -> TrainedConfig:
     return config
 
 
-def audited(config: Config, folder: Path) -> AuditResult:
+def audited(config: Config, folder: Path, *, allow_code: bool = False) -> AuditResult:
     """Return the record of a config that a folder holds, after running it if there is none.
 
     A run that was killed goes on.
+
+    Args:
+        config: the config.
+        folder: where its record is kept.
+        allow_code: whether code that the config names may be run.
     """
     if (folder / storage.NAME).is_file():
         result = storage.load(folder)
@@ -44,7 +49,9 @@ def audited(config: Config, folder: Path) -> AuditResult:
     # Recommenders are functions of Python's, which hold the global lock.
     kind = "processes" if isinstance(config, MembershipConfig) else "threads"
     folder.mkdir(parents=True, exist_ok=True)
-    result = run_audit(config, workers=Workers.all_cores(kind), folder=RunFolder(folder))
+    result = run_audit(
+        config, workers=Workers.all_cores(kind), folder=RunFolder(folder), allow_code=allow_code
+    )
     write_text(folder / storage.NAME, storage.render(result))
     print(f"{folder}: {result.timing.seconds:.0f} s", flush=True)
     return result

@@ -12,6 +12,9 @@ FULL, EMPTY, GUESS, LIMIT = "█", "·", "┊", "┃"
 # The shortest and the longest bar.
 _BAR = (10, 40)
 _GAP = 2
+_SPACE = " " * _GAP
+# No name is cut to less.
+_NAME = 12
 
 
 def bar(row: Frequency, scale: float, width: int) -> str:
@@ -41,24 +44,36 @@ def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
     """
     header = [*(["model"] if named else []), "the attacker sees"]
     names = [[*([row.measurement.model] if named else []), row.attacker] for row in screen.rows]
-    counts = [("found", "a guess", "limit"), *(row.counts for row in screen.rows)]
-    left = _aligned([[*map(plain, name)] for name in (header, *names)])
-    right = _aligned(counts)
-    room = width - len(left[0]) - len(right[0]) - 2 * _GAP
-    length = max(_BAR[0], min(_BAR[1], room))
+    right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
+    most = width - len(right[0]) - _BAR[0] - 2 * _GAP
+    left = _aligned(_cut([[*map(plain, name)] for name in (header, *names)], most))
+    length = max(_BAR[0], min(_BAR[1], width - len(left[0]) - len(right[0]) - 2 * _GAP))
+    ends = f"0{screen.end:>{length - 1}}"
     bars = [
-        f"0{screen.end:>{length - 1}}",
+        ends if " " in ends.removesuffix(screen.end) else f"{screen.end:>{length}}",
         *(bar(row, screen.scale, length) for row in screen.rows),
     ]
-    gap = " " * _GAP
-    parts = zip(left, bars, right, strict=True)
-    return [gap.join(part).rstrip() for part in parts]
+    return [_SPACE.join(parts).rstrip() for parts in zip(left, bars, right, strict=True)]
+
+
+def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:
+    """Return rows of names whose longest column is cut so that all columns fit."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    longest = widths.index(max(widths))
+    room = max(_NAME, widths[longest] - max(0, sum(widths) + _GAP * (len(widths) - 1) - most))
+    return [
+        [
+            f"{cell[: room - 1]}…" if at == longest and len(cell) > room else cell
+            for at, cell in enumerate(row)
+        ]
+        for row in rows
+    ]
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as text with columns of one width each."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    gap = " " * _GAP
     return [
-        gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        _SPACE.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
     ]

@@ -86,7 +86,10 @@ class Sections:
 
     def attacker(self) -> str:
         """Return who attacks and what this attacker knows, as a sentence."""
-        return "An attacker who sees what the model shows, and knows all data but what is attacked."
+        claims = [point.claim for point in self.result.points if point.claim]
+        seen = dict.fromkeys(words.observer(claim.observer) for claim in claims)
+        what = " or ".join(seen) or "what the model shows"
+        return f"Someone who sees {what}, and knows all data but what is attacked."
 
     def untried(self) -> Iterator[str]:
         """Yield which games the run left out, as sentences, the most specific first."""

@@ -102,7 +102,7 @@ def _claims(result: AuditResult) -> Table | None:
         ["model", "claimed ε", "leaks at least", "claim", "a leak of this size would be caught"],
         [_claim(verdict, points[verdict.model, verdict.epsilon]) for verdict in shown],
         {(row, 3) for row, verdict in enumerate(shown) if verdict.verdict == "false"},
-        f"{left} more below." if left else "",
+        f"{left} more in the report." if left else "",
     )
 
 
@@ -136,7 +136,7 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if utility:
         yield "Utility", utility
     missing = untried.sentences(result)
-    yield "Not tried", f"{missing[0]} {len(missing) - 1} more below."
+    yield "Not tried", f"{missing[0]} {len(missing) - 1} more in the report."
 
 
 def _utility(result: AuditResult) -> str:
