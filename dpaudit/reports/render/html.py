@@ -27,8 +27,6 @@ def render(result: AuditResult) -> str:
         headline=summary.headline(result),
         audited_line=summary.audited(result),
         verdicts=verdicts.of(result),
-        outcome=result.outcome,
-        status=summary.status(result),
         decision=summary.decision(result),
         gates_said=summary.gates_said(result),
         findings=summary.findings(result),

@@ -1,10 +1,15 @@
-"""The first screen of a report: what was audited, the verdicts, the outcome, what was noticed."""
+"""The first screen of a report: what was audited, the outcome and why, what was noticed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from dpaudit.core.rounding import at_least
 from dpaudit.record.result import AuditResult
+from dpaudit.reports import palette, words
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import verdicts
 
 
@@ -27,9 +32,9 @@ def system(result: AuditResult) -> str:
 
 
 def title(result: AuditResult) -> str:
-    """Return the headline, after the name of the system if there is one."""
+    """Return what was found, after the name of the system if there is one."""
     name = _name(result)
-    return f"{name}. {headline(result)}" if name else headline(result)
+    return f"{name}. {counts(result)}" if name else counts(result)
 
 
 def _name(result: AuditResult) -> str | None:
@@ -56,72 +61,122 @@ def _stated(result: AuditResult, name: str) -> str | None:
 
 
 def headline(result: AuditResult) -> str:
-    """Return how many models break their claims, and the outcomes of the gates."""
-    model_verdicts = verdicts.of(result)
-    counts = [
-        (word, sum(verdict.verdict == word for verdict in model_verdicts))
-        for word in verdicts.VERDICTS
-    ]
-    said = ", ".join(f"{count} {word}" for word, count in counts if count)
-    free = sum(not verdict.claims for verdict in model_verdicts)
-    if free:
-        said += f" ({f'{free} ' if len(model_verdicts) > 1 else ''}without a claim)"
-    models = f"{len(model_verdicts)} model{'s' if len(model_verdicts) > 1 else ''}: {said}."
-    return f"{models} {gates_said(result)}"
+    """Return the outcome, how many models have which badge, and the outcomes of the gates."""
+    return f"{palette.RUN[result.outcome].shown}. {counts(result)}"
+
+
+def counts(result: AuditResult) -> str:
+    """Return how many models have which badge, and the outcomes of the gates."""
+    badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
+    said = ", ".join(f"{count} {badge}" for badge, count in badges.items())
+    models = len(result.models)
+    return f"{models} model{'s' if models > 1 else ''}: {said}. {gates_said(result)}"
 
 
 def gates_said(result: AuditResult) -> str:
     """Return the number of gates with each outcome, as a sentence."""
     if not result.gates:
         return "No gates are set."
-    counts = [
-        f"{sum(gate.outcome == word for gate in result.gates)} {word}"
-        for word in ("pass", "fail", "inconclusive")
-        if any(gate.outcome == word for gate in result.gates)
-    ]
+    outcomes = Counter(gate.outcome for gate in result.gates)
+    said = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
     total = len(result.gates)
-    return f"{total} gate{'s' if total > 1 else ''}: {', '.join(counts)}."
+    return f"{total} gate{'s' if total > 1 else ''}: {said}."
 
 
-def decision(result: AuditResult) -> str:
-    """Return what decided the outcome of the run, as a sentence."""
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a run with its reason.
+
+    Attributes:
+        word: the outcome.
+        reason: what decided it, and what it leaves out, as sentences.
+    """
+
+    word: Word
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The outcome and its reason as one text."""
+        return f"{self.word.shown}: {self.reason}"
+
+
+def decision(result: AuditResult) -> Decision:
+    """Return the outcome of the run, and why it is that."""
+    reason = {
+        "stop": _stops,
+        "undecided": _leaves_open,
+        "go": _goes,
+        "no decision": _decides_nothing,
+    }[result.outcome](result)
+    return Decision(palette.RUN[result.outcome], " ".join([reason, *_left_out(result)]))
+
+
+def _stops(result: AuditResult) -> str:
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
         return f"These waivers have expired: {', '.join(expired)}."
-    false = [verdict for verdict in result.verdicts if verdict.verdict == "false"]
-    if result.fail_on_false_claim and any(verdict.id not in result.waived for verdict in false):
-        return "A claim is false."
-    said = {
-        "stop": "A gate fails.",
-        "undecided": "A gate is inconclusive.",
-        "go": "No gate fails." if result.gates else "Nothing stops it.",
-        "no decision": "Nothing was decided: no gate is set, and no claim was tested. A [[gate]] "
-        "decides what may pass.",
-    }[result.outcome]
+    false = [one for one in result.verdicts if one.verdict == "false"]
+    counted = [one for one in false if one.id not in result.waived]
+    if result.fail_on_false_claim and counted:
+        worst = max(counted, key=lambda one: (one.certified or 0) / (one.claimed or 1))
+        others = len(counted) - 1
+        more = f", and {others} more {'is' if others == 1 else 'are'}" if others else ""
+        return (
+            f"The claim of {worst.model} at ε = {words.epsilon(worst.epsilon)} is false{more}: "
+            f"ε ≥ {at_least(worst.certified or 0, 2)} is certified where "
+            f"{words.epsilon(worst.claimed or 0)} is claimed."
+        )
+    return _of_gates(result, "fail", "fails", "fail")
+
+
+def _leaves_open(result: AuditResult) -> str:
+    return _of_gates(result, "inconclusive", "is inconclusive", "are inconclusive")
+
+
+def _of_gates(result: AuditResult, outcome: str, one: str, several: str) -> str:
+    """Return the first gate that has an outcome, with its reason, and how many others have it."""
+    gates = [
+        gate for gate in result.gates if gate.outcome == outcome and gate.id not in result.waived
+    ]
+    if not gates:
+        return f"A gate {one}."
+    more = f", and {len(gates) - 1} more {several if len(gates) > 2 else one}" * (len(gates) > 1)
+    return f"The gate {gates[0].rule} {one}{more}: {gates[0].reason.removesuffix('.')}."
+
+
+def _goes(result: AuditResult) -> str:
+    claims = [one for one in result.verdicts if one.claimed is not None]
+    untested = sum(one.verdict == "not tested" for one in claims)
+    passing = sum(gate.outcome == "pass" for gate in result.gates)
+    parts = []
+    if passing:
+        parts.append("The gate passes." if passing == 1 else f"All {passing} gates pass.")
+        if passing < len(result.gates):
+            parts = [f"{passing} of {len(result.gates)} gates pass."]
+    survived = sum(one.verdict == "survived" for one in claims)
+    if survived and not result.gates:
+        parts.append(f"{survived} of {len(claims)} claims survived.")
+    if untested:
+        parts.append(
+            f"{untested} of {len(claims)} claims {'was' if untested == 1 else 'were'} not tested."
+        )
+    return " ".join(parts) or "Nothing that counts stops it."
+
+
+def _decides_nothing(result: AuditResult) -> str:
+    stated = any(one.claimed is not None for one in result.verdicts)
+    claims = "no claim could be tested" if stated else "no claim is stated"
+    return f"No gate is set, and {claims}."
+
+
+def _left_out(result: AuditResult) -> Iterator[str]:
+    """Yield what the outcome does not count."""
     if result.waived:
-        said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
+        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
+    false = any(one.verdict == "false" for one in result.verdicts)
     if false and result.outcome == "go" and not result.fail_on_false_claim:
-        said = f"{said} By its config, a false claim does not stop it."
-    claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
-    untested = sum(claim.verdict == "not tested" for claim in claims)
-    if untested and result.outcome == "go":
-        said = f"{said} {untested} of {len(claims)} claims {_were(untested)} not tested."
-    return said
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
-
-
-def status(result: AuditResult) -> str:
-    """Return the outcome, for its colour: a pass is green only if all claims were tested and held.
-
-    Without a claim, or without a decision, nothing was tested.
-    """
-    claims = [verdict.verdict for verdict in result.verdicts if verdict.claimed is not None]
-    held = bool(claims) and set(claims) == {"survived"}
-    green = result.outcome in ("go", "no decision")
-    return "not tested" if green and not held else result.outcome
+        yield "By its config, a false claim does not stop it."
 
 
 def findings(result: AuditResult) -> list[str]:
