@@ -49,7 +49,7 @@ def drawing(result: AuditResult) -> str:
         parts.append(_text(_ATTACKER, height, name, "strong"))
         parts += [_text(130, height + 20 * at, line) for at, line in enumerate(lines)]
         height += 20 * len(lines) + 4
-    label = escape(f"{shown.outcome.upper()}. {shown.reason}")
+    label = escape(shown.decision.text)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'role="img" aria-label="{label}">\n<style>{_STYLE}</style>\n'
@@ -60,14 +60,14 @@ def drawing(result: AuditResult) -> str:
 
 
 def _outcome(shown: Screen) -> Iterator[str]:
-    tone = f"var(--{shown.tone})"
+    tone = f"var(--{shown.decision.word.tone})"
     yield (
         f'<rect x="9" y="9" width="{WIDTH - 18}" height="106" rx="4" fill="none" stroke="{tone}" '
         'stroke-width="2"/>'
     )
     yield f'<rect x="9" y="9" width="9" height="106" fill="{tone}"/>'
-    yield _text(_ATTACKER + 8, 50, shown.outcome.upper(), "word", fill=tone)
-    for at, line in enumerate(textwrap.wrap(shown.reason, 84)[:2]):
+    yield _text(_ATTACKER + 8, 50, shown.decision.word.shown, "word", fill=tone)
+    for at, line in enumerate(textwrap.wrap(shown.decision.reason, 84)[:2]):
         yield _text(_ATTACKER + 8, 76 + 22 * at, line, "reason")
 
 

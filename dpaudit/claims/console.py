@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from dpaudit.claims import report
 from dpaudit.claims.record import Verification
 from dpaudit.core.messages import plain
+from dpaudit.reports import palette
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STYLES = {"pass": "bold", "fail": "bold red", "inconclusive": "yellow"}
 # Columns that are left out on a narrow terminal.
 _DISPENSABLE = ("finds", "trials", "seconds")
 _WIDE = 110
@@ -22,10 +22,12 @@ def show(verification: Verification, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    word = report.outcome(verification)
-    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", report.headline(verification)))
+    word = palette.GATE[report.outcome(verification)]
+    # That verdicts are as recorded says nothing good of the claims.
+    style = "" if word.tone == "good" else word.style
+    console.print(Text.assemble((word.shown, style or "bold"), "  ", report.headline(verification)))
     for text in report.findings(verification):
-        console.print(Text(plain(text), style="" if word == "pass" else _STYLES[word]))
+        console.print(Text(plain(text), style=style))
     for table in report.tables(verification):
         drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
         # The claim's name has a line of its own, above its experiments.
@@ -37,7 +39,7 @@ def show(verification: Verification, console: Console) -> None:
         for row, (name, *cells) in enumerate(table.cells):
             if name:
                 shown.add_row(Text(plain(name), style="bold"))
-            styles = ["bold red" if (row, i) in table.marked else "" for i in keep]
+            styles = [palette.MARKED if (row, i) in table.marked else "" for i in keep]
             shown.add_row(
                 *(
                     Text(f"{'  ' if i == keep[0] else ''}{plain(cells[i - 1])}", style)

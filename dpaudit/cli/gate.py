@@ -12,7 +12,7 @@ import click
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, render
-from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult, RunOutcome
+    from dpaudit.reports.palette import Word
 
 # Of a comparison with a baseline; 'dpaudit diff --format json' prints all of it.
 _COMPARED = {"outcome", "reason"}
-_STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unused": "yellow"}
 
 
 @click.command()
@@ -94,14 +94,14 @@ def gate(
         elif not quiet:
             _tell(result, compared, outcome)
 
-    ctx.exit(conclude(outcome, write, show))
+    ctx.exit(conclude(outcome, write, show, require_decision=result.require_decision))
 
 
 def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> str:
     """Return what decided the outcome."""
     decision: dict[str, Any] = {
         "outcome": outcome,
-        "exit_code": EXIT_CODES[outcome],
+        "exit_code": exit_code(outcome, require_decision=result.require_decision),
         **json.loads(result.model_dump_json(include={"verdicts", "gates", "waivers"})),
         "baseline": compared and json.loads(compared.model_dump_json(include=_COMPARED)),
     }
@@ -110,15 +110,23 @@ def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
 
 def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
     from rich.console import Console
+    from rich.text import Text
 
+    from dpaudit.core.messages import plain
+    from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
+    from dpaudit.reports.sections import summary
 
     console = Console()
     _show(result, console)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
-    console.print(f"\nOutcome: {outcome}", highlight=False)
+    decision = summary.decision(result)
+    # A baseline that excuses nothing may decide more than the run alone.
+    reason = compared.reason if compared and outcome != result.outcome else decision.reason
+    word = palette.RUN[outcome]
+    console.print(Text.assemble("\n", (word.shown, word.style), f"  {plain(reason)}"))
 
 
 def _show(result: AuditResult, console: Console) -> None:
@@ -131,34 +139,37 @@ def _show(result: AuditResult, console: Console) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for word, lines in _findings(result):
-        style = _STYLES.get(word, "bold red")
-        table.add_row(Text(word.upper(), style), Text("\n".join(map(plain, lines))))
+        table.add_row(Text(word.shown, word.style), Text("\n".join(map(plain, lines))))
     console.print(table)
     if not result.gates:
         console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
 
 
-def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
+def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
     from dpaudit.record.waivers import accepted
-    from dpaudit.reports import digest
+    from dpaudit.reports import digest, palette
     from dpaudit.reports.sections.waivers import sentence
 
     active = accepted(result.waivers)
     waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
-    expected = [] if result.fail_on_false_claim else ["fail_on_false_claim = false: no failure"]
+    expected = (
+        []
+        if result.fail_on_false_claim
+        else ["audit.fail_on_false_claim = false: it stops nothing"]
+    )
     for claim in result.verdicts:
         if claim.verdict == "false":
             certified = at_least(claim.certified or 0.0)
             said = f"certified ε >= {certified}, above the claimed {claim.claimed:g}"
-            word = "waived" if claim.id in waived else "claim false"
+            word = palette.WAIVER["active"] if claim.id in waived else palette.CLAIM["false"]
             yield word, [claim.id, said, *waived.get(claim.id, expected)]
     for gate in result.gates:
         why = waived.get(gate.id, []) if gate.outcome != "pass" else []
         yield (
-            "waived" if why else gate.outcome,
+            palette.WAIVER["active"] if why else palette.GATE[gate.outcome],
             [gate.rule, digest.why(gate, result), *why, f"id: {gate.id}"],
         )
     for waiver in result.waivers:
         if waiver.state != "active":
-            yield waiver.state, [sentence(waiver, result)]
+            yield palette.WAIVER[waiver.state], [sentence(waiver, result)]

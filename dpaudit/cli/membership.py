@@ -13,13 +13,14 @@ import click
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
     from dpaudit.audits.membership.observational import Corrected
     from dpaudit.audits.membership.one_model import OneModel
     from dpaudit.record.result import GateRecord, RunOutcome
+    from dpaudit.reports.palette import Word
 
 _ASSUMES = (
     "These numbers assume that members and non-members differ only by the training, and decide "
@@ -39,6 +40,12 @@ _DOUBTED = (
 )
 _KEPT = "A classifier could not tell the two apart by features that the model never saw."
 
+_CONCLUSIONS: dict[RunOutcome, str] = {
+    "go": "every limit is kept",
+    "stop": "a limit is exceeded",
+    "undecided": "a limit is neither kept nor exceeded for sure",
+    "no decision": "no limit is given (--max-auc, --max-tpr, --max-epsilon)",
+}
 _RATES = (0.001, 0.01)
 _file = PathType(dir_okay=False)
 
@@ -115,6 +122,7 @@ def membership(
     from dpaudit.audits.membership.one_model import audit_scores
     from dpaudit.audits.membership.one_model_gates import Limits
     from dpaudit.record.result import concluded
+    from dpaudit.reports import palette
 
     limits = Limits(max_auc, max_tpr, max_epsilon)
     if limits.named and features_in is None:
@@ -145,8 +153,18 @@ def membership(
     else:
         click.echo(_text(audit, confidence, together=count > 1))
         for gate in judged:
-            click.echo(f"{gate.outcome.upper()}: {gate.rule}: {gate.reason}")
-    ctx.exit(EXIT_CODES[outcome])
+            _say(palette.GATE[gate.outcome], f"{gate.rule}: {gate.reason}")
+        _say(palette.RUN[outcome], _CONCLUSIONS[outcome])
+    ctx.exit(exit_code(outcome))
+
+
+def _say(word: Word, text: str) -> None:
+    """Print a line that begins with a word in its colour."""
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text.assemble((word.shown, word.style), f": {text}")
+    Console().print(line, soft_wrap=True)
 
 
 def _rows(audit: OneModel) -> dict[str, str]:
@@ -224,7 +242,7 @@ def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) ->
         "corrected": audit.corrected and _corrected(audit.corrected),
         "gates": [gate.model_dump(mode="json") for gate in judged],
         "outcome": outcome,
-        "exit_code": EXIT_CODES[outcome],
+        "exit_code": exit_code(outcome),
     }
     return json.dumps(record, indent=2)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
-from dpaudit.core.exit_codes import EXIT_CODES, RUN_FAILED
+from dpaudit.core.exit_codes import RUN_FAILED, exit_code
 from dpaudit.core.files import check_writable, write_set
 from dpaudit.core.messages import plain
 
@@ -38,17 +38,24 @@ class UnwrittenError(RunError):
     def __init__(self, problems: Sequence[str], outcome: str, *, reported: bool) -> None:
         """Name what cannot be written, and the outcome."""
         super().__init__(f"{'; '.join(problems)}; the outcome is {outcome}")
-        self.code = EXIT_CODES["stop"] if outcome == "stop" else RUN_FAILED
+        self.code = exit_code(outcome) if outcome == "stop" else RUN_FAILED
         self.reported = reported
 
 
-def conclude(outcome: str, write: Callable[[], None], show: Callable[[bool], None]) -> int:
+def conclude(
+    outcome: str,
+    write: Callable[[], None],
+    show: Callable[[bool], None],
+    *,
+    require_decision: bool = False,
+) -> int:
     """Write files, show a result whatever becomes of them, and return the exit code.
 
     Args:
         outcome: the outcome.
         write: writes the files.
         show: prints the result; it is told whether the files are written.
+        require_decision: whether a run that decides nothing ends like an undecided one.
 
     Raises:
         UnwrittenError: a file or the result cannot be written.
@@ -61,7 +68,7 @@ def conclude(outcome: str, write: Callable[[], None], show: Callable[[bool], Non
         show(reported)
     if problems:
         raise UnwrittenError(problems, outcome, reported=reported)
-    return EXIT_CODES[outcome]
+    return exit_code(outcome, require_decision=require_decision)
 
 
 @contextmanager
@@ -114,11 +121,14 @@ class Output:
 
         def show(written: bool) -> None:
             if not quiet:
-                _show(result)
-            if not quiet and written:
-                click.echo(f"Record and reports: {plain(str(self.folder))}")
+                _show(result, self.folder if written else None)
 
-        return conclude(result.outcome, lambda: self._write(result), show)
+        return conclude(
+            result.outcome,
+            lambda: self._write(result),
+            show,
+            require_decision=result.require_decision,
+        )
 
     def _write(self, result: AuditResult) -> None:
         from dpaudit.record import storage
@@ -258,10 +268,15 @@ def parsed(option: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _show(result: AuditResult) -> None:
+def _show(result: AuditResult, folder: Path | None) -> None:
+    """Print a result, and the folder of its record if that is written."""
     from rich.console import Console
 
-    from dpaudit.reports.render.console import show
+    from dpaudit.reports.render.console import close, show
 
-    show(result, Console())
+    console = Console()
+    show(result, console)
     click.echo(f"Seed: {result.config['seed']}")
+    if folder is not None:
+        click.echo(f"Record and reports: {plain(str(folder))}")
+    close(result, console)

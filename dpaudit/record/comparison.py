@@ -25,6 +25,8 @@ from dpaudit.record.differences import Difference, differences
 from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
 
+# The parts of a record that say what was found.
+_FOUND = ("measurements", "verdicts", "gates", "findings")
 # How many missing parts a sentence names.
 _NAMED = 3
 # The fewest orders of the trainings of two runs in which ranges that lie apart say something.
@@ -108,6 +110,7 @@ class Comparison(_Part):
             metric.
         differences: what differs between the runs besides their results: data, config, claims,
             version and environment.
+        same: whether the runs found the same: all numbers, verdicts, gates and findings.
         outcome: `fail` if a number is worse, or a claim is newly false and not waived; else
             `inconclusive` if something is missing or no longer tested, or nothing could show a
             change; else `pass`.
@@ -122,6 +125,7 @@ class Comparison(_Part):
     added: list[str]
     uncompared: dict[MetricName, int]
     differences: list[Difference]
+    same: bool
     outcome: Outcome
     reason: str
 
@@ -165,6 +169,7 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
             if not _may_gate(measurement) and not (key in new and _may_gate(new[key]))
         ),
         differences=list(differences(before, after)),
+        same=all(getattr(before, name) == getattr(after, name) for name in _FOUND),
         outcome=outcome,
         reason=reason,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.messages import plain, quoted
 from dpaudit.core.provenance import tool_version
 from dpaudit.record.comparison import Comparison
@@ -18,12 +18,14 @@ from dpaudit.record.result import (
     ClaimRecord,
     GateRecord,
     PlaceRecord,
+    RunOutcome,
     VerdictRecord,
     concluded,
 )
 from dpaudit.record.storage import NAME
 from dpaudit.record.waivers import accepted as accepted_findings
-from dpaudit.reports import digest, rules
+from dpaudit.reports import digest, palette, rules
+from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
 from dpaudit.reports.sections import summary, verdicts, waivers
 
@@ -42,6 +44,21 @@ LEVELS: dict[State, Level | None] = {
 }
 # The most characters of a message on GitHub, of a name, and of an id that is read.
 _LONGEST, _NAME, _HUGE = 999, 200, 10**6
+# What reports show of the states of a claim that is stated, and of all else.
+_CLAIM: Mapping[State, Word] = {
+    "fail": palette.CLAIM["false"],
+    "accepted": palette.accepted(palette.CLAIM["false"]),
+    "untested": palette.CLAIM["not tested"],
+    "pass": palette.CLAIM["survived"],
+}
+_WORDS: Mapping[State, Word] = {
+    "error": palette.NO_RESULT,
+    "fail": palette.GATE["fail"],
+    "inconclusive": palette.GATE["inconclusive"],
+    "accepted": palette.WAIVER["active"],
+    "noticed": palette.NOTICED,
+    "pass": palette.GATE["pass"],
+}
 # The place of what no config states.
 _RECORD = PlaceRecord(path=NAME, line=1)
 
@@ -70,6 +87,19 @@ class Check:
     said: str
     place: PlaceRecord
     because: str = ""
+
+    @property
+    def word(self) -> Word:
+        """Return what became of it, as reports show it."""
+        if self.kind == "claim":
+            return (
+                _CLAIM[self.state]
+                if self.rule in (rules.FALSE, rules.UNTESTED)
+                else palette.NO_CLAIM
+            )
+        if self.kind == "waiver":
+            return palette.WAIVER["expired" if self.state == "fail" else "unused"]
+        return _WORDS[self.state]
 
     @property
     def name(self) -> str:
@@ -134,7 +164,7 @@ class Run:
         seconds: how long it took.
     """
 
-    outcome: str
+    outcome: RunOutcome | Literal["error"]
     exit_code: int
     headline: str
     checks: Sequence[Check]
@@ -142,6 +172,11 @@ class Run:
     tool: str
     started: str
     seconds: float = 0.0
+
+    @property
+    def word(self) -> Word:
+        """The outcome, or that there is no result, as reports show it."""
+        return palette.NO_RESULT if self.outcome == "error" else palette.RUN[self.outcome]
 
     @property
     def problems(self) -> list[Check]:
@@ -190,7 +225,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     ]
     gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
     checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
-    said = [summary.headline(result), summary.decision(result)]
+    said = [summary.counts(result), summary.decision(result).reason]
     outcome = result.outcome
     path = claims[0].path if claims else NAME
     if compared is not None:
@@ -202,7 +237,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     order = list(LEVELS)
     return Run(
         outcome=outcome,
-        exit_code=EXIT_CODES[outcome],
+        exit_code=exit_code(outcome, require_decision=result.require_decision),
         headline=plain(" ".join(said)),
         checks=sorted(_distinct(checks), key=lambda check: order.index(check.state)),
         path=path,

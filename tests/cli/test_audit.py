@@ -90,7 +90,17 @@ def test_a_report_that_fails_costs_no_finished_run(
     assert call("gate", tmp_path).exit_code == 0
 
 
-def test_a_broken_claim_fails_a_run_without_gates(config: Path, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_run_that_has_to_decide_and_does_not_is_undecided(config: Path, tmp_path: Path) -> None:
+    bare = ("-s", "game=[]", "-s", "model.epsilon=[30]")
+    result = call("run", config, "-o", tmp_path, *bare)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("NO DECISION  No gate is set")
+    result = call("run", config, "-o", tmp_path, *bare, "-s", "audit.require_decision=true")
+    assert result.exit_code == call("gate", tmp_path).exit_code == 4
+
+
+def test_a_false_claim_stops_a_run_without_gates(config: Path, tmp_path: Path) -> None:
     judged = ("-s", "audit.fail_on_false_claim=true")
     result = call("run", config, "-o", tmp_path, *judged)
     assert result.exit_code == 1, result.output

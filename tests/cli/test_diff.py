@@ -45,6 +45,19 @@ def test_json_holds_the_whole_comparison(folders: tuple[Path, Path]) -> None:
     assert json.loads(text)["numbers"][-1]["upper"] == "Infinity"
 
 
+def test_identical_runs_are_said_to_be_in_one_line(folders: tuple[Path, Path]) -> None:
+    run, line = (
+        folders[0],
+        "No change: all numbers, verdicts and gates are those of the baseline.\n",
+    )
+    assert call("diff", run, run).output == line
+    assert call("diff", run, run, "--format", "md").output == (
+        f"# Comparison with the baseline\n\n{line}"
+    )
+    assert json.loads(call("diff", run, run, "--format", "json").output)["same"]
+    assert "No change" not in call("diff", *folders).output
+
+
 def test_a_folder_without_a_record_is_an_error(folders: tuple[Path, Path], tmp_path: Path) -> None:
     for command in (
         ("diff", tmp_path, folders[1]),

@@ -81,8 +81,8 @@ def test_a_wrong_use_is_an_error_in_every_report(
     assert recorded == code
     assert path in {"audit.toml", "nowhere.toml", "dpaudit.toml"}
     assert words in said
-    assert title == "## Privacy audit: ERROR"
-    assert ci_reports.badge(Path("badge.ci").read_text())["message"] == "no result"
+    assert title == "## Privacy audit: NO RESULT"
+    assert ci_reports.badge(Path("badge.ci").read_text())["message"] == "NO RESULT"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_failure_is_added_to_the_job_summary(
     summary.write_text("## Build\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary.absolute()))
     call("run", "nowhere.toml", "--report", "github-summary=summary.md")
-    assert summary.read_text().startswith("## Build\n## Privacy audit: ERROR\n")
+    assert summary.read_text().startswith("## Build\n## Privacy audit: NO RESULT\n")
 
 
 def test_a_failure_replaces_neither_a_record_nor_what_the_command_reads(config: Path) -> None:

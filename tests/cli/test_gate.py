@@ -62,7 +62,7 @@ def test_a_waiver_holds_until_its_last_day(waived: Path, monkeypatch: pytest.Mon
     on(monkeypatch, date(2027, 1, 31))
     result = call("gate", *options)
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("BROKEN ")
+    assert result.output.startswith("CLAIM FALSE ")
     said = "WAIVED epsilon <= claim above 1 waived until 2027-01-31 by recommendations team: kept"
     assert said in words(result)
     on(monkeypatch, date(2027, 2, 1))
@@ -121,22 +121,24 @@ def test_a_run_records_its_waivers_and_a_gate_judges_them_anew(
     assert f"{tmp_path / 'other.toml'}: waiver.0.id" in refused.output
 
 
-def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
+def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_false(
     tmp_path: Path, make: Callable[..., AuditResult]
 ) -> None:
-    broken = make(epsilons=(1.0,), gate=False)
-    game = broken.measurements[-1]
+    false = make(epsilons=(1.0,), gate=False)
+    game = false.measurements[-1]
     kept = game.model_copy(update={"estimate": game.estimate.changed(lower=0.5)})
-    before = judged(broken.model_copy(update={"measurements": [*broken.measurements[:-1], kept]}))
-    for name, audit in (("before", before), ("after", broken)):
+    before = judged(false.model_copy(update={"measurements": [*false.measurements[:-1], kept]}))
+    for name, audit in (("before", before), ("after", false)):
         (tmp_path / name).mkdir()
         (tmp_path / name / record.NAME).write_text(record.render(audit))
     after, baseline = tmp_path / "after", ("--baseline", tmp_path / "before")
-    assert call("gate", after).exit_code == 0  # by its config, a broken claim does not fail it
+    assert call("gate", after).exit_code == 0  # by its config, a false claim does not stop it
     result = call("gate", after, *baseline)
     assert result.exit_code == 1
     assert "The run is worse than its baseline (newly false claims: 1)." in words(result)
-    assert result.output.endswith("\nOutcome: fail\n")
+    assert words(result).endswith(
+        "STOP The run is worse than its baseline (newly false claims: 1)."
+    )
     waivers = tmp_path / "waivers.toml"
     waivers.write_text(waiver("claim/published/1"))
     result = call("gate", after, *baseline, "--waivers", waivers)
@@ -145,6 +147,17 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
     policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.001\n")
     options = (*baseline, "--waivers", waivers, "--policy", policy)
     assert call("gate", after, *options).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "meant"), [("attack.tpf", "attack.tpr"), ("epsilom", "epsilon")]
+)
+def test_a_metric_that_is_misspelt_is_guessed(waived: Path, metric: str, meant: str) -> None:
+    policy = waived / "policy.toml"
+    policy.write_text(f"[[gate]]\nmetric = '{metric}'\nmax = 0.1\n")
+    refused = call("gate", waived, "--policy", policy)
+    assert refused.exit_code == 2
+    assert f"there is no metric {metric}; did you mean {meant!r}?" in words(refused)
 
 
 def test_a_policy_whose_threshold_decides_nothing_is_refused(waived: Path) -> None:

@@ -62,6 +62,24 @@ def test_the_table_that_is_missing_is_named(make: Make, folder: Path) -> None:
     assert "no gates: add [[gate]] to the config" in result.output
 
 
+def test_a_required_decision_that_is_missing_is_undecided(make: Make, folder: Path) -> None:
+    nothing = make(epsilons=(10.0,), gate=False)
+    for required, code in ((False, 0), (True, 4)):
+        run = f"exits {code}"
+        written(nothing.model_copy(update={"require_decision": required}), run)
+        options = ("--format", "json", "--report", "badge=b", "--report", "junit=j")
+        result = call("gate", run, *options, "--report", "github-summary=s")
+        decided = json.loads(result.stdout)
+        assert result.exit_code == decided["exit_code"] == code
+        assert decided["outcome"] == "no decision"
+        assert ci_reports.badge(Path("b").read_text())["isError"] is required
+        assert f'"exit_code" value="{code}"' in Path("j").read_text()
+        summary = Path("s").read_text()
+        assert summary.startswith("## Privacy audit: NO DECISION\n")
+        assert f"Exit code {code}" in summary
+    assert "NO DECISION  No gate is set" in call("gate", run).output
+
+
 def test_quiet_prints_nothing(folder: Path) -> None:
     result = call("gate", folder, "-q")
     assert (result.exit_code, result.output) == (1, "")
@@ -119,7 +137,7 @@ def test_an_expired_waiver_fails_in_every_report(make: Make, folder: Path) -> No
     assert call("gate", "good", *options).exit_code == 1
     assert ci_reports.junit(Path("j").read_text())["waiver/gate/epsilon/max"] == "failure"
     badge = ci_reports.badge(Path("b").read_text())
-    assert (badge["message"], badge["color"]) == ("a waiver is expired", "red")
+    assert (badge["message"], badge["color"]) == ("STOP, a waiver is expired", "red")
 
 
 def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) -> None:
@@ -133,7 +151,10 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     assert reply.exit_code == decided["exit_code"] == 4
     assert decided["baseline"]["outcome"] == "inconclusive"
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "error"
-    assert ci_reports.badge(Path("b").read_text())["message"] == "inconclusive"
+    assert (
+        ci_reports.badge(Path("b").read_text())["message"]
+        == "UNDECIDED, 1 of 1 claim false, accepted"
+    )
     assert call("gate", "good", *options).exit_code == 0
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"
 
@@ -183,5 +204,5 @@ def test_a_report_that_raises_hides_no_failed_gate(
     monkeypatch.setattr("dpaudit.reports.render.html.render", failing)
     reply = call("gate", folder, "--report", "html=page.html")
     assert reply.exit_code == 1
-    assert "report 'html' failed (ValueError: no page); the outcome is fail" in reply.stderr
+    assert "report 'html' failed (ValueError: no page); the outcome is stop" in reply.stderr
     assert not Path("page.html").exists()

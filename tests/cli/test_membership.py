@@ -35,6 +35,7 @@ def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
     assert "AUC" in result.output
     assert "TPR at 1 % FPR" in result.output
     assert "The blind baseline, what tells members without the model, is unknown" in result.output
+    assert result.output.splitlines()[-1].startswith("NO DECISION: no limit is given")
 
 
 @pytest.mark.long

@@ -85,6 +85,8 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["min_ratings = 0", "greater than or equal to 1"],
         ),
         ("[model]\nparams = { similarity = 'shrunk' }", ["use variant 'corrected'"]),
+        ("[[gate]]\nmetric = 'attack.tpf'\nmax = 1", ["did you mean 'attack.tpr'?"]),
+        ("[[gate]]\nmetric = 'epsilom'\nmax = 1", ["did you mean 'epsilon'?"]),
         ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
         (
             "[[attack]]\nname = 'likelihood-ratio'",

@@ -144,11 +144,11 @@ def test_github(repository: Path) -> None:
     assert summaries == [
         f"## Privacy audit: {outcome}"
         for outcome in (
-            "PASS",
-            "FAIL",
-            "PASS, with 2 problems accepted",
-            "INCONCLUSIVE",
-            "ERROR",
+            "GO",
+            "STOP",
+            "GO, with 2 problems accepted",
+            "UNDECIDED",
+            "NO RESULT",
         )
     ]
 

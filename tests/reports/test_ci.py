@@ -25,11 +25,14 @@ def test_each_claim_and_gate_is_a_check_and_the_worst_is_first(make: Make) -> No
     }
     assert [*by_name.values()] == ["fail", "fail", "fail", "untested", "pass"]
     run = run_of(result)
-    assert run.headline == "1 model: 1 broken. 1 gate: 1 fail. The run fails: a claim is broken."
+    assert run.headline == (
+        "1 model: 1 claim false. 1 gate: 1 fail. The claim of published at ε = 0.1 is false, and 1 "
+        "more is: ε ≥ 2.71 is certified where 0.1 is claimed."
+    )
     assert run.exit_code == 1
 
 
-def test_a_broken_claim_that_is_accepted_does_not_look_kept(result: AuditResult) -> None:
+def test_a_false_claim_that_is_accepted_does_not_look_kept(result: AuditResult) -> None:
     [check, *_] = [check for check in run_of(result).checks if check.state == "accepted"]
     assert check.level == "warning"
     assert check.text.startswith("published: The claim is false at ε = 0.1: ")

@@ -99,7 +99,7 @@ class RecommenderAudit:
         return text.getvalue()
 
     def _repr_html_(self) -> str:
-        sentences = [f"{one.verdict.upper()}: {one.text}" for one in verdicts.of(self.record)]
+        sentences = [f"{one.badge.shown}: {one.text}" for one in verdicts.of(self.record)]
         sentences += summary.findings(self.record)
         paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
         shown = tables.tables(self.record)[:2]

@@ -1,54 +1,64 @@
-"""The JSON of a shields.io endpoint badge.
+"""The JSON of a shields.io endpoint badge: the outcome, and how many of the claims were tested.
 
-It is green only if every stated claim was tested and none is false: a lower bound is no proof, and
-an untested claim is not a kept one.
+Its colour is that of the worse of the two: green only if nothing is open, neither in the gates nor
+in the claims. A lower bound is no proof, and an untested claim is not a kept one.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 
-from dpaudit.reports import rules
-from dpaudit.reports.ci import Format, Kind, Run
+from dpaudit.reports import palette, rules
+from dpaudit.reports.ci import Check, Format, Kind, Run
+from dpaudit.reports.palette import Word
+
+_STOPS: dict[Kind, Word] = {
+    "gate": Word("a gate fails", "bad"),
+    "waiver": Word("a waiver is expired", "bad"),
+    "baseline": Word("worse than its baseline", "bad"),
+}
+_WAIVED = Word("a gate is waived", "open")
+# What a claim that is stated can have; a model without one has nothing to test.
+_STATED = (rules.FALSE, rules.UNTESTED)
 
 
 def _render(run: Run) -> str:
-    message, color = _words(run)
-    badge = {"schemaVersion": 1, "label": "privacy audit", "message": message, "color": color}
-    return json.dumps({**badge, "isError": run.exit_code != 0}, indent=1) + "\n"
+    words = [run.word, *_more(run)][:2]
+    badge = {
+        "schemaVersion": 1,
+        "label": "privacy audit",
+        "message": ", ".join([run.word.shown, *(word.text for word in words[1:])]),
+        "color": min(words, key=palette.order).shield,
+        "isError": run.exit_code != 0,
+    }
+    return json.dumps(badge, indent=1) + "\n"
 
 
-def _words(run: Run) -> tuple[str, str]:
-    """Return the message and the colour."""
-    claims = Counter(check.state for check in run.checks if check.rule in _STATED)
-    false = claims["fail"] + claims["accepted"]
-    tested = false + claims["pass"]
-    stated = tested + claims["untested"]
-    of = f"of {stated} claim{'s' if stated > 1 else ''}"
-    gates = "gates pass, " if any(check.kind == "gate" for check in run.checks) else ""
-    failing = next((check.kind for check in run.checks if check.state == "fail"), None)
-    waived = any(check.state == "accepted" for check in run.checks)
-    cases = (
-        (run.outcome == "error", "no result", "lightgrey"),
-        (claims["fail"], f"{false} {of} false", "red"),
-        (run.outcome == "stop", _FAILS.get(failing, "fails"), "red"),
-        (run.outcome == "undecided", "undecided", "orange"),
-        (claims["accepted"], f"{false} {of} false, accepted", "orange"),
-        (waived, "a gate is waived", "orange"),
-        (not tested, f"{gates}no claim tested", "lightgrey"),
-        (tested < stated, f"{tested} {of} tested, none false", "yellow"),
-        (True, f"{tested} {of} tested, none false", "green"),
-    )
-    return next((message, color) for holds, message, color in cases if holds)
+def _more(run: Run) -> Iterator[Word]:
+    """Yield what the badge says besides the outcome, the most important first."""
+    claims = [check for check in run.checks if check.rule in _STATED]
+    count = Counter(check.state for check in claims)
+    of = f"of {len(claims)} claim{'s' if len(claims) > 1 else ''}"
+    false = f"{count['fail'] + count['accepted']} {of} false"
+    if count["fail"]:
+        yield Word(false, "bad")
+    if run.outcome == "stop":
+        yield from (_STOPS[check.kind] for check in run.checks if _stops(check))
+    if count["accepted"]:
+        yield palette.accepted(Word(false, "bad"))
+    if any(check.state == "accepted" for check in run.checks):
+        yield _WAIVED
+    if claims and not count["pass"]:
+        yield Word("no claim tested", "neutral")
+    if claims:
+        tone = palette.survived(count["pass"], len(claims)).tone
+        yield Word(f"{count['pass']} {of} survived", tone)
 
 
-_FAILS: dict[Kind | None, str] = {
-    "gate": "a gate fails",
-    "waiver": "a waiver is expired",
-    "baseline": "worse than its baseline",
-}
-# What a claim that is stated can have; a model without one has nothing to test.
-_STATED = (rules.FALSE, rules.UNTESTED)
+def _stops(check: Check) -> bool:
+    return check.state == "fail" and check.kind in _STOPS
+
 
 render = Format("JSON of a shields.io endpoint badge", _render)

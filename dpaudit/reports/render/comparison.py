@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpaudit.core.messages import plain
 from dpaudit.record.comparison import Comparison
+from dpaudit.reports import palette
 from dpaudit.reports.render import markdown
 from dpaudit.reports.sections import comparison
 from dpaudit.reports.table import Table
@@ -35,8 +36,8 @@ def show(compared: Comparison, console: Console, *, everything: bool) -> None:
 
 
 def render(compared: Comparison) -> str:
-    """Render a comparison as GitHub Markdown, with all that was compared."""
-    shown = comparison.tables(compared, everything=True)
+    """Render a comparison as GitHub Markdown, with all that was compared if anything changed."""
+    shown = [] if compared.same else comparison.tables(compared, everything=True)
     if compared.differences:
         shown.append(comparison.differences(compared))
     parts = [
@@ -74,7 +75,7 @@ def _show_table(table: Table, console: Console) -> None:
         console.print(Text(header, style="dim"))
     for row, line in enumerate(lines):
         marked = any((row, at) in table.marked for at in range(len(table.header)))
-        console.print(Text(line, style="bold red" if marked else ""))
+        console.print(Text(line, style=palette.MARKED if marked else ""))
     console.print()
 
 

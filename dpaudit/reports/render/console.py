@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
-from dpaudit.reports import columns, digest
+from dpaudit.reports import columns, digest, palette
 from dpaudit.reports.digest import BROKEN, Row
-from dpaudit.reports.sections import intervals, models, summary, tables, verdicts, waivers
+from dpaudit.reports.palette import Word
+from dpaudit.reports.render import bars
+from dpaudit.reports.sections import (
+    intervals,
+    models,
+    next_step,
+    screen,
+    summary,
+    tables,
+    verdicts,
+    waivers,
+)
 from dpaudit.reports.sections.base import Sections, sections_of
+from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Column
 from dpaudit.reports.table import Table as Shown
@@ -20,17 +32,6 @@ from dpaudit.reports.table import Table as Shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STYLES = {
-    "pass": "green",
-    "fail": "bold red",
-    "inconclusive": "yellow",
-    "go": "green",
-    "stop": "bold red",
-    "undecided": "yellow",
-    "false": "bold red",
-    "not tested": "yellow",
-    "survived": "cyan",
-}
 _GAP = 2
 _INDENT = len("PASS") + _GAP
 _HEADER = 12
@@ -41,14 +42,15 @@ _FIXED = "\N{NO-BREAK SPACE}"
 
 
 def show(result: AuditResult, console: Console) -> None:
-    """Print a summary that fits the console: model by model, then the gates and the outcome.
+    """Print a summary that fits the console: the outcome, model by model, then the gates.
 
     Args:
         result: the record.
         console: where to print; without colour if it has none.
     """
-    from rich.text import Text
-
+    _show_decision(result, console)
+    _show_meter(screen.of(result), console, named=len(result.models) > 1)
+    console.print()
     _say(summary.title(result), console, style="bold")
     _say(summary.audited(result), console, style="dim")
     by_model, sections = digest.rows(result), sections_of(result)
@@ -67,8 +69,28 @@ def show(result: AuditResult, console: Console) -> None:
     for note in _notes(sections):
         _say(note, console, style="dim")
     _show_gates(result, console)
-    outcome = Text(result.outcome.upper(), style=_STYLES[summary.status(result)])
-    _say(summary.decision(result), console, first=outcome, indent=_INDENT)
+
+
+def close(result: AuditResult, console: Console) -> None:
+    """Print the outcome, so that it is the last thing on the screen, and the next step."""
+    _show_decision(result, console)
+    _say(next_step.sentence(result), console)
+
+
+def _show_meter(shown: Screen, console: Console, *, named: bool) -> None:
+    from rich.text import Text
+
+    for number, line in enumerate(bars.lines(shown, console.width, named=named)):
+        over = number > 0 and shown.rows[number - 1].over
+        text = Text(line, style=palette.MARKED if over else "")
+        console.print(text, no_wrap=True, overflow="ignore", crop=False)
+    if shown.rows:
+        _say(shown.legend, console, style="dim")
+
+
+def _show_decision(result: AuditResult, console: Console) -> None:
+    decision = summary.decision(result)
+    _say(decision.reason, console, first=decision.word, indent=_INDENT)
 
 
 def _notes(sections: Sections) -> Iterator[str]:
@@ -88,27 +110,24 @@ def _notes(sections: Sections) -> Iterator[str]:
 def _show_verdict(
     verdict: ModelVerdict, model: ModelRecord, sweep: list[Row], console: Console
 ) -> None:
-    from rich.text import Text
-
     console.print()
-    word = Text(verdict.verdict.upper(), style=_STYLES[verdict.verdict])
     variant = (
         f", {model.variant}" if model.variant in ("nonprivate", "published", "corrected") else ""
     )
     name = f"{model.label}: {model.defense}{variant}"
-    _say(name, console, first=word, style="bold")
+    _say(name, console, first=verdict.badge, style="bold")
     _say(verdict.text, console, indent=2)
     if any(row.point.claim for row in sweep):
         _say(models.claim_words(sweep), console, indent=2, style="dim")
 
 
 def _say(
-    text: str, console: Console, *, first: object = None, indent: int = 0, style: str = ""
+    text: str, console: Console, *, first: Word | None = None, indent: int = 0, style: str = ""
 ) -> None:
     """Print a sentence; no line ends inside a number, an interval or its unit."""
     from rich.text import Text
 
-    head = first if isinstance(first, Text) else Text("")
+    head = Text(first.shown, style=first.style) if first else Text("")
     held = _INSIDE.sub(lambda match: match[0].replace(" ", _FIXED), plain(text))
     start = len(head) + _GAP if len(head) else indent
     lines = textwrap.wrap(
@@ -153,7 +172,7 @@ def _show_columns(shown: Sequence[Column], console: Console) -> None:
 
 
 def _style(cell: str) -> str:
-    return _STYLES["false"] if cell.endswith(BROKEN) else ""
+    return palette.MARKED if cell.endswith(BROKEN) else ""
 
 
 def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:
@@ -185,12 +204,9 @@ def _columns_of(table: Shown) -> list[Column]:
 
 
 def _show_gates(result: AuditResult, console: Console) -> None:
-    from rich.text import Text
-
     console.print()
     for gate in result.gates:
-        word = Text(gate.outcome.upper(), style=_STYLES[gate.outcome])
-        _say(gate.rule, console, first=word, indent=_INDENT)
+        _say(gate.rule, console, first=palette.GATE[gate.outcome], indent=_INDENT)
         _say(digest.why(gate, result), console, indent=_INDENT)
     for waiver in result.waivers:
         _say(waivers.line(waiver, result), console)

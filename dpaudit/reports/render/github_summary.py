@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dpaudit.reports.ci import Check, Format, Run, State
+from dpaudit.reports.ci import Format, Run
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import Table
 
 # GitHub drops summaries of more than 1 MiB, which all commands of a step share.
 _LARGEST = 500_000
-_CLAIM: dict[State, str] = {
-    "fail": "false",
-    "accepted": "false, accepted",
-    "untested": "not tested",
-    "pass": "survived",
-}
 _HEADER = ["result", "what", "why", "where"]
 
 
@@ -23,7 +17,7 @@ def _render(run: Run) -> str:
             "",
             _HEADER,
             [
-                [_result(check), check.name, check.text, f"{check.path}:{check.place.line}"]
+                [check.word.text, check.name, check.text, f"{check.path}:{check.place.line}"]
                 for check in run.checks
             ],
         )
@@ -39,15 +33,10 @@ def _render(run: Run) -> str:
     accepted = sum(check.state == "accepted" for check in run.checks)
     but = f", with {accepted} problem{'s' if accepted > 1 else ''} accepted" if accepted else ""
     head = [
-        f"## Privacy audit: {run.outcome.upper()}{but}",
+        f"## Privacy audit: {run.word.shown}{but}",
         f"{escape(run.headline)} Exit code {run.exit_code}, dpaudit {escape(run.tool)}.",
     ]
     return "\n\n".join([*head, "\n".join([*lines[:kept], *more])]) + "\n"
-
-
-def _result(check: Check) -> str:
-    """Return the result in words: a claim never passes."""
-    return _CLAIM.get(check.state, check.state) if check.kind == "claim" else check.state
 
 
 render = Format("Job summary of GitHub Actions, in Markdown", _render)

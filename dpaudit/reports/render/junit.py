@@ -23,7 +23,7 @@ _ELEMENTS: dict[State, str] = {
 def _render(run: Run) -> str:
     tests = [check for check in run.checks if check.state != "noticed"]
     kinds = [_ELEMENTS.get(check.state) for check in tests]
-    root = Xml.Element("testsuites")
+    root = Xml.Element("testsuites", name=f"Privacy audit: {run.word.shown}")
     suite = Xml.SubElement(
         root,
         "testsuite",
@@ -48,7 +48,9 @@ def _render(run: Run) -> str:
     for check in tests:
         _add(suite, check)
     noticed = [check.text for check in run.checks if check.state == "noticed"]
-    Xml.SubElement(suite, "system-out").text = "\n".join([run.headline, *noticed])
+    Xml.SubElement(suite, "system-out").text = "\n".join(
+        [f"{run.word.shown}: {run.headline}", *noticed]
+    )
     Xml.SubElement(suite, "system-err")
     Xml.indent(root, " ")
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

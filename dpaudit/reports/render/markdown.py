@@ -35,12 +35,12 @@ def escape(text: str) -> str:
 
 def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
+    decision = summary.decision(result)
     sections = [
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
+        f"**{decision.word.shown}** {escape(decision.reason)} {escape(summary.gates_said(result))}",
         *(_verdict(verdict) for verdict in verdicts.of(result)),
-        f"**{result.outcome.upper()}** {escape(summary.decision(result))} "
-        f"{escape(summary.gates_said(result))}",
         _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),
         section("Waivers", [waivers.table(result)]),
@@ -65,7 +65,7 @@ def render(result: AuditResult) -> str:
 
 
 def _verdict(verdict: ModelVerdict) -> str:
-    return f"**{verdict.verdict.upper()}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
+    return f"**{verdict.badge.shown}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
 
 
 def section(title: str, tables: Sequence[Table | None], level: int = 2, below: str = "") -> str:

@@ -65,6 +65,9 @@ def claims(changes: Sequence[ClaimChange]) -> Table:
 
 def sentences(compared: Comparison) -> Iterator[str]:
     """Yield what the comparison shows in all, and what it does not show."""
+    if compared.same:
+        yield "No change: all numbers, verdicts and gates are those of the baseline."
+        return
     yield compared.reason
     sure = words.percent(compared.confidence)
     yield f"All comparisons hold together with {sure} confidence (union bound over both runs)."

@@ -10,11 +10,11 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, PointRecord, VerdictRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import meter, reason, untried
+from dpaudit.reports.sections import meter, summary, untried
 from dpaudit.reports.sections.base import sections_of
+from dpaudit.reports.sections.summary import Decision
 from dpaudit.reports.table import NONE, Table
 
-_TONES = {"go": "good", "stop": "bad", "undecided": "open", "no decision": "neutral"}
 # The ends of the meter's scale.
 _SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 # Claims of the first screen; the details of models have all.
@@ -28,16 +28,14 @@ class Screen:
     """The first screen.
 
     Attributes:
-        outcome: the run's outcome.
-        reason: why, in words that need no statistics.
+        decision: the run's outcome and why, in words that need no statistics.
         rows: what each attacker finds, the most first.
         left_out: how many attackers have no row.
         claims: a row for each claim; None without claims.
         facts: what the outcome rests on, as names with sentences.
     """
 
-    outcome: str
-    reason: str
+    decision: Decision
     rows: Sequence[Frequency]
     left_out: int
     claims: Table | None
@@ -48,11 +46,6 @@ class Screen:
         """Return the share at the right end of the meter."""
         ends = [max(row.value, row.guess, row.limit or 0.0) for row in self.rows]
         return next(end for end in _SCALES if end >= max(ends, default=1.0) - 1e-12)
-
-    @property
-    def tone(self) -> str:
-        """Return how the outcome looks."""
-        return _TONES[self.outcome]
 
     @property
     def end(self) -> str:
@@ -78,8 +71,7 @@ def of(result: AuditResult) -> Screen:
     """Return the first screen of a record."""
     rows = meter.rows(result)
     return Screen(
-        result.outcome,
-        reason.sentence(result),
+        summary.decision(result),
         rows[: meter.MOST],
         max(0, len(rows) - meter.MOST),
         _claims(result),

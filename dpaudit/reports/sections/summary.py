@@ -1,11 +1,15 @@
-"""The first screen of a report: what was audited, the verdicts, the outcome, what was noticed."""
+"""The first screen of a report: what was audited, the outcome and why, what was noticed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dpaudit.record.result import AuditResult
-from dpaudit.reports.sections import verdicts
+from dpaudit.reports import palette
+from dpaudit.reports.palette import Word
+from dpaudit.reports.sections import reason, verdicts
 
 
 def audited(result: AuditResult) -> str:
@@ -27,9 +31,9 @@ def system(result: AuditResult) -> str:
 
 
 def title(result: AuditResult) -> str:
-    """Return the headline, after the name of the system if there is one."""
+    """Return what was found, after the name of the system if there is one."""
     name = _name(result)
-    return f"{name}. {headline(result)}" if name else headline(result)
+    return f"{name}. {counts(result)}" if name else counts(result)
 
 
 def _name(result: AuditResult) -> str | None:
@@ -56,72 +60,57 @@ def _stated(result: AuditResult, name: str) -> str | None:
 
 
 def headline(result: AuditResult) -> str:
-    """Return how many models break their claims, and the outcomes of the gates."""
-    model_verdicts = verdicts.of(result)
-    counts = [
-        (word, sum(verdict.verdict == word for verdict in model_verdicts))
-        for word in verdicts.VERDICTS
-    ]
-    said = ", ".join(f"{count} {word}" for word, count in counts if count)
-    free = sum(not verdict.claims for verdict in model_verdicts)
-    if free:
-        said += f" ({f'{free} ' if len(model_verdicts) > 1 else ''}without a claim)"
-    models = f"{len(model_verdicts)} model{'s' if len(model_verdicts) > 1 else ''}: {said}."
-    return f"{models} {gates_said(result)}"
+    """Return the outcome, how many models have which badge, and the outcomes of the gates."""
+    return f"{palette.RUN[result.outcome].shown}. {counts(result)}"
+
+
+def counts(result: AuditResult) -> str:
+    """Return how many models have which badge, and the outcomes of the gates."""
+    badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
+    said = ", ".join(f"{count} {badge}" for badge, count in badges.items())
+    models = len(result.models)
+    return f"{models} model{'s' if models > 1 else ''}: {said}. {gates_said(result)}"
 
 
 def gates_said(result: AuditResult) -> str:
     """Return the number of gates with each outcome, as a sentence."""
     if not result.gates:
         return "No gates are set."
-    counts = [
-        f"{sum(gate.outcome == word for gate in result.gates)} {word}"
-        for word in ("pass", "fail", "inconclusive")
-        if any(gate.outcome == word for gate in result.gates)
-    ]
+    outcomes = Counter(gate.outcome for gate in result.gates)
+    said = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
     total = len(result.gates)
-    return f"{total} gate{'s' if total > 1 else ''}: {', '.join(counts)}."
+    return f"{total} gate{'s' if total > 1 else ''}: {said}."
 
 
-def decision(result: AuditResult) -> str:
-    """Return what decided the outcome of the run, as a sentence."""
-    expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
-    if expired:
-        return f"These waivers have expired: {', '.join(expired)}."
-    false = [verdict for verdict in result.verdicts if verdict.verdict == "false"]
-    if result.fail_on_false_claim and any(verdict.id not in result.waived for verdict in false):
-        return "A claim is false."
-    said = {
-        "stop": "A gate fails.",
-        "undecided": "A gate is inconclusive.",
-        "go": "No gate fails." if result.gates else "Nothing stops it.",
-        "no decision": "Nothing was decided: no gate is set, and no claim was tested. A [[gate]] "
-        "decides what may pass.",
-    }[result.outcome]
-    if result.waived:
-        said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
-    if false and result.outcome == "go" and not result.fail_on_false_claim:
-        said = f"{said} By its config, a false claim does not stop it."
-    claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
-    untested = sum(claim.verdict == "not tested" for claim in claims)
-    if untested and result.outcome == "go":
-        said = f"{said} {untested} of {len(claims)} claims {_were(untested)} not tested."
-    return said
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a run with its reason.
 
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
-
-
-def status(result: AuditResult) -> str:
-    """Return the outcome, for its colour: a pass is green only if all claims were tested and held.
-
-    Without a claim, or without a decision, nothing was tested.
+    Attributes:
+        word: the outcome.
+        reason: what decided it, and what it leaves out, as sentences.
     """
-    claims = [verdict.verdict for verdict in result.verdicts if verdict.claimed is not None]
-    held = bool(claims) and set(claims) == {"survived"}
-    green = result.outcome in ("go", "no decision")
-    return "not tested" if green and not held else result.outcome
+
+    word: Word
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The outcome and its reason as one text."""
+        return f"{self.word.shown}: {self.reason}"
+
+
+def decision(result: AuditResult) -> Decision:
+    """Return the outcome of the run, and why it is that."""
+    return Decision(
+        palette.RUN[result.outcome], " ".join([reason.sentence(result), *_left_out(result)])
+    )
+
+
+def _left_out(result: AuditResult) -> Iterator[str]:
+    """Yield what the outcome does not count."""
+    if result.waived:
+        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
 
 
 def findings(result: AuditResult) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, DataRecord
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import NONE, Table
 
@@ -30,7 +30,10 @@ def gates(result: AuditResult) -> Table | None:
     """Return the gates with their outcomes."""
     if not result.gates:
         return None
-    cells = [[gate.outcome.upper(), gate.rule, digest.why(gate, result)] for gate in result.gates]
+    cells = [
+        [palette.GATE[gate.outcome].shown, gate.rule, digest.why(gate, result)]
+        for gate in result.gates
+    ]
     return Table("Gates", ["outcome", "gate", "why"], cells)
 
 

@@ -6,21 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
     GameName,
     Measurement,
     ModelRecord,
-    Verdict,
     VerdictRecord,
 )
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, palette, words
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
 
-# The worst first.
-VERDICTS: tuple[Verdict, ...] = ("false", "not tested", "survived")
+# The roles of metrics that say what an attacker learns.
+_LEARNT = ("recovery", "attack")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
     "missed": "not tested {at}: the games also miss copies that leak more than is claimed, so they "
@@ -41,14 +42,13 @@ class ModelVerdict:
 
     Attributes:
         model: the model's label.
-        verdict: `false` if any claim is; else `survived` if any was tested.
-        claims: whether it claims anything.
+        badge: what became of its claims; of a model without one, whether anything was measured that
+            an attacker learns.
         sentences: what was found, the worst first.
     """
 
     model: str
-    verdict: Verdict
-    claims: bool
+    badge: Word
     sentences: Sequence[str]
 
     @property
@@ -66,18 +66,30 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             (record for record in result.verdicts if record.model == model.label),
             key=lambda record: record.epsilon,
         )
-        words_of = {record.verdict for record in sweep}
-        verdict: Verdict = "not tested"
-        if words_of & {"false", "survived"}:
-            verdict = "false" if "false" in words_of else "survived"
         stated = [claims[record.model, record.epsilon] for record in sweep]
         sentences = [
             *_claims(result, sweep, stated),
             *_waived(result, sweep),
             *_leaks(result, model, sweep),
         ]
-        rows.append(ModelVerdict(model.label, verdict, any(stated), sentences))
-    return sorted(rows, key=lambda row: VERDICTS.index(row.verdict))
+        rows.append(ModelVerdict(model.label, _badge(result, model, sweep), sentences))
+    return sorted(rows, key=lambda row: palette.order(row.badge))
+
+
+def _badge(result: AuditResult, model: ModelRecord, sweep: Sequence[VerdictRecord]) -> Word:
+    """Return what became of a model's claims, or what was measured without one."""
+    found = [record.verdict for record in sweep if record.claimed is not None]
+    if "false" in found:
+        return palette.CLAIM["false"]
+    if "survived" in found:
+        return palette.survived(found.count("survived"), len(found))
+    if found:
+        return palette.CLAIM["not tested"]
+    attacked = any(
+        measurement.model == model.label and entry(measurement.metric).role in _LEARNT
+        for measurement in result.measurements
+    )
+    return palette.LEAK_MEASURED if attacked else palette.NOT_ATTACKED
 
 
 def on_claim(result: AuditResult, verdict: VerdictRecord, claim: ClaimRecord | None) -> str:

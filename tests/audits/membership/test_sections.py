@@ -23,7 +23,7 @@ from dpaudit.record.result import (
     FindingRecord,
     Measurement,
 )
-from dpaudit.reports import digest
+from dpaudit.reports import digest, palette
 from dpaudit.reports.chart_parts import COLORS, Look
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import charts, summary, verdicts
@@ -187,7 +187,7 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert [row[-1] for row in table.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
     assert table.marked == {(0, len(table.header) - 1)}
     [said] = verdicts.of(record(make, bounds, {}))
-    assert said.verdict == "false"
+    assert said.badge is palette.CLAIM["false"]
     assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
     assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
@@ -199,7 +199,7 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
 def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
     other = {"adjacency": "user-replace", "observer": "recommender"}
     [said] = verdicts.of(record(make, dict.fromkeys(GAMES, 1.5), other))
-    assert said.verdict == "not tested"
+    assert said.badge is palette.CLAIM["not tested"]
     assert "no game of this run is about what is claimed (all ratings of one user" in said.text
     assert "seen: all that the recommender receives and generates" in said.text
     assert "target's own (user, item) pairs, which the claim is not about, identifies" in said.text

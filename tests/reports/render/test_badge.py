@@ -12,52 +12,52 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import badge
+from tests.support.records import judged
 
-# What a game finds by ε: at 1 the claim is broken, at 5 it is not, at 10 there is no power.
+# What a game finds by ε: at 1 the claim is false, at 5 it survives, at 10 there is no power.
+FREE = {"epsilons": (float("inf"),), "game": False}
 CASES: list[tuple[dict[str, Any], bool, str, str]] = [
-    ({"epsilons": (1.0, 5.0)}, True, "1 of 2 claims broken", "red"),
-    ({"epsilons": (1.0, 5.0)}, False, "1 of 2 claims broken, accepted", "orange"),
-    ({"epsilons": (5.0, 10.0)}, True, "1 of 2 claims tested, none broken", "yellow"),
-    ({"epsilons": (5.0,)}, True, "1 of 1 claim tested, none broken", "green"),
-    ({"epsilons": (10.0,)}, True, "gates pass, no claim tested", "lightgrey"),
-    ({"epsilons": (10.0,), "gate": False}, True, "no claim tested", "lightgrey"),
+    ({"epsilons": (1.0, 5.0)}, True, "STOP, 1 of 2 claims false", "red"),
+    ({"epsilons": (1.0, 5.0)}, False, "GO, 1 of 2 claims false, accepted", "orange"),
+    ({"epsilons": (5.0, 10.0)}, True, "GO, 1 of 2 claims survived", "lightgrey"),
+    ({"epsilons": (5.0,)}, True, "GO, 1 of 1 claim survived", "green"),
+    ({"epsilons": (10.0,)}, True, "GO, no claim tested", "lightgrey"),
+    ({"epsilons": (10.0,), "gate": False}, True, "NO DECISION, no claim tested", "lightgrey"),
+    (FREE, True, "GO", "green"),
+    (FREE | {"gate": False}, True, "NO DECISION", "lightgrey"),
+    ({"epsilons": (5.0,), "outcome": "fail"}, True, "STOP, a gate fails", "red"),
     (
-        {"epsilons": (float("inf"),), "game": False},
+        {"epsilons": (5.0,), "outcome": "inconclusive"},
         True,
-        "gates pass, no claim tested",
-        "lightgrey",
+        "UNDECIDED, 1 of 1 claim survived",
+        "orange",
     ),
-    ({"epsilons": (5.0,), "outcome": "fail"}, True, "a gate fails", "red"),
-    ({"epsilons": (5.0,), "outcome": "inconclusive"}, True, "inconclusive", "orange"),
 ]
 
 
 @pytest.mark.parametrize(("made", "strict", "message", "color"), CASES)
-def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
+def test_a_badge_is_green_only_if_nothing_is_open(
     make: Callable[..., AuditResult], made: dict[str, Any], strict: bool, message: str, color: str
 ) -> None:
     result = make(**{"outcome": "pass", **made})
-    broken = any(verdict.verdict == "false" for verdict in result.verdicts)
-    changes: dict[str, Any] = {"fail_on_false_claim": strict}
-    if broken and strict:
-        changes["outcome"] = "fail"
-    values = ci_reports.badge(badge.render(result.model_copy(update=changes)))
+    result = judged(result.model_copy(update={"fail_on_false_claim": strict}))
+    values = ci_reports.badge(badge.render(result))
     assert (values["message"], values["color"]) == (message, color)
 
 
-def test_claims_that_are_waived_are_counted_as_broken(make: Callable[..., AuditResult]) -> None:
+def test_claims_that_are_waived_are_counted_as_false(make: Callable[..., AuditResult]) -> None:
     strict = make(epsilons=(0.1, 1.0, 5.0)).model_copy(update={"fail_on_false_claim": True})
     waiver = Waiver(
         id="claim/published/0.1", owner="the team", statement="known", expires=date(2027, 1, 31)
     )
     result = ci_reports.badge(badge.render(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
-    assert (result["message"], result["color"]) == ("2 of 3 claims broken", "red")
+    assert (result["message"], result["color"]) == ("STOP, 2 of 3 claims false", "red")
 
 
 def test_a_command_without_a_result_is_grey() -> None:
     values = ci_reports.badge(badge.render.failed(Failure("no data", 2, "audit.toml")))
     assert (values["message"], values["color"], values["isError"]) == (
-        "no result",
+        "NO RESULT",
         "lightgrey",
         True,
     )

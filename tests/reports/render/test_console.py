@@ -25,7 +25,8 @@ def test_summary_fits_80_columns(result: AuditResult) -> None:
     assert "≥ 2.71 > claim" in text
     assert "≥ 2.71 (no power)" in text
     assert "1.23 [1.10, 1.40]" in text
-    assert text.index("BROKEN") < text.index("FAIL")
+    assert text.startswith("STOP  The gate epsilon <= claim fails")
+    assert text.index("STOP") < text.index("CLAIM FALSE") < text.index("FAIL")
     assert "All 10 intervals hold together with 95 % confidence" in " ".join(text.split())
     assert "the games also miss copies that leak more" in " ".join(text.split())
 
@@ -51,10 +52,25 @@ def test_no_interval_is_split(hard: AuditResult, width: int) -> None:
 def test_outcome_is_a_word_with_and_without_colour(make: Make, outcome: str) -> None:
     result = make(outcome=outcome)
     plain, coloured = shown(result), shown(result, color=True)
-    assert plain.count(outcome.upper()) == 2
-    assert coloured.count(outcome.upper()) == 2
+    assert plain.count(outcome.upper()) == 1
+    assert coloured.count(outcome.upper()) == 1
     assert "\x1b" not in plain
     assert "\x1b[" in coloured
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("outcome", ["pass", "fail", "inconclusive"])
+def test_the_outcome_is_the_first_and_the_last_line_before_the_next_step(
+    make: Make, outcome: str, width: int
+) -> None:
+    result = make(outcome=outcome)
+    file = io.StringIO()
+    console.close(result, Console(width=width, file=file))
+    decided, _, step = file.getvalue().partition("Next: ")
+    assert shown(result, width).startswith(decided)
+    assert decided.startswith(result.outcome.upper())
+    assert step
+    assert max(map(len, file.getvalue().splitlines())) <= width
 
 
 def test_labels_are_not_markup_nor_control_codes(make: Make) -> None:

@@ -16,12 +16,12 @@ def test_it_begins_with_the_outcome_and_shows_every_claim_and_gate(hard: AuditRe
     assert len(rows) == 2 + len(hard.verdicts) + len(hard.gates)
 
 
-def test_a_broken_claim_is_not_hidden_below_a_pass(make: Callable[..., AuditResult]) -> None:
+def test_a_false_claim_is_not_hidden_below_a_go(make: Callable[..., AuditResult]) -> None:
     text = github_summary.render(make(outcome="pass"))
-    assert text.startswith("## Privacy audit: PASS, with 2 problems accepted\n")
-    [first] = [line for line in text.split("\n") if line.startswith("| broken, accepted")][:1]
+    assert text.startswith("## Privacy audit: GO, with 2 problems accepted\n")
+    [first] = [line for line in text.split("\n") if line.startswith("| claim false, accepted")][:1]
     assert "The claim is false" in first
-    assert "1 broken" in text.split("\n")[2]
+    assert "1 claim false" in text.split("\n")[2]
 
 
 @pytest.mark.long
@@ -37,5 +37,5 @@ def test_it_stays_below_the_limit_of_github(
 
 def test_a_command_without_a_result_says_why() -> None:
     text = github_summary.render.failed(Failure("there is no *data*", 2, "audit.toml"))
-    assert text.startswith("## Privacy audit: ERROR\n\nNo result: there is no \\*data\\*. Exit")
+    assert text.startswith("## Privacy audit: NO RESULT\n\nNo result: there is no \\*data\\*. Exit")
     assert "Exit code 2" in text

@@ -107,7 +107,7 @@ def test_numbers_and_verdict(result: AuditResult) -> None:
     page = Page(rendered(result))
     for part in ("0.400 [0.360, 0.420]", "1.234 [1.100, 1.400]", "≥ 2.718 (more than claimed)"):
         assert part in page.text
-    assert ("section", {"class": "verdict broken"}) in page.tags
+    assert ("section", {"class": "verdict bad"}) in page.tags
     assert list(page.specs()) == ["accuracy", "tradeoff", "certified", "difference", "rmse"]
     assert {datum["y"] for datum in points(page.specs()["rmse"])} == {1.2345}
 
@@ -198,7 +198,7 @@ def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: V
         assert not valid(broken)
 
 
-def test_broken_claims_are_marked(result: AuditResult) -> None:
+def test_false_claims_are_marked(result: AuditResult) -> None:
     data = points(chart(result, "certified").spec)
     assert {datum["at"]: datum["verdict"] for datum in data} == {
         "0.1": "more than claimed",

@@ -20,8 +20,8 @@ Make = Callable[..., AuditResult]
 
 def test_numbers_with_their_intervals(result: AuditResult) -> None:
     text = markdown.render(result)
-    assert "**BROKEN** published" in text
-    assert text.index("**BROKEN**") < text.index("**FAIL** The run fails: a gate fails.")
+    assert "**CLAIM FALSE** published" in text
+    assert text.index("**STOP** The gate epsilon") < text.index("**CLAIM FALSE**")
     assert "1 gate: 1 fail." in text
     assert "| 0.400 [0.360, 0.420] |" in text  # accuracy at ε = 1
     assert "| 0.500 [0, 0.510] |" in text  # difference: 1 − overlap
@@ -167,7 +167,7 @@ def test_without_gates_the_report_says_so(make: Make) -> None:
 
 def test_without_games_the_claim_was_not_tested(make: Make) -> None:
     text = markdown.render(make(game=False))
-    assert "**NOT TESTED** published" in text
+    assert "**CLAIM NOT TESTED** published" in text
     assert "no game of this run is about what is claimed" in text
 
 

@@ -32,8 +32,8 @@ def test_verdicts_come_first_then_what_got_worse(compared: Comparison) -> None:
     assert verdicts.cells == [
         [
             "claim/published/1",
-            "not broken (ε ≥ 0.43, claimed 1, finds 1.25×)",
-            "broken (ε ≥ 2.71, claimed 1, finds 1.25×)",
+            "survived (ε ≥ 0.43, claimed 1, finds 1.25×)",
+            "false (ε ≥ 2.71, claimed 1, finds 1.25×)",
             "newly false",
         ]
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Control
+from dpaudit.reports import palette
 from dpaudit.reports.sections import summary, verdicts
 from tests.support.records import judged
 
@@ -29,9 +30,9 @@ def low(result: AuditResult, **changes: Any) -> AuditResult:
     return games(result, estimate=bound, **changes)
 
 
-def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
+def test_a_false_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
     [verdict] = verdicts.of(make())
-    assert verdict.verdict == "false"
+    assert verdict.badge is palette.CLAIM["false"]
     assert verdict.sentences[0] == (
         "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is certified with "
         "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
@@ -43,9 +44,9 @@ def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(mak
     )
 
 
-def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
+def test_what_survives_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
     [verdict] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
-    assert verdict.verdict == "survived"
+    assert verdict.badge == palette.Word("survived 2 of 2", "good")
     assert "copies that leak 1.25 times what is claimed were found (seen:" in verdict.text
     assert "attack: likelihood-ratio; pair: support-threshold" in verdict.text
     assert "This is no proof of privacy" in verdict.text
@@ -90,7 +91,7 @@ def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
     [verdict] = verdicts.of(low(make(epsilons=(1.0,)), theory=Estimate.exact(7.0, "law")))
-    assert verdict.verdict == "not tested"
+    assert verdict.badge is palette.CLAIM["not tested"]
     assert verdict.text.startswith("Undecided at ε = 1: by the law of its noise it reveals more")
 
 
@@ -108,32 +109,50 @@ def test_a_release_without_noise_is_named(make: Make) -> None:
 
 def test_the_worst_model_leads(make: Make) -> None:
     kept = low(make("kept", epsilons=(1.0,)))
-    broken = make("broken", epsilons=(1.0,))
-    both = broken.model_copy(
+    false = make("false", epsilons=(1.0,))
+    both = false.model_copy(
         update={
-            name: [*getattr(kept, name), *getattr(broken, name)]
+            name: [*getattr(kept, name), *getattr(false, name)]
             for name in ("models", "points", "measurements", "verdicts")
         }
     )
-    assert [verdict.model for verdict in verdicts.of(both)] == ["broken", "kept"]
-    assert summary.headline(both) == "2 models: 1 broken, 1 not broken. 1 gate: 1 fail."
-
-
-def test_a_broken_claim_is_never_shown_as_a_plain_pass(make: Make) -> None:
-    passed = make(outcome="pass")
-    assert summary.status(passed) == "not tested"
-    assert "By its config, a broken claim does not fail it." in summary.decision(passed)
-    failed = passed.model_copy(update={"fail_on_false_claim": True, "outcome": "fail"})
-    assert summary.decision(failed) == "The run fails: a claim is broken."
-    held = low(make(outcome="pass", epsilons=(0.1, 1.0)))
-    assert summary.status(held) == "pass"
-    assert summary.status(low(make(outcome="pass"))) == "not tested"  # one of three claims
-
-
-def test_an_inconclusive_run_names_no_cause_that_a_gate_may_not_have(make: Make) -> None:
-    assert summary.decision(make(outcome="inconclusive")) == (
-        "The run is inconclusive: a gate is inconclusive."
+    assert [verdict.model for verdict in verdicts.of(both)] == ["false", "kept"]
+    assert summary.headline(both) == (
+        "STOP. 2 models: 1 claim false, 1 survived 1 of 1. 1 gate: 1 fail."
     )
+
+
+def test_a_sweep_of_which_a_part_was_tested_counts_it(make: Make) -> None:
+    [verdict] = verdicts.of(low(make()))
+    assert verdict.badge == palette.Word("survived 2 of 3", "neutral")
+
+
+def test_a_model_without_a_claim_is_attacked_or_not(make: Make) -> None:
+    [attacked] = verdicts.of(make(epsilons=(math.inf,), game=False))
+    assert attacked.badge is palette.LEAK_MEASURED
+    [bare] = verdicts.of(make(epsilons=(math.inf,), game=False, attacks=False))
+    assert bare.badge is palette.NOT_ATTACKED
+
+
+def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
+    goes = make(outcome="pass")
+    said = summary.decision(goes)
+    assert said.text == (
+        "GO: The gate passes. 1 of 3 claims was not tested. By its config, a false claim does not "
+        "stop it."
+    )
+    stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
+    assert summary.decision(stops).text == (
+        "STOP: The claim of published at ε = 0.1 is false, and 1 more is: ε ≥ 2.71 is certified "
+        "where 0.1 is claimed."
+    )
+
+
+def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
+    assert summary.decision(make(outcome="inconclusive")).text == (
+        "UNDECIDED: The gate epsilon <= claim is inconclusive: above 1."
+    )
+    assert summary.decision(make()).text == "STOP: The gate epsilon <= claim fails: above 1."
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
@@ -147,16 +166,19 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
-    passes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
-    assert summary.decision(passes).endswith("run passes. 1 of 1 claims was not tested.")
-    assert "1 not tested. 1 gate" in summary.headline(passes)
+    goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
+    assert summary.decision(goes).reason == "The gate passes. 1 of 1 claims was not tested."
+    assert summary.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
 
 
-def test_a_run_that_decides_nothing_does_not_pass(make: Make) -> None:
-    undecided = low(make(epsilons=(1.0,), gate=False), control=None)
-    assert undecided.outcome == "no decision"
-    assert summary.decision(undecided).startswith("Nothing was decided: no gate is set")
-    assert summary.status(undecided) == "not tested"
-    assert "1 not tested. No gates" in summary.headline(undecided)
+def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
+    nothing = low(make(epsilons=(1.0,), gate=False), control=None)
+    said = summary.decision(nothing)
+    assert said.text == "NO DECISION: No gate is set, and no claim could be tested."
+    assert summary.headline(nothing) == (
+        "NO DECISION. 1 model: 1 claim not tested. No gates are set."
+    )
+    free = make(epsilons=(math.inf,), gate=False, game=False)
+    assert summary.decision(free).reason == "No gate is set, and no claim is stated."
     held = low(make(epsilons=(0.1, 1.0), gate=False))
-    assert (held.outcome, summary.decision(held)) == ("pass", "The run passes: nothing fails it.")
+    assert summary.decision(held).text == "GO: 2 of 2 claims survived."

@@ -41,8 +41,8 @@ def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> No
 def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None:
     names = ("claim/published/0.1", "claim/published/10", "gate/epsilon/max")
     rejudged = judged(result, *names)
-    broken, kept, _ = (sentence(waiver, rejudged) for waiver in rejudged.waivers)
-    assert broken == "waived until 2027-01-31 by the team: known"
+    false, kept, _ = (sentence(waiver, rejudged) for waiver in rejudged.waivers)
+    assert false == "waived until 2027-01-31 by the team: known"
     assert kept == (
         "the waiver of claim/published/10 is unused, as its claim was not tested: remove it if "
         "that lasts"
@@ -58,28 +58,28 @@ def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None
     last = [
         sentence(waiver, rejudged).split(", and ")[1].split(":")[0] for waiver in rejudged.waivers
     ]
-    assert last == ["its claim is broken", "its claim was not tested", "its gate fails"]
+    assert last == ["its claim is false", "its claim was not tested", "its gate fails"]
 
 
 def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: AuditResult) -> None:
     strict = result.model_copy(update={"fail_on_false_claim": True})
     claims = [f"claim/published/{at}" for at in ("0.1", "1")]
-    assert decision(judged(strict, "gate/epsilon/max", claims[0])) == (
-        "The run fails: a claim is broken."
+    assert decision(judged(strict, "gate/epsilon/max", claims[0])).text.startswith(
+        "STOP: The claim of published at ε = 1 is false: ε ≥ 2.71 is certified where 1 is claimed."
     )
-    assert decision(judged(strict, *claims)) == (
-        "The run fails: a gate fails. It does not count what is waived: claim/published/0.1, "
-        "claim/published/1."
+    assert decision(judged(strict, *claims)).text == (
+        "STOP: The gate epsilon <= claim fails: above 1. It does not count what is "
+        "waived: claim/published/0.1, claim/published/1."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
-    assert decision(waived) == (
-        "The run passes. It does not count what is waived: claim/published/0.1, "
-        "claim/published/1, gate/epsilon/max. 1 of 3 claims was not tested."
+    assert decision(waived).text == (
+        "GO: 1 of 3 claims was not tested. It does not count what is waived: "
+        "claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
-    assert decision(late) == (
-        "The run fails: these waivers have expired: claim/published/0.1, claim/published/1, "
+    assert decision(late).text == (
+        "STOP: These waivers have expired: claim/published/0.1, claim/published/1, "
         "gate/epsilon/max."
     )
 

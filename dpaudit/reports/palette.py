@@ -1,0 +1,112 @@
+"""The words of outcomes and verdicts with their tones: in every report one word has one look.
+
+A run that decides nothing, and a claim that was not tested, are neutral: neither is good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dpaudit.record.comparison import Judgement, Move
+from dpaudit.record.result import Outcome, RunOutcome, Verdict
+from dpaudit.record.waivers import State
+
+# A tone is also the class of CSS that page.html.j2 gives its colours.
+Tone = Literal["good", "neutral", "open", "bad"]
+_CONSOLE: Mapping[Tone, str] = {
+    "good": "bold green",
+    "neutral": "bold cyan",
+    "open": "bold yellow",
+    "bad": "bold red",
+}
+# Names of shields.io.
+_SHIELD: Mapping[Tone, str] = {
+    "good": "green",
+    "neutral": "lightgrey",
+    "open": "orange",
+    "bad": "red",
+}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word that stands for an outcome or a verdict.
+
+    Attributes:
+        text: the word in lower case, as sentences and tables have it.
+        tone: what it says to a reader who has to decide.
+    """
+
+    text: str
+    tone: Tone
+
+    @property
+    def shown(self) -> str:
+        """The word as a label: in capitals, so that it needs no colour."""
+        return self.text.upper()
+
+    @property
+    def style(self) -> str:
+        """Its style on a terminal."""
+        return _CONSOLE[self.tone]
+
+    @property
+    def shield(self) -> str:
+        """Its colour at shields.io."""
+        return _SHIELD[self.tone]
+
+
+RUN: Mapping[RunOutcome, Word] = {
+    "go": Word("go", "good"),
+    "stop": Word("stop", "bad"),
+    "undecided": Word("undecided", "open"),
+    "no decision": Word("no decision", "neutral"),
+}
+NO_RESULT = Word("no result", "neutral")
+GATE: Mapping[Outcome, Word] = {
+    "pass": Word("pass", "good"),
+    "fail": Word("fail", "bad"),
+    "inconclusive": Word("inconclusive", "open"),
+}
+CLAIM: Mapping[Verdict, Word] = {
+    "false": Word("claim false", "bad"),
+    "survived": Word("claim survived", "good"),
+    "not tested": Word("claim not tested", "neutral"),
+}
+LEAK_MEASURED = Word("leak measured", "neutral")
+NOT_ATTACKED = Word("not attacked", "neutral")
+WAIVER: Mapping[State, Word] = {
+    "active": Word("waived", "open"),
+    "unused": Word("unused", "neutral"),
+    "expired": Word("expired", "bad"),
+}
+CHANGE: Mapping[Judgement | Move, Word] = {
+    "worse": Word("worse", "bad"),
+    "newly false": Word("newly false", "bad"),
+    "no longer tested": Word("no longer tested", "open"),
+    "cannot tell": Word("cannot tell", "neutral"),
+    "changed": Word("changed", "neutral"),
+    "same": Word("same", "neutral"),
+    "better": Word("better", "good"),
+}
+NO_CLAIM = Word("no claim", "neutral")
+NOTICED = Word("noticed", "open")
+# The style of a cell on a terminal that shows more than is allowed.
+MARKED = _CONSOLE["bad"]
+
+
+def survived(count: int, stated: int) -> Word:
+    """Return the word of a model some of whose claims survived; good only if all of them did."""
+    return Word(f"survived {count} of {stated}", "good" if count == stated else "neutral")
+
+
+def accepted(word: Word) -> Word:
+    """Return the word of a problem that is accepted, and so stops nothing."""
+    return Word(f"{word.text}, accepted", "open")
+
+
+def order(word: Word) -> int:
+    """Return a number by which words are sorted, those of the worst tone first."""
+    return -list(_CONSOLE).index(word.tone)

@@ -1,0 +1,67 @@
+"""One word has one look in every report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import dpaudit.reports
+from dpaudit.record.comparison import Judgement, Move
+from dpaudit.record.result import Outcome, RunOutcome, Verdict
+from dpaudit.record.waivers import State
+from dpaudit.reports import palette
+
+CSS = (Path(dpaudit.reports.__file__).parent / "page.html.j2").read_text(encoding="utf-8")
+LIGHT, DARK = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+);", part)) for part in (
+    CSS.partition("@media screen")[0], CSS.partition("@media screen")[2].partition("} }")[0]
+))  # fmt: skip
+
+
+def luminance(color: str) -> float:
+    """The relative luminance of WCAG 2.2."""
+    digits = color[1:] if len(color) == 7 else "".join(2 * digit for digit in color[1:])
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours of WCAG 2.2."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_word_of_a_record_has_a_look() -> None:
+    assert set(palette.RUN) == set(get_args(RunOutcome))
+    assert set(palette.GATE) == set(get_args(Outcome))
+    assert set(palette.CLAIM) == set(get_args(Verdict))
+    assert set(palette.WAIVER) == set(get_args(State))
+    assert set(palette.CHANGE) == {*get_args(Judgement), *get_args(Move)}
+
+
+def test_what_was_not_decided_or_tested_is_neither_green_nor_red() -> None:
+    for word in (
+        palette.RUN["no decision"],
+        palette.CLAIM["not tested"],
+        palette.LEAK_MEASURED,
+        palette.NOT_ATTACKED,
+        palette.survived(1, 3),
+    ):
+        assert word.tone == "neutral"
+        assert "pass" not in word.text
+        assert not re.search("green|red", f"{word.style} {word.shield}")
+    assert palette.survived(3, 3).tone == "good"
+
+
+@pytest.mark.parametrize("tone", get_args(palette.Tone))
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_tones_can_be_read_as_labels_and_as_text(colors: dict[str, str], tone: str) -> None:
+    assert f".{tone} {{ --tone: var(--{tone}); }}" in CSS
+    assert contrast(colors["on-tone"], colors[tone]) >= 4.5
+    for ground in (colors["page"], colors["card"], "#fff" if colors is LIGHT else colors["page"]):
+        assert contrast(ground, colors[tone]) >= 4.5
