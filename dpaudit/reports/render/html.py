@@ -28,7 +28,6 @@ def render(result: AuditResult) -> str:
         audited_line=summary.audited(result),
         verdicts=verdicts.of(result),
         decision=summary.decision(result),
-        gates_said=summary.gates_said(result),
         findings=summary.findings(result),
         command=digest.command(result),
         waivers=waivers.table(result),

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dpaudit.core.rounding import at_least
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, Verdict
 from dpaudit.reports import palette, words
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import verdicts
+
+# What became of claims in a run that goes: a false one was waived, or its config accepts it.
+_CLAIMS: Mapping[Verdict, str] = {
+    "survived": "survived",
+    "false": "false and accepted",
+    "not tested": "not tested",
+}
 
 
 def audited(result: AuditResult) -> str:
@@ -70,10 +77,10 @@ def counts(result: AuditResult) -> str:
     badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
     said = ", ".join(f"{count} {badge}" for badge, count in badges.items())
     models = len(result.models)
-    return f"{models} model{'s' if models > 1 else ''}: {said}. {gates_said(result)}"
+    return f"{models} model{'s' if models > 1 else ''}: {said}. {_gates(result)}"
 
 
-def gates_said(result: AuditResult) -> str:
+def _gates(result: AuditResult) -> str:
     """Return the number of gates with each outcome, as a sentence."""
     if not result.gates:
         return "No gates are set."
@@ -109,7 +116,9 @@ def decision(result: AuditResult) -> Decision:
         "go": _goes,
         "no decision": _decides_nothing,
     }[result.outcome](result)
-    return Decision(palette.RUN[result.outcome], " ".join([reason, *_left_out(result)]))
+    if result.waived:
+        reason += f" It does not count what is waived: {', '.join(sorted(result.waived))}."
+    return Decision(palette.RUN[result.outcome], reason)
 
 
 def _stops(result: AuditResult) -> str:
@@ -146,37 +155,25 @@ def _of_gates(result: AuditResult, outcome: str, one: str, several: str) -> str:
 
 
 def _goes(result: AuditResult) -> str:
-    claims = [one for one in result.verdicts if one.claimed is not None]
-    untested = sum(one.verdict == "not tested" for one in claims)
-    passing = sum(gate.outcome == "pass" for gate in result.gates)
-    parts = []
-    if passing:
-        parts.append("The gate passes." if passing == 1 else f"All {passing} gates pass.")
-        if passing < len(result.gates):
-            parts = [f"{passing} of {len(result.gates)} gates pass."]
-    survived = sum(one.verdict == "survived" for one in claims)
-    if survived and not result.gates:
-        parts.append(f"{survived} of {len(claims)} claims survived.")
-    if untested:
-        parts.append(
-            f"{untested} of {len(claims)} claims {'was' if untested == 1 else 'were'} not tested."
+    gates, passing = len(result.gates), sum(gate.outcome == "pass" for gate in result.gates)
+    said = [] if gates else ["No gate is set."]
+    if passing == gates > 0:
+        said.append(
+            {1: "The gate passes.", 2: "Both gates pass."}.get(gates, f"{gates} gates pass.")
         )
-    return " ".join(parts) or "Nothing that counts stops it."
+    elif gates:
+        said.append(f"{passing} of {gates} gates pass.")
+    found = Counter(one.verdict for one in result.verdicts if one.claimed is not None)
+    if found:
+        claims = ", ".join(f"{found[word]} {then}" for word, then in _CLAIMS.items() if found[word])
+        said.append(f"Claims: {claims}.")
+    return " ".join(said)
 
 
 def _decides_nothing(result: AuditResult) -> str:
     stated = any(one.claimed is not None for one in result.verdicts)
     claims = "no claim could be tested" if stated else "no claim is stated"
     return f"No gate is set, and {claims}."
-
-
-def _left_out(result: AuditResult) -> Iterator[str]:
-    """Yield what the outcome does not count."""
-    if result.waived:
-        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
-    false = any(one.verdict == "false" for one in result.verdicts)
-    if false and result.outcome == "go" and not result.fail_on_false_claim:
-        yield "By its config, a false claim does not stop it."
 
 
 def findings(result: AuditResult) -> list[str]:
