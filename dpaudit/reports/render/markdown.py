@@ -39,7 +39,7 @@ def render(result: AuditResult) -> str:
     sections = [
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
-        f"**{decision.word.shown}** {escape(decision.reason)} {escape(summary.gates_said(result))}",
+        f"**{decision.word.shown}** {escape(decision.reason)}",
         *(_verdict(verdict) for verdict in verdicts.of(result)),
         _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),

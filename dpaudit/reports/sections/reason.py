@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
-from dpaudit.record.result import AuditResult, GateRecord, Measurement, VerdictRecord
+from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
 from dpaudit.reports.sections import meter
 
+# What became of claims in a run that goes: a false one was waived, or its config accepts it.
+_CLAIMS: Mapping[Verdict, str] = {
+    "survived": "survived, as no attack shows more than is claimed",
+    "false": "false and accepted",
+    "not tested": "not tested",
+}
 _Judged = tuple[Gate | None, GateRecord]
 
 
@@ -107,19 +114,16 @@ def _of_bound(shown: Measurement, limit: float | str | None) -> str:
 
 def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield what a run shows that neither stops nor is open."""
-    claims = [verdict for verdict in result.verdicts if verdict.claimed is not None]
-    survived = sum(claim.verdict == "survived" for claim in claims)
-    false = sum(claim.verdict == "false" for claim in claims)
+    claims = Counter(one.verdict for one in result.verdicts if one.claimed is not None)
     if judged:
         yield f"All {len(judged)} gates pass." if len(judged) > 1 else "The gate passes."
         yield from _nearest(result, judged)
-    if survived:
-        subject = f"{survived} of {len(claims)} privacy claims" if claims[1:] else "The claim"
-        yield f"{subject} survived: no attack shows more than is claimed."
-    if false:
-        how = "is false, which is" if false == 1 else "are false, which is"
-        yield f"{false} of {len(claims)} privacy claims {how} accepted."
-    if not (judged or survived or false):
+    if claims["survived"] or claims["false"]:
+        said = [f"{claims[word]} {text}" for word, text in _CLAIMS.items() if claims[word]]
+        yield f"Of {claims.total()} privacy claims: {', '.join(said)}."
+    elif claims and judged:
+        yield "No privacy claim was tested."
+    elif not judged:
         tested = ", and no claim was tested" if claims else ""
         yield f"Nothing was decided: no gate is set{tested}."
         for row in meter.rows(result)[:1]:

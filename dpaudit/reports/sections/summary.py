@@ -69,10 +69,10 @@ def counts(result: AuditResult) -> str:
     badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
     said = ", ".join(f"{count} {badge}" for badge, count in badges.items())
     models = len(result.models)
-    return f"{models} model{'s' if models > 1 else ''}: {said}. {gates_said(result)}"
+    return f"{models} model{'s' if models > 1 else ''}: {said}. {_gates(result)}"
 
 
-def gates_said(result: AuditResult) -> str:
+def _gates(result: AuditResult) -> str:
     """Return the number of gates with each outcome, as a sentence."""
     if not result.gates:
         return "No gates are set."

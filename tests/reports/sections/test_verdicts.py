@@ -137,10 +137,7 @@ def test_a_model_without_a_claim_is_attacked_or_not(make: Make) -> None:
 def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     goes = make(outcome="pass")
     said = summary.decision(goes)
-    assert said.text == (
-        "GO: The gate passes. 1 of 3 claims was not tested. By its config, a false claim does not "
-        "stop it."
-    )
+    assert said.text == ("GO: The gate passes. Claims: 2 false and accepted, 1 not tested.")
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
     assert summary.decision(stops).text == (
         "STOP: The claim of published at ε = 0.1 is false, and 1 more is: ε ≥ 2.71 is certified "
@@ -167,7 +164,7 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
     goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
-    assert summary.decision(goes).reason == "The gate passes. 1 of 1 claims was not tested."
+    assert summary.decision(goes).reason == "The gate passes. Claims: 1 not tested."
     assert summary.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
 
 
@@ -181,4 +178,4 @@ def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     free = make(epsilons=(math.inf,), gate=False, game=False)
     assert summary.decision(free).reason == "No gate is set, and no claim is stated."
     held = low(make(epsilons=(0.1, 1.0), gate=False))
-    assert summary.decision(held).text == "GO: 2 of 2 claims survived."
+    assert summary.decision(held).text == "GO: No gate is set. Claims: 2 survived."

@@ -74,8 +74,8 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
     assert decision(waived).text == (
-        "GO: 1 of 3 claims was not tested. It does not count what is waived: "
-        "claim/published/0.1, claim/published/1, gate/epsilon/max."
+        "GO: 0 of 1 gates pass. Claims: 2 false and accepted, 1 not tested. It does not count "
+        "what is waived: claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert decision(late).text == (
