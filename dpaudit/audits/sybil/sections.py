@@ -37,7 +37,7 @@ class SybilSections(OnDemandSections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and that of accuracy against effort."""
-        return [*super().charts(look), charts.efforts(self.result)]
+        return [*super().charts(look), charts.efforts(self.result, look)]
 
     def notes(self) -> list[str]:
         """Return the note on efforts, and those on models."""
