@@ -6,10 +6,10 @@ from dpaudit.claims.record import GameRecord, Verification
 from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Series
+from dpaudit.reports.chart_parts import Chart, Panel, Series
 from dpaudit.reports.series import Datum
 
-_ROW = 32
+_WIDTH, _ROW = 520, 32  # of the plot, and from one row to the next, in pixels
 # The least multiple of a claim that is drawn; smaller ones are drawn there.
 _LEAST = 0.1
 _VERDICTS = [
@@ -47,22 +47,20 @@ def render(verification: Verification) -> list[Chart]:
     entries = list(dict.fromkeys(datum["entry"] for datum in data))
     x = Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
     verdicts = [series for series in _VERDICTS if any(series.name == d["series"] for d in data)]
+    color = parts.color(verdicts)
+    color.legend = alt.Legend(symbolOpacity=1)
     base = parts.drawn_from("points").encode(
         y=alt.Y("entry:N", sort=entries, title=None, axis=None),
-        tooltip=parts.tips(_COLUMNS),
-        opacity=parts.opacity(),
-        color=parts.color(verdicts),
+        color=color,
     )
-    names = parts.drawn_from("entries").mark_text(
-        align="left", dx=4, dy=-9, fontSize=11, color=parts.INK
-    )
+    names = parts.drawn_from("entries").mark_text(align="left", dx=4, dy=-9, color=parts.INK)
     layers = [
         parts.drawn_from("claimed")
         .mark_rule(strokeDash=[4, 3], color=parts.MUTED)
         .encode(x=x.x("certified")),
-        base.mark_rule(yOffset=5)
+        base.mark_rule(yOffset=5, opacity=0.4)
         .transform_filter("isValid(datum.law)")
-        .encode(x=x.x("certified"), x2="law:Q", opacity=parts.opacity(0.4)),
+        .encode(x=x.x("certified"), x2="law:Q"),
         base.mark_point(shape="diamond", size=60, strokeWidth=1.5, yOffset=5)
         .transform_filter("isValid(datum.law)")
         .encode(x=x.x("law")),
@@ -75,12 +73,11 @@ def render(verification: Verification) -> list[Chart]:
     ]
     spec = parts.spec(
         layers,
-        verdicts,
+        (_WIDTH, _ROW * len(entries)),
         points=data,
         claimed=[{"certified": 1.0}],
         entries=[{"entry": entry} for entry in entries],
     )
-    spec["height"] = _ROW * len(entries)
     caption = (
         "One row for each claim, one dot for each of its games: the certified lower bound on ε "
         "over the claimed ε. Diamonds: the pair's ε by the mechanism's law over the claimed ε, at "
@@ -91,7 +88,8 @@ def render(verification: Verification) -> list[Chart]:
     title = "Certified ε as a multiple of the claimed ε"
     above = sum(datum["certified"] > 1 for datum in data)
     summary = f"{above} of {len(data)} bounds are above the claimed ε."
-    return [Chart("claims", title, caption, summary, spec, columns=_COLUMNS, series=verdicts)]
+    table = parts.numbers(_COLUMNS, data)
+    return [Chart("claims", title, caption, summary, [Panel("", spec)], table)]
 
 
 def _datum(entry: str, game: GameRecord) -> Datum:

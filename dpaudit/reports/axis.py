@@ -52,44 +52,39 @@ class Axis:
             return (value - self.low) / (self.high - self.low)
         return math.log(value / self.low) / math.log(self.high / self.low)
 
-    def scale(self, **changes: Any) -> Any:
+    def scale(self) -> Any:
         """Return the scale."""
         import altair as alt
 
         kind = {"type": "log"} if self.log else {"zero": False}
-        return alt.Scale(domain=[self.low, self.high], nice=False, **kind, **changes)
+        return alt.Scale(domain=[self.low, self.high], nice=False, **kind)
 
-    def ticks(self) -> Any:
+    def ticks(self, **style: Any) -> Any:
         """Return ticks and labels."""
         import altair as alt
 
         values = self.values or (self._powers() if self.log else None)
         how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
         given = {"values": list(values)} if values else {"tickCount": 6}
-        return alt.Axis(labelOverlap="greedy", **given, **how)
+        return alt.Axis(labelOverlap="greedy", **given, **how, **style)
 
     def x(self, of: str = "x") -> Any:
         """Encode a field as the horizontal place."""
         import altair as alt
 
-        scale = self.scale(range=[0, edge()])
-        return alt.X(f"{of}:Q", title=self.title, scale=scale, axis=self.ticks())
+        return alt.X(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
 
     def y(self, of: str = "y") -> Any:
         """Encode a field as the vertical place."""
         import altair as alt
 
-        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
+        # The title stands above the axis, where no label is in its way.
+        title = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0,
+                 "titleY": -14}  # fmt: skip
+        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks(**title))
 
     def _powers(self) -> list[float]:
         """Return the powers of ten, or finer steps, near the axis."""
         low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         steps = (1,) if self.high > 100 * self.low else (1, 2, 5)
         return [float(f"{step}e{power}") for power in range(low, high + 1) for step in steps]
-
-
-def edge() -> Any:
-    """Return the right end of the plot: right of it is room for labels."""
-    import altair as alt
-
-    return alt.expr("width - room")

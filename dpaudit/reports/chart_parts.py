@@ -1,28 +1,30 @@
-"""The parts that the charts share: series and their colours, labels, tooltips."""
+"""The parts that the charts share: series and their colours, panels, labels.
+
+A chart is a picture without interaction: what it says stands in it, in its texts and in the table
+of its numbers.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dpaudit.reports.axis import edge
 from dpaudit.reports.series import Datum
-from dpaudit.reports.table import Table
+from dpaudit.reports.table import NONE, Table
 
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
 COLORS = tuple(f"var(--series-{place})" for place in range(1, 7))
-REST = "var(--rest)"  # a series beyond the six in colour, until it is picked
+REST = "var(--rest)"  # a series beyond the six in colour
 BROKEN, MUTED, INK = "var(--broken)", "var(--muted)", "var(--text)"
-HEIGHT = 320  # of the plot, in pixels
-_LABEL = 15  # from one label to the next, in pixels
+SIZE = (360, 260)  # of a plot without axes and labels, in pixels
+ABOVE = 0.035  # from a point to a label that no bar of the point strikes, as a share of an axis
+_FONT, _LINE = 13, 15  # of a text, and from one line of it to the next
+_SAMPLE = 20  # length of the sample of a line
+_LETTERS = 26  # of a label in one line; a longer one has a second line
 _DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3))
-# The length from which a label at the end of a line is cut; the list of series has all of it.
-_LONGEST = 190
-_LETTER = 6.2  # about the width of a letter
-_PICKED = "datum.series === picked"
 
 
 @dataclass(frozen=True)
@@ -39,60 +41,48 @@ class Series:
     color: str
     dash: tuple[int, ...] = _DASHES[0]
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A chart of one group at a time; paper has them all.
-
-    Attributes:
-        label: what is chosen.
-        field: the field of the data that names the group.
-        options: the groups.
-    """
-
-    label: str
-    field: str
-    options: Sequence[str]
+    @property
+    def thin(self) -> bool:
+        """Whether it is one of many, without a label and an interval."""
+        return self.color == REST
 
 
 @dataclass(frozen=True)
-class Advice:
-    """What a slider recommends.
+class Panel:
+    """One drawing of a chart.
 
     Attributes:
-        notes: sentences that hold at every weight.
-        table: what is recommended at which weights, perhaps nothing.
+        name: the group that it shows; empty if it shows all.
+        spec: the Vega-Lite specification.
     """
 
-    notes: Sequence[str]
-    table: Table
+    name: str
+    spec: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its heading, its texts and its controls.
+    """A chart with its heading and its texts.
 
     Attributes:
         name: its id in the page.
         title: its heading.
         caption: how to read it.
         summary: what it shows, in a sentence made from its numbers.
-        spec: the Vega-Lite specification.
-        columns: the fields of the data set `points` that a table of its numbers has, by title.
-        series: the series, those that leak most first.
-        choice: the groups of which it shows one at a time.
-        advice: what its slider recommends.
+        panels: its drawings, one for each group; none if there is nothing to compare.
+        numbers: the table of its numbers.
+        notes: sentences below it.
+        advice: a table of what follows from it.
     """
 
     name: str
     title: str
     caption: str
     summary: str
-    spec: dict[str, Any]
-    columns: Mapping[str, str] = field(default_factory=dict)
-    series: Sequence[Series] = ()
-    choice: Choice | None = None
-    advice: Advice | None = None
+    panels: Sequence[Panel]
+    numbers: Table
+    notes: Sequence[str] = ()
+    advice: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -108,36 +98,63 @@ class Look:
     def series(self, data: Sequence[Datum], leak: str) -> list[Series]:
         """Return the series of the data, those with the largest value of `leak` first.
 
-        Six are in colour. Each series has the colour of its model, and dashes that tell the series
-        of a model apart by their `attack`. Where there are more models than colours, or a model has
-        several series with one attack, the series are `ranked`.
+        Each has the colour of its `model`, grey beyond the six models that leak most, and dashes by
+        what tells the series of a model apart: its `attack`, if the data have one.
         """
-        series = ranked(data, leak)
-        of_model = dict(zip(self.models, COLORS, strict=False))
+        most: dict[str, float] = {}
+        for datum in data:
+            most[datum["series"]] = max(most.get(datum["series"], -math.inf), datum[leak])
         kinds = {datum["series"]: (datum["model"], datum.get("attack")) for datum in data}
-        if len(self.models) > len(COLORS) or len(set(kinds.values())) < len(kinds):
-            return series
         attacks = list(dict.fromkeys(attack for _, attack in kinds.values()))
         return [
-            Series(
-                line.name,
-                REST if line.color == REST else of_model[kinds[line.name][0]],
-                _DASHES[attacks.index(kinds[line.name][1]) % len(_DASHES)],
-            )
-            for line in series
+            Series(name, self._color(kinds[name][0]), _DASHES[attacks.index(kinds[name][1]) % 4])
+            for name in sorted(most, key=lambda name: -most[name])
         ]
 
+    def _color(self, model: str) -> str:
+        place = self.models.index(model)
+        return COLORS[place] if place < len(COLORS) else REST
 
-def ranked(data: Sequence[Datum], leak: str) -> list[Series]:
-    """Return the series, those with the largest value of `leak` first; six are in colour."""
-    most: dict[str, float] = {}
+
+def foremost(series: Sequence[Series], data: Sequence[Datum]) -> list[Series]:
+    """Return the series of these data; beyond the first six in colour they are grey."""
+    names = {datum["series"] for datum in data}
+    here = [line for line in series if line.name in names]
+    bold = [line for line in here if not line.thin][: len(COLORS)]
+    return [line if line in bold else replace(line, color=REST) for line in here]
+
+
+def panels(
+    data: Sequence[Datum], by: str | None, draw: Callable[[list[Datum]], dict[str, Any]]
+) -> list[Panel]:
+    """Return a drawing of each group that has more than one point.
+
+    Args:
+        data: the points.
+        by: the field that names the group of a point; None if there is one group.
+        draw: returns the specification of a group.
+    """
+    groups: dict[str, list[Datum]] = {}
     for datum in data:
-        most[datum["series"]] = max(most.get(datum["series"], -math.inf), datum[leak])
-    names = sorted(most, key=lambda name: -most[name])
-    return [
-        Series(name, color)
-        for name, color in zip_longest(names, COLORS[: len(names)], fillvalue=REST)
-    ]
+        groups.setdefault(datum[by] if by else "", []).append(datum)
+    return [Panel(name, draw(group)) for name, group in groups.items() if len(group) > 1]
+
+
+def numbers(columns: Mapping[str, str], data: Sequence[Datum]) -> Table:
+    """Return the table of a chart's numbers.
+
+    Args:
+        columns: fields of the data, with their titles.
+        data: the points.
+    """
+    cells = [[_cell(datum.get(name)) for name in columns] for datum in data]
+    return Table("The numbers of this chart", list(columns.values()), cells)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return NONE
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def drawn_from(name: str) -> Any:
@@ -148,160 +165,153 @@ def drawn_from(name: str) -> Any:
 
 
 def spec(
-    layers: list[Any], series: Sequence[Series], choice: Choice | None = None, **data: list[Datum]
+    layers: list[Any], size: tuple[int, int] = SIZE, **data: Sequence[Datum]
 ) -> dict[str, Any]:
-    """Join layers into one specification as wide as its container, with their data by name.
+    """Join layers into one specification, with their data by name.
 
-    The page's script sets `picked` to a series, `narrow` on small screens, and `shown` to a group.
+    Args:
+        layers: the layers.
+        size: width and height of the plot in pixels; axes and labels stand around it.
+        data: the data sets.
     """
     import altair as alt
 
-    text = {"labelColor": INK, "titleColor": INK}
+    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": _FONT, "titleFontSize": _FONT}
     # One call sets everything, as each `properties` or `configure` copies the whole chart.
     chart = alt.layer(
         *layers,
-        width="container",
-        height=HEIGHT,
+        width=size[0],
+        height=size[1],
         background="transparent",
         config=alt.Config(
             aria=False,  # the page describes the whole chart
             mark=alt.MarkConfig(aria=False),
-            font="system-ui, sans-serif",
-            padding={"left": 4, "top": 12, "right": 12, "bottom": 4},
+            text=alt.MarkConfig(fontSize=_FONT, lineHeight=_LINE),
+            # Of the same widths where the picture is made and where it is shown.
+            font="Arial, 'Liberation Sans', sans-serif",
+            padding={"left": 16, "top": 8, "right": 16, "bottom": 6},
             axis=alt.AxisConfig(
-                labelFontSize=12, titleFontSize=13, gridColor="var(--grid)",
-                domainColor=MUTED, tickColor=MUTED, **text,
+                gridColor="var(--grid)", domainColor=MUTED, tickColor=MUTED,
+                titleFontWeight="normal", labelLimit=260, **text,
             ),
+            legend=alt.LegendConfig(orient="top", title=None, **text),
             view=alt.ViewConfig(stroke="var(--grid)"),
         ),
     )  # fmt: skip
     # Only the tests validate against the schema: it takes as long as all the rest.
     chart_spec: dict[str, Any] = chart.to_dict(validate=False)
-    longest = max((len(row["series"]) for row in data.get("labels", ())), default=0)
-    room = math.ceil(min(_LONGEST, _LETTER * longest) + 10) if longest else 0
-    chart_spec["params"] = [
-        {"name": "picked", "value": ""},
-        {"name": "narrow", "value": False},
-        {"name": "room", "expr": f"narrow ? 0 : {room}"},
-        {"name": "grey", "value": [line.name for line in series if line.color == REST]},
-        *([{"name": "shown", "value": choice.options[0]}] if choice else []),
-    ]
     chart_spec["datasets"] = data
     return chart_spec
 
 
-def tips(columns: Mapping[str, str]) -> list[Any]:
-    """Return tooltip lines for fields and their titles."""
-    import altair as alt
-
-    return [alt.Tooltip(f"{name}:N", title=title) for name, title in columns.items()]
-
-
 def color(series: Sequence[Series], channel: str = "Color") -> Any:
-    """Colour by series; a grey one has the text's colour while it is picked."""
-    import altair as alt
-
-    names, colors = [line.name for line in series], [line.color for line in series]
-    return getattr(alt, channel)(
-        "series:N",
-        legend=None,
-        scale=alt.Scale(domain=names, range=colors),
-        condition={"test": f"{_PICKED} && indexof(grey, datum.series) >= 0", "value": INK},
-    )
+    """Colour by series."""
+    return _by_series(channel, series, [line.color for line in series])
 
 
 def dash(series: Sequence[Series]) -> Any:
     """Dashes by series."""
+    return _by_series("StrokeDash", series, [list(line.dash) for line in series])
+
+
+def width(series: Sequence[Series]) -> Any:
+    """Width of lines by series: the grey ones are thin."""
+    return _by_series("StrokeWidth", series, [0.8 if line.thin else 2 for line in series])
+
+
+def _by_series(channel: str, series: Sequence[Series], values: list[Any]) -> Any:
     import altair as alt
 
-    names, dashes = [line.name for line in series], [list(line.dash) for line in series]
-    return alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
-
-
-def opacity(shown: float = 1.0, *, grey: float | None = None) -> Any:
-    """Fade every series while another one is picked; `grey` ones have less while none is."""
-    import altair as alt
-
-    conditions = [{"test": f"picked === '' || {_PICKED}", "value": shown}]
-    if grey is not None:
-        unpicked = "picked === '' && indexof(grey, datum.series) >= 0"
-        conditions.insert(0, {"test": unpicked, "value": grey})
-    return alt.OpacityValue(0.12, condition=conditions)
+    scale = alt.Scale(domain=[line.name for line in series], range=values)
+    return getattr(alt, channel)("series:N", legend=None, scale=scale)
 
 
 @dataclass(frozen=True)
 class Label:
-    """A label at the right edge of a chart.
+    """A label at a line or a point.
 
     Attributes:
-        text: the label; of a series, its name.
-        place: its height on the axis, from 0 to 1.
+        text: the label.
+        y: its height on the axis, from 0 to 1.
         color: its colour.
-        group: the group in which it is shown, in a chart that shows one group at a time.
-        start: the height of a baseline at the left edge, if that is another one.
+        x: the place on the horizontal axis that it stands right of; by default the right edge.
+        dash: the dashes of the sample of its line; None without a sample.
     """
 
     text: str
-    place: float
+    y: float
     color: str = MUTED
-    group: str = ""
-    start: float | None = None
+    x: float = 1.0
+    dash: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, line: Series, text: str, y: float) -> Label:
+        """Return the label of a line, with a sample of it."""
+        return cls(text, y, line.color, dash=line.dash)
 
 
-def labels(wanted: Sequence[Label], choice: Choice | None = None) -> tuple[list[Any], list[Datum]]:
-    """Return layers that name series and baselines at the right edge, and their data.
+def labels(wanted: Sequence[Label], size: tuple[int, int] = SIZE) -> tuple[list[Any], list[Datum]]:
+    """Return the layers of labels that do not overlap, and their data; grey series have none.
 
-    Labels do not overlap. Where there is no room, on small screens, the baselines alone have theirs
-    inside the plot. A grey series has its label while it is picked.
+    Lines have samples beside their labels if these differ.
     """
     import altair as alt
 
-    rows: list[Datum] = []
-    for group in dict.fromkeys(label.group for label in wanted):
-        here = [label for label in wanted if label.group == group]
-        shown = [label for label in here if label.color != REST]
-        at = spread([HEIGHT * (1 - label.place) for label in shown], _LABEL, HEIGHT)
-        rows += [_row(label, place) for label, place in zip(shown, at, strict=True)]
-        grey = [label for label in here if label.color == REST]
-        rows += [_row(label, HEIGHT * (1 - label.place)) for label in grey]
-    base = drawn_from("labels").encode(
-        y=alt.Y("at:Q", scale=None, axis=None),
-        text=alt.Text("series:N"),
-        color=alt.Color("ink:N", scale=None),
-    )
-    if choice:
-        base = base.transform_filter("datum.group === shown")
-    named = f"picked === '' ? datum.kind !== 'grey' : {_PICKED}"
-    layers = [
-        base.transform_filter(f"!narrow && ({named})")
-        .mark_text(align="left", dx=8, limit=_LONGEST)
-        .encode(x=alt.XValue(edge())),
-        base.transform_filter("narrow && datum.kind === 'baseline'")
-        .mark_text(align="left", dx=4, dy=10)
-        .encode(x=alt.XValue(0), y=alt.Y("start:Q", scale=None, axis=None)),
+    shown = [label for label in wanted if label.color != REST]
+    texts = [_lines(label.text) for label in shown]
+    heights = [_LINE * len(lines) for lines in texts]
+    wide, high = size
+    dashes = list(dict.fromkeys(label.dash for label in shown if label.dash))
+    indent = _SAMPLE + 6 if len(dashes) > 1 else 0
+    places = spread([high * (1 - label.y) for label in shown], heights, high + _LINE / 2)
+    rows = [
+        {
+            "text": lines,
+            "left": wide * label.x + 8,
+            "text at": wide * label.x + 8 + (indent if label.dash else 0),
+            "end": wide * label.x + 8 + _SAMPLE,
+            "middle": place - _LINE * (len(lines) - 1) / 2,
+            "dash": dashes.index(label.dash) if indent and label.dash else None,
+            "ink": label.color,
+        }
+        for label, lines, place in zip(shown, texts, places, strict=True)
     ]
+    base = drawn_from("labels").encode(
+        y=alt.Y("middle:Q", scale=None, axis=None), color=alt.Color("ink:N", scale=None)
+    )
+    text = base.mark_text(align="left", baseline="middle")
+    layers = [text.encode(x=alt.X("text at:Q", scale=None, axis=None), text=alt.Text("text:N"))]
+    if indent:
+        scale = alt.Scale(domain=list(range(len(dashes))), range=[list(each) for each in dashes])
+        sample = base.transform_filter("isValid(datum.dash)").mark_rule(strokeWidth=2)
+        ends = {"x": alt.X("left:Q", scale=None, axis=None), "x2": "end:Q"}
+        layers.append(
+            sample.encode(**ends, strokeDash=alt.StrokeDash("dash:N", legend=None, scale=scale))
+        )
     return layers, rows
 
 
-def _row(label: Label, at: float) -> Datum:
-    kind = {MUTED: "baseline", REST: "grey"}.get(label.color, "series")
-    ink = INK if kind == "grey" else label.color
-    start = HEIGHT * (1 - (label.place if label.start is None else label.start))
-    return {"series": label.text, "at": at, "start": start, "ink": ink, "kind": kind,
-            "group": label.group}  # fmt: skip
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, _LETTERS, max_lines=2, placeholder=" …") or [text]
 
 
-def spread(wanted: Sequence[float], gap: float, most: float) -> list[float]:
-    """Return places near the wanted ones, at least `gap` apart and at most `most`."""
+def spread(wanted: Sequence[float], heights: Sequence[float], most: float) -> list[float]:
+    """Return middles near the wanted ones, of pieces that do not overlap and end at `most`.
+
+    Args:
+        wanted: the middles `(n,)`.
+        heights: the heights of the pieces `(n,)`.
+        most: the largest end of a piece.
+    """
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     places = list(wanted)
     least = -math.inf
     for index in order:
-        places[index] = max(places[index], least)
-        least = places[index] + gap
+        places[index] = max(places[index], least + heights[index] / 2)
+        least = places[index] + heights[index] / 2
     for index in reversed(order):
-        places[index] = min(places[index], most)
-        most = places[index] - gap
+        places[index] = min(places[index], most - heights[index] / 2)
+        most = places[index] - heights[index] / 2
     return places
 
 

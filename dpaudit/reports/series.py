@@ -1,4 +1,4 @@
-"""The data points of the charts: plain numbers, and the texts of their tooltips."""
+"""The data points of the charts: plain numbers, and their texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
+from dpaudit.record.result import ClaimRecord, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row
 
@@ -61,11 +63,21 @@ def certified(by_model: ByModel) -> list[Datum]:
                     "words": f"≥ {rounding.at_least(lower)}",
                     "mutant": control.factor * claim.epsilon if control and shown else None,
                     "power": row.power(pair) or "–",
+                    "most": _most(game, claim),
                     "verdict": _verdict(row, pair),
                 }
             )
     least = edge([datum[end] for datum in data for end in ("lower", "claimed")])
     return [{**datum, "y": max(datum["lower"], least)} for datum in data]
+
+
+def _most(game: Measurement, claim: ClaimRecord) -> float | None:
+    """Return the largest ε that the game's trials can certify; None if that is not known."""
+    bound = game.estimate
+    if bound.kind != "frequentist" or bound.n == 0:
+        return None
+    most = most_certified(bound.n, delta=claim.delta, alpha=bound.alpha)
+    return most if most > bound.lower else None
 
 
 def _verdict(row: Row, pair: str) -> str:

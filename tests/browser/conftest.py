@@ -75,8 +75,6 @@ def opened(browser: Any, page_of: Callable[[str], Path]) -> Open:
         page.on("request", lambda request: request.url == address or page.seen.append(request.url))
         page.emulate_media(media=medium, color_scheme=scheme)
         page.goto(address)
-        if page.locator("script[data-chart]").count():
-            page.wait_for_selector("html[data-drawn]")
         yield page
         context.close()
 

@@ -284,8 +284,9 @@ def test_the_headline_counts() -> None:
 def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], bool]) -> None:
     charts = chart.render(both())
     assert len(charts) == 1
-    assert valid(charts[0].spec)
-    games = [(row["entry"], row["game"]) for row in charts[0].spec["datasets"]["points"]]
+    (panel,) = charts[0].panels
+    assert valid(panel.spec)
+    games = [(row["entry"], row["game"]) for row in panel.spec["datasets"]["points"]]
     assert games == [("aa11-thm1", "published: as printed"), ("aa11-thm1", "corrected: damped")]
     assert charts[0].summary == "2 of 2 bounds are above the claimed ε."
     assert chart.render(verification(entry(check()))) == []

@@ -68,10 +68,9 @@ def hostile(make: Callable[..., AuditResult], label: str) -> AuditResult:
 
 @pytest.mark.long
 def test_html_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
-    text = html.render(hostile)
-    page = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # of the chart library
+    page = html.render(hostile)
     assert not unseen(page)
-    assert "<script>alert" not in text
+    assert "<script" not in page
     assert "<img" not in page
     assert "49" not in re.findall(r"<h1>.*?</header>", page, re.DOTALL)[0]  # 7 * 7 of a template
 

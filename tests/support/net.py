@@ -8,7 +8,6 @@ Markdown and the HTML report, and the console, without what depends on the day o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -167,14 +166,14 @@ class _Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
-        self._tag = self._text = self._caption = self._chart = ""
+        self._tag = self._text = self._caption = ""
         self._header: list[str] = []
         self._row: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in _INLINE:
             self._flush()
-            self._tag, self._chart = tag, dict(attrs).get("data-chart") or ""
+            self._tag = tag
             if tag == "table":
                 self._header = []
             elif tag == "tr":
@@ -194,10 +193,7 @@ class _Page(HTMLParser):
 
     def _flush(self) -> None:
         text, self._text = DAY.sub("run", " ".join(self._text.split())), ""
-        if self._chart and text:
-            digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-            self.lines.append(f"chart {self._chart}: {digest}")
-        elif self._tag == "th":
+        if self._tag == "th":
             self._header.append(text)
         elif self._tag == "td":
             self._row.append(text)

@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import digest, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes, ranked
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections import line_chart, roc_chart
 from dpaudit.reports.sections.line_chart import Lines, level
 from dpaudit.reports.series import Datum, edge
@@ -20,16 +20,22 @@ _DRAWN = 40
 
 def rounds(result: AuditResult, look: Look) -> list[Chart | None]:
     """Return the charts, with None in place of one for which the record has no numbers."""
-    return [_areas(result), _curves(result), _divergences(result, look), _errors(result, look)]
+    return [
+        _areas(result, look),
+        _curves(result, look),
+        _divergences(result, look),
+        _errors(result, look),
+    ]
 
 
-def _areas(result: AuditResult) -> Chart | None:
+def _areas(result: AuditResult, look: Look) -> Chart | None:
     data = [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
     if not data:
         return None
     x = _rounds(data)
     last = max(datum["x"] for datum in data)
-    y = Axis("area under the curve", min(0.48, *(datum["y"] - 0.02 for datum in data)), 1)
+    least = min(datum.get("lower", datum["y"]) for datum in data)
+    y = Axis("area under the curve", min(0.48, least - 0.02), 1)
     return line_chart.chart(
         Lines(
             "transcripts",
@@ -40,15 +46,15 @@ def _areas(result: AuditResult) -> Chart | None:
             x=x,
             y=y,
             data=data,
-            columns={"model": "model", "series": "attack", "x": "rounds", "words": "area"},
-            series=ranked(data, "value"),
+            columns={"series": "model", "attack": "attack", "x": "rounds", "words": "area"},
+            series=look.series(data, "value"),
             baselines=[level("guess", 0.5, x)],
-            choice=_models(data),
+            by="by",
         )
     )
 
 
-def _curves(result: AuditResult) -> Chart | None:
+def _curves(result: AuditResult, look: Look) -> Chart | None:
     data = [
         {**_by_attack(rate), **position}
         for rate, position in roc_chart.positions(digest.of(result, "transcript.roc"))
@@ -61,8 +67,9 @@ def _curves(result: AuditResult) -> Chart | None:
         "The share of real pairs that each attack finds after the last round, against the share of "
         "fakes that it calls real, both axes logarithmic. The dashed line is a guess.",
         data,
-        {"model": "model", "series": "attack"},
-        _models(data),
+        {"series": "model", "attack": "attack"},
+        look,
+        by="by",
     )
 
 
@@ -81,7 +88,7 @@ def _divergences(result: AuditResult, look: Look) -> Chart | None:
         "axes logarithmic.",
         "divergence",
         data,
-        Axis.over("divergence (nats)", (datum["y"] for datum in data)),
+        Axis.over("divergence (nats)", _ends(data)),
         look,
     )
 
@@ -99,7 +106,7 @@ def _errors(result: AuditResult, look: Look) -> Chart | None:
         "trainings.",
         "rmse",
         data,
-        Axis.around("rmse on held-out ratings", (datum["y"] for datum in data)),
+        Axis.around("rmse on held-out ratings", _ends(data)),
         look,
     )
 
@@ -123,8 +130,8 @@ def _by_model(
     )
 
 
-def _models(data: Sequence[Datum]) -> Choice:
-    return Choice("model", "model", list(dict.fromkeys(datum["model"] for datum in data)))
+def _ends(data: Sequence[Datum]) -> list[float]:
+    return [datum[end] for datum in data for end in ("y", "lower", "upper") if end in datum]
 
 
 def _rounds(data: Sequence[Datum]) -> Axis:
@@ -154,13 +161,12 @@ def _thinned(steps: Sequence[int]) -> set[int]:
 
 
 def _by_attack(measurement: Measurement) -> Datum:
-    model = plain(f"{measurement.model}, ε = {words.epsilon(measurement.epsilon)}")
-    attack = plain(measurement.attack or "")
+    datum, attack = _datum(measurement), plain(measurement.attack or "")
     return {
-        **_datum(measurement),
-        "model": model,
-        "series": attack,
-        "name": f"{model}, {attack}, {measurement.step} rounds",
+        **datum,
+        "attack": attack,
+        "by": f"attack: {attack}",
+        "name": f"{datum['series']}, {attack}, {measurement.step} rounds",
     }
 
 

@@ -1,8 +1,10 @@
-"""The charts of membership inference: ROC curves, and what a model leaks against its utility."""
+"""The charts of membership inference: ROC curves, leaks against utility, and who is exposed."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 from dpaudit.audits.membership import tables
 from dpaudit.core import rounding
@@ -11,7 +13,7 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Choice, Label, Look
+from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.sections import roc_chart
 from dpaudit.reports.series import Datum
 
@@ -22,9 +24,11 @@ _AGAINST = {
     "words": "true-positive rate",
     "certified": "certified ε",
 }
+_EXPOSED = {"series": "model, target, observer", "group": "group", "words": "found"}
+_ROW = 26  # from one row to the next, in pixels
 
 
-def curves(result: AuditResult) -> Chart | None:
+def curves(result: AuditResult, look: Look) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
     Where the table has a rate, the chart has the number and the range of the table.
@@ -32,9 +36,9 @@ def curves(result: AuditResult) -> Chart | None:
     rates = [*digest.of(result, "membership.roc"), *tables.joint(result, "attack.tpr")]
     at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
-    several = len({(rate.model, rate.epsilon) for rate in curves}) > len(result.models)
+    several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
-        {**_named(rate, several), "attack": plain(rate.event or rate.attack or ""), **position}
+        {**_named(rate, several), "found by": plain(rate.event or rate.attack or ""), **position}
         for rate, position in roc_chart.positions(curves)
     ]
     if not data:
@@ -44,18 +48,41 @@ def curves(result: AuditResult) -> Chart | None:
         "Whose data an attacker can tell were used for training",
         "The true-positive rate of the attack that is strongest at each false-positive rate, both "
         "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
-        "attacker is almost sure of.",
+        "attacker is almost sure of. A band is the range or interval of each rate by itself, which "
+        "the table has.",
         data,
-        {"series": "model, target, observer", "attack": "attack"},
+        {"series": "model, target, observer", "found by": "attack"},
+        look,
+        by="target",
+        label="label",
     )
 
 
+def _swept(points: Iterable[tuple[str, float]]) -> bool:
+    """Return whether a model is at several ε."""
+    distinct = set(points)
+    return len(distinct) > len({model for model, _ in distinct})
+
+
+def _at(measurement: Measurement, *, several: bool) -> str:
+    """Return model and ε, if models have several."""
+    finite = several and math.isfinite(measurement.epsilon)
+    at = f", ε = {words.epsilon(measurement.epsilon)}" if finite else ""
+    return plain(f"{measurement.model}{at}")
+
+
 def _named(rate: Measurement, several: bool) -> Datum:
-    """Return the series of a rate, with its ε if models have several."""
-    finite = several and math.isfinite(rate.epsilon)
-    at = f", ε = {words.epsilon(rate.epsilon)}" if finite else ""
-    series = plain(f"{rate.model}{at}, {rate.unit}, {rate.observer}")
-    return {"series": series, "name": series}
+    """Return the series of a number, with its colour by the model and its dash by the observer."""
+    model = _at(rate, several=several)
+    series = plain(f"{model}, {rate.unit}, {rate.observer}")
+    return {
+        "series": series,
+        "name": series,
+        "model": plain(rate.model),
+        "attack": rate.observer,
+        "target": f"target: {rate.unit}",
+        "label": plain(f"{model}, {rate.observer}"),
+    }
 
 
 def against_utility(result: AuditResult, look: Look) -> Chart | None:
@@ -64,35 +91,8 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     rate = data[0]["rate"]
-    units = list(dict.fromkeys(datum["unit"] for datum in data))
-    choice = Choice("target", "unit", units) if len(units) > 1 else None
     x = Axis.around("nDCG on held-out interactions", _ends(data, "utility"))
     y = Axis("true-positive rate", 0, 1)
-    series = look.series(data, "value")
-    colors = {line.name: line.color for line in series}
-    named, rows = parts.labels(
-        [
-            Label(datum["series"], y.share(datum["value"]), colors[datum["series"]], datum["unit"])
-            for datum in data
-        ]
-        + [Label(f"guess ({words.percent(rate)})", y.share(rate), group=unit) for unit in units],
-        choice,
-    )
-    base = parts.drawn_from("points")
-    if choice:
-        base = base.transform_filter("datum.unit === shown")
-    base = base.encode(
-        x=x.x("utility"), y=y.y("value"), color=parts.color(series), opacity=parts.opacity()
-    )
-    layers = [
-        parts.drawn_from("guess")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("rate")),
-        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
-        base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
-        base.mark_point(filled=True, size=90).encode(tooltip=parts.tips(_AGAINST)),
-    ]
-    guess = [{"low": x.low, "high": x.high, "rate": rate}]
     return Chart(
         "utility",
         "What a model leaks for its utility",
@@ -101,15 +101,103 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         "the judged trainings. Models further right serve better; those further up leak more. The "
         "dashed line is a guess.",
         parts.extremes("true-positive rate", data),
-        parts.spec([*layers, *named], series, choice, points=data, guess=guess, labels=rows),
-        columns=_AGAINST,
-        series=series,
-        choice=choice,
+        parts.panels(data, "target", lambda points: _utility(points, look, x, y)),
+        parts.numbers(_AGAINST, data),
     )
 
 
+def _utility(data: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
+    series = parts.foremost(look.series(data, "value"), data)
+    colors = {line.name: line.color for line in series}
+    rate = data[0]["rate"]
+    named, rows = parts.labels(
+        [
+            Label(
+                datum["series"],
+                y.share(datum["value"]) + parts.ABOVE,
+                colors[datum["series"]],
+                x.share(datum["utility"]),
+            )
+            for datum in data
+        ]
+        + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
+    )
+    base = parts.drawn_from("points").encode(
+        x=x.x("utility"), y=y.y("value"), color=parts.color(series)
+    )
+    layers = [
+        parts.drawn_from("guess")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("rate")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
+        base.mark_point(filled=True, size=90, opacity=1),
+        *named,
+    ]
+    guess = [{"low": x.low, "high": x.high, "rate": rate}]
+    return parts.spec(layers, points=data, guess=guess, labels=rows)
+
+
+def exposed(result: AuditResult, look: Look) -> Chart | None:
+    """Return how much more often groups are found, by the observer who finds most of a model."""
+    worst = tables.most_exposed(result).values()
+    games = {(rate.model, rate.epsilon, rate.unit, rate.observer) for rate in worst}
+    several = _swept((rate.model, rate.epsilon) for rate in worst)
+    data = [
+        {
+            **_named(group, several),
+            "row": f"{group.group}, {_at(group, several=several)}"
+            if len(result.points) > 1
+            else group.group,
+            "group": group.group,
+            "seen": group.observer,
+            "value": group.estimate.value,
+            "lower": group.estimate.lower,
+            "upper": group.estimate.upper,
+            "words": words.interval(group.estimate),
+        }
+        for group in digest.of(result, "membership.group")
+        if (group.model, group.epsilon, group.unit, group.observer) in games
+    ]
+    if not data:
+        return None
+    data = [{**datum, "name": f"{datum['group']}, {datum['name']}"} for datum in data]
+    x = Axis.around("found when present, less found when absent", [0.0, *_ends(data, "")])
+    return Chart(
+        "exposed",
+        "Who is exposed",
+        "How much more often the targets of a group are found when they are in the training data "
+        "than when they are not, by the best placed observer of each model; bars are ranges over "
+        "the judged trainings. 0 is a guess. Groups are the thirds of the targets with the most "
+        "and the fewest interactions.",
+        parts.extremes("difference", data),
+        parts.panels(data, "target", lambda points: _exposed(points, look, x)),
+        parts.numbers(_EXPOSED, data),
+    )
+
+
+def _exposed(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
+    import altair as alt
+
+    data = sorted(data, key=lambda datum: -datum["value"])
+    rows = list(dict.fromkeys(datum["row"] for datum in data))
+    color = parts.color(look.series(data, "value"))
+    title = alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False))
+    base = parts.drawn_from("points").encode(x=x.x("value"), y=title, color=color)
+    layers = [
+        parts.drawn_from("guess")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("value")),
+        base.mark_rule(strokeWidth=1.5).encode(x=x.x("lower"), x2="upper"),
+        base.mark_point(filled=True, size=90, opacity=1),
+    ]
+    size = parts.SIZE[0], _ROW * len(rows)
+    return parts.spec(layers, size, points=data, guess=[{"value": 0}])
+
+
 def _ends(data: list[Datum], of: str) -> list[float]:
-    return [datum[f"{of}{end}"] for datum in data for end in ("", "_lower", "_upper")]
+    ends = (of, f"{of}_lower", f"{of}_upper") if of else ("value", "lower", "upper")
+    return [datum[end] for datum in data for end in ends]
 
 
 def _points(result: AuditResult) -> list[Datum]:
@@ -119,18 +207,18 @@ def _points(result: AuditResult) -> list[Datum]:
         for game in digest.of(result, "epsilon")
     }
     worst = {key: rate for key, rate in tables.most_exposed(result).items() if key[:2] in utility}
-    several = len({key[:2] for key in worst}) > len({model for model, _, _ in worst})
+    several = _swept(key[:2] for key in worst)
     points = []
     for (model, epsilon, unit), game in worst.items():
         served = utility[model, epsilon]
-        at = "" if math.isinf(epsilon) or not several else f", ε = {words.epsilon(epsilon)}"
+        series = _at(game, several=several)
         bound = bounds.get((model, epsilon, unit, game.observer))
         points.append(
             {
-                "series": plain(f"{model}{at}"),
+                "series": series,
                 "model": plain(model),
-                "name": plain(f"{model}{at}, {unit}"),
-                "unit": unit,
+                "name": f"{series}, {unit}",
+                "target": f"target: {unit}",
                 "seen": f"{unit}, {game.observer}",
                 "rate": game.at,
                 "value": game.estimate.value,

@@ -67,11 +67,12 @@ class MembershipSections(Sections):
         return tables.tables(self.result)
 
     def charts(self, look: Look) -> list[Chart | None]:
-        """Return ROC curves, leaks against utility, and certified against claimed ε."""
+        """Return ROC curves, leaks against utility, who is exposed, and certified ε."""
         bounds = series.certified(digest.rows(self.result))
         return [
-            charts.curves(self.result),
+            charts.curves(self.result, look),
             charts.against_utility(self.result, look),
+            charts.exposed(self.result, look),
             certified_chart.chart(bounds, look),
         ]
 

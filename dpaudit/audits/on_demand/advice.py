@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
@@ -16,8 +15,8 @@ from dpaudit.reports.series import ByModel
 Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
 
 FALSE, DOUBTED, NO_CLAIM = "claim false", "claim in doubt", "no claim"
-# The positions of the slider that weighs leakage against utility.
-WEIGHTS = [position / 100 for position in range(101)]
+# The weights of leakage against utility that are compared.
+WEIGHTS = [step / 100 for step in range(101)]
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,6 @@ class Recommendation:
     utility: float
     risk: float
     claim: str
-
-    @property
-    def words(self) -> str:
-        """The recommendation as a sentence."""
-        scores = f"utility {rounding.measured(self.utility)}, risk {rounding.measured(self.risk)}"
-        return f"{self.model}: ε = {self.at} is best ({scores}; {self.claim})."
 
 
 def claims_of(verdicts: Sequence[VerdictRecord]) -> Claims:

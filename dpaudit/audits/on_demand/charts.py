@@ -7,7 +7,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest, series, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes, ranked
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.columns import left
 from dpaudit.reports.sections import curves, line_chart
 from dpaudit.reports.sections.line_chart import Lines
@@ -60,12 +60,12 @@ def _lost(result: AuditResult) -> list[Datum]:
                     "drawn": _UPPER if zero else _MEASURED,
                 }
             )
-    # A logarithmic axis cannot show 0, so intervals that reach 0 are cut at the edge.
+    # A logarithmic axis cannot show 0, so intervals that reach 0 end at the edge.
     least = edge([datum["y"] for datum in data])
     return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
 
 
-def convergence(result: AuditResult) -> Chart | None:
+def convergence(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
     data = _divergences(result)
     if not data:
@@ -86,7 +86,9 @@ def convergence(result: AuditResult) -> Chart | None:
             y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
             data=data,
             columns={"series": "chain", "step": "steps", "words": "divergence"},
-            series=ranked(data, "y"),
+            series=look.series(data, "y"),
+            by="states",
+            label="label",
         )
     )
 
@@ -100,6 +102,9 @@ def _divergences(result: AuditResult) -> list[Datum]:
             data.append(
                 {
                     "series": chain,
+                    "label": plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}"),
+                    "model": plain(model),
+                    "attack": row.point.epsilon,
                     "name": f"{chain}, {one.step} steps",
                     "states": one.states,
                     "step": one.step,

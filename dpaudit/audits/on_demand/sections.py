@@ -37,7 +37,7 @@ class OnDemandSections(Sections):
             certified,
             charts.difference(self.result, look),
             rmse,
-            charts.convergence(self.result),
+            charts.convergence(self.result, look),
         ]
 
     def notes(self) -> list[str]:

@@ -1,8 +1,9 @@
-"""The chart of risk against utility, with the best ε at a weight that the reader chooses."""
+"""The chart of risk against utility, with the best ε at every weight of one against the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dpaudit.audits.on_demand.advice import (
     Claims,
@@ -18,12 +19,14 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, series, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Advice, Chart, Label, Look
+from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.digest import Row
 from dpaudit.reports.sections import guesses
+from dpaudit.reports.sections.guesses import Guess
 from dpaudit.reports.series import ByModel, Datum
 from dpaudit.reports.table import Table
 
+_HALF = 0.5  # the weight at which the best ε are ringed
 _COLUMNS = {
     "series": "model, attack",
     "at": "ε",
@@ -39,33 +42,56 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
     data, shares = _points(by_model, claims), guesses.of_attacks(result)
     if not data:
         return None
-    import altair as alt
-
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     recommended = recommendations(by_model, claims)
-    lines = look.series(data, "value")
+    notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
+    advice = _advice(recommended)
+    return Chart(
+        "tradeoff",
+        "Which ε to choose",
+        "Risk against utility, one point for each ε. The best ε of a model at a weight w of "
+        "leakage has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
+        "accuracy of any attack at that ε (the strongest adversary). The best ε at w = 0.5 is "
+        "ringed; the table has the others. It is chosen by point estimates; near-ties may be "
+        "chance. A cross (✚) is a claim that is broken or in doubt, which is not offered.",
+        parts.extremes("risk", data),
+        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look, x, y)),
+        parts.numbers(_COLUMNS, data),
+        notes=[note for note in notes if note],
+        advice=advice if advice.cells else None,
+    )
+
+
+def _spec(
+    data: list[Datum],
+    shares: Sequence[Guess],
+    recommended: Sequence[Recommendation],
+    look: Look,
+    x: Axis,
+    y: Axis,
+) -> dict[str, Any]:
+    import altair as alt
+
+    lines = parts.foremost(look.series(data, "value"), data)
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
-        [Label(line.name, y.share(last[line.name]["value"]), line.color) for line in lines]
+        [Label.of(line, line.name, y.share(last[line.name]["value"])) for line in lines]
         + [Label(label, y.share(share)) for label, share in shares]
     )
-    base = parts.drawn_from("points").encode(
-        x=x.x("utility"),
-        y=y.y("value"),
-        opacity=parts.opacity(),
-    )
-    best = parts.drawn_from("best").transform_filter("datum.low <= weight && weight <= datum.high")
-    best = best.encode(x=x.x("utility"), y=y.y("risk"))
+    base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"))
+    best = parts.drawn_from("best").encode(x=x.x("utility"), y=y.y("risk"))
     layers = [
         parts.drawn_from("guesses")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
         .encode(x=x.x("low"), x2="high", y=y.y("share")),
-        base.mark_line(strokeWidth=1.5).encode(
-            color=parts.color(lines), strokeDash=parts.dash(lines), order=alt.Order("rank:Q")
+        base.mark_line().encode(
+            color=parts.color(lines),
+            strokeDash=parts.dash(lines),
+            strokeWidth=parts.width(lines),
+            order=alt.Order("rank:Q"),
         ),
-        base.mark_point(size=65).encode(
-            tooltip=parts.tips(_COLUMNS),
+        base.mark_point(size=55, opacity=1).encode(
             shape=alt.Shape(
                 "offered:N",
                 legend=None,
@@ -74,34 +100,14 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
             fill=parts.color(lines, "Fill"),
             stroke=parts.color(lines, "Stroke"),
         ),
-        best.mark_point(size=330, strokeWidth=2.5, color=parts.INK),
-        best.mark_text(
-            fontSize=13, fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")
-        ).encode(text=alt.Text("label:N")),
+        best.mark_point(size=330, strokeWidth=2.5, color=parts.INK, opacity=1),
+        best.mark_text(fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")).encode(
+            text=alt.Text("label:N")
+        ),
+        *named,
     ]
-    spec = parts.spec(
-        [*layers, *named],
-        lines,
-        points=data,
-        guesses=[{"low": x.low, "high": x.high, "share": share} for _, share in shares],
-        best=_rings(recommended),
-        labels=rows,
-    )
-    spec["params"].append({"name": "weight", "value": 0.5})
-    return Chart(
-        "tradeoff",
-        "Which ε to choose",
-        "Risk against utility, one point for each ε. The slider sets the weight w: the best ε of a "
-        "model has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
-        "accuracy of any attack at that ε (the strongest adversary). The best ε is ringed. It is "
-        "chosen by point estimates; near-ties may be chance. A cross (✚) is a claim that is "
-        "false or in doubt, which is not offered.",
-        parts.extremes("risk", data),
-        spec,
-        columns=_COLUMNS,
-        series=lines,
-        advice=_advice(recommended, by_model, claims),
-    )
+    guesses = [{"low": x.low, "high": x.high, "share": share} for _, share in shares]
+    return parts.spec(layers, points=data, guesses=guesses, best=_rings(recommended), labels=rows)
 
 
 def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
@@ -130,27 +136,20 @@ def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
 
 
 def _rings(best: Sequence[Recommendation]) -> list[Datum]:
-    """Return where the best ε are; the labels of models stand alternately below and above."""
-    models = list(dict.fromkeys(one.model for one in best))
-    rings = []
-    for one in best:
-        index = models.index(one.model)
-        offset = 24 + 14 * (index // 2)
-        rings.append(
-            {
-                "low": one.low,
-                "high": one.high,
-                "utility": one.utility,
-                "risk": one.risk,
-                "label": f"ε = {one.at}",
-                "offset": -offset if index % 2 else offset,
-                "words": one.words,
-            }
-        )
-    return rings
+    """Return where the best ε at equal weights are; labels stand alternately below and above."""
+    at_half = [one for one in best if one.low <= _HALF <= one.high]
+    return [
+        {
+            "utility": one.utility,
+            "risk": one.risk,
+            "label": f"ε = {one.at}",
+            "offset": (24 + 14 * (place // 2)) * (-1) ** place,
+        }
+        for place, one in enumerate(at_half)
+    ]
 
 
-def _advice(best: Sequence[Recommendation], by_model: ByModel, claims: Claims) -> Advice:
+def _advice(best: Sequence[Recommendation]) -> Table:
     cells = [
         [
             one.model,
@@ -163,9 +162,7 @@ def _advice(best: Sequence[Recommendation], by_model: ByModel, claims: Claims) -
         for one in best
     ]
     header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
-    table = Table("The best ε at every weight", header, cells)
-    notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
-    return Advice([note for note in notes if note], table)
+    return Table("The best ε at every weight", header, cells)
 
 
 def _not_offered(model: str, sweep: Sequence[Row], claims: Claims) -> str:

@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import columns, words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, extremes, ranked
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections import guesses, line_chart
 from dpaudit.reports.sections.guesses import Guess
 from dpaudit.reports.sections.line_chart import Lines, level
@@ -19,7 +19,7 @@ from dpaudit.reports.series import Datum
 LEVEL = 0.9
 
 
-def efforts(result: AuditResult) -> Chart | None:
+def efforts(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of accuracy against effort, if there are Sybil attacks."""
     data = [_datum(accuracy) for accuracy in columns.within(result, "sybil")]
     if not data:
@@ -39,7 +39,7 @@ def efforts(result: AuditResult) -> Chart | None:
             y=Axis("accuracy", 0, 1),
             data=data,
             columns={"series": "model, attack", "x": "effort", "words": "accuracy"},
-            series=ranked(data, "value"),
+            series=look.series(data, "value"),
             baselines=[level(label, share, x) for label, share in baselines],
         )
     )
@@ -58,6 +58,8 @@ def _datum(accuracy: Measurement) -> Datum:
     series = plain(f"{accuracy.model}, ε = {words.epsilon(accuracy.epsilon)}, {accuracy.attack}")
     return {
         "series": series,
+        "model": plain(accuracy.model),
+        "attack": accuracy.attack,
         "name": f"{series}, effort {accuracy.effort}",
         "x": accuracy.effort,
         "y": accuracy.estimate.value,

@@ -38,7 +38,7 @@ class SybilSections(OnDemandSections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and that of accuracy against effort."""
-        return [*super().charts(look), charts.efforts(self.result)]
+        return [*super().charts(look), charts.efforts(self.result, look)]
 
     def metered(self) -> Iterable[Measurement]:
         """Return what attackers with accounts recover, besides what others do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from dpaudit.core.messages import plain
 from dpaudit.record.bases import MEANS, RELEASED
@@ -27,28 +28,9 @@ def recovery(result: AuditResult, look: Look) -> Chart | None:
     points, means = _points(result), _means(result)
     if not points:
         return None
-    import altair as alt
-
     x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
     ends = [datum[end] for datum in points for end in ("lower", "upper", "value")]
     y = Axis.around("rmse of what is recovered", [*ends, *(datum["mean"] for datum in means)])
-    series = look.series(points, "leak")
-    last = {datum["series"]: datum for datum in points}
-    named, rows = parts.labels(
-        [Label(line.name, y.share(last[line.name]["value"]), line.color) for line in series]
-        + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
-    )
-    base = parts.drawn_from("points").encode(
-        x=x.x("error"), y=y.y("value"), color=parts.color(series), opacity=parts.opacity()
-    )
-    layers = [
-        parts.drawn_from("means")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
-        base.mark_line(strokeWidth=1).encode(order=alt.Order("rank:Q")),
-        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
-        base.mark_point(filled=True, size=80).encode(tooltip=parts.tips(_COLUMNS)),
-    ]
     return Chart(
         "recovery",
         "What is recovered of sensitive ratings",
@@ -57,16 +39,46 @@ def recovery(result: AuditResult, look: Look) -> Chart | None:
         "further up. Above the dashed line, guessing the items' means would be better than the "
         "attack. The table says how much of the gain below the line is a leak.",
         parts.extremes("error of what is recovered", points),
-        parts.spec(
-            [*layers, *named],
-            series,
-            points=points,
-            means=[{**datum, "low": x.low, "high": x.high} for datum in means],
-            labels=rows,
-        ),
-        columns=_COLUMNS,
-        series=series,
+        parts.panels(points, None, lambda data: _spec(data, means, look, x, y)),
+        parts.numbers(_COLUMNS, points),
     )
+
+
+def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
+    import altair as alt
+
+    series = parts.foremost(look.series(points, "leak"), points)
+    last = {datum["series"]: datum for datum in points}
+    named, rows = parts.labels(
+        [
+            Label(
+                line.name,
+                y.share(last[line.name]["value"]) + parts.ABOVE,
+                line.color,
+                x.share(last[line.name]["error"]),
+            )
+            for line in series
+        ]
+        + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
+    )
+    base = parts.drawn_from("points").encode(
+        x=x.x("error"), y=y.y("value"), color=parts.color(series)
+    )
+    layers = [
+        parts.drawn_from("means")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
+        base.mark_line().encode(
+            order=alt.Order("rank:Q"),
+            strokeDash=parts.dash(series),
+            strokeWidth=parts.width(series),
+        ),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_point(filled=True, size=80, opacity=1),
+        *named,
+    ]
+    lines = [{**datum, "low": x.low, "high": x.high} for datum in means]
+    return parts.spec(layers, points=points, means=lines, labels=rows)
 
 
 def _of(result: AuditResult, basis: str) -> list[Measurement]:

@@ -11,6 +11,7 @@ from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.digest import MORE
 from dpaudit.reports.series import NO_POWER, NOTHING, WITHIN, Datum
 
+_MOST = "the most that so many trials can certify"
 _COLUMNS = {
     "series": "model, pair",
     "at": "claimed ε",
@@ -24,38 +25,13 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     """Return the chart of the certified lower bounds on ε, both axes logarithmic."""
     if not data:
         return None
-    import altair as alt
-
     claims = sorted({datum["claimed"] for datum in data})
     x = Axis.over("claimed ε", claims, values=claims)
     drawn = [datum["mutant"] for datum in data if datum["mutant"]]
-    y = Axis.over("certified ε", [*claims, *drawn, *(datum["y"] for datum in data)])
-    series = look.series(data, "multiple")
-    last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
-    named, rows = parts.labels(
-        [Label(line.name, y.share(last[line.name]["y"]), line.color) for line in series]
-        + [Label("claimed ε", y.share(x.high), start=y.share(x.low))]
-    )
-    base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y(), opacity=parts.opacity())
-    color = parts.color(series)
-    tips = parts.tips(_COLUMNS)
-    claimed = parts.drawn_from("claimed").encode(x=x.x("claimed"), y=y.y("claimed"))
-    layers = [
-        claimed.mark_line(strokeDash=[6, 4], color=parts.MUTED),
-        base.mark_tick(orient="horizontal", size=14, thickness=2)
-        .transform_filter("isValid(datum.mutant)")
-        .encode(y=y.y("mutant"), color=color, tooltip=tips, opacity=parts.opacity(0.6)),
-        base.mark_line(strokeWidth=1.5).encode(color=color, strokeDash=parts.dash(series)),
-        base.mark_point(strokeWidth=1.5).encode(
-            stroke=parts.color(series, "Stroke"),
-            shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
-            fill=_by_verdict("Fill", [parts.BROKEN, "var(--card)", parts.MUTED, parts.MUTED]),
-            size=alt.SizeValue(
-                170, condition={"test": f"datum.verdict === '{NO_POWER}'", "value": 30}
-            ),
-            tooltip=tips,
-        ),
-    ]
+    most = _ceiling(data)
+    ends = [*claims, *drawn, *most.values(), *(datum["y"] for datum in data)]
+    y = Axis.over("certified ε", ends)
+    panels = parts.panels(data, None, lambda points: _spec(points, look, x, y, most))
     return Chart(
         "certified",
         "Whether the claims hold",
@@ -64,17 +40,65 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         "more than claimed, of a game that finds a mutant; a grey triangle (▼) at the edge is such "
         "a game that certifies nothing. A small dot (•) is a bound of a game that finds no mutant: "
         "it says nothing about the claim. A short dash (–) is the power of the game: the smallest "
-        "ε of a copy with more leakage that the game found to break the claim.",
+        "ε of a copy with more leakage that the game found to break the claim."
+        + (f" The dotted line is {_MOST}: where every guess is right." if most else ""),
         _summary(data),
-        parts.spec(
-            [*layers, *named],
-            series,
-            points=data,
-            claimed=[{"claimed": x.low}, {"claimed": x.high}],
-            labels=rows,
+        panels,
+        parts.numbers(_COLUMNS, data),
+    )
+
+
+def _ceiling(data: list[Datum]) -> dict[float, float]:
+    """Return the largest ε that the games at each claim could certify, those that have one."""
+    most: dict[float, float] = {}
+    for datum in data:
+        if datum["most"] is not None:
+            most[datum["claimed"]] = max(most.get(datum["claimed"], 0.0), datum["most"])
+    return most
+
+
+def _spec(
+    data: list[Datum], look: Look, x: Axis, y: Axis, most: dict[float, float]
+) -> dict[str, Any]:
+    import altair as alt
+
+    series = parts.foremost(look.series(data, "multiple"), data)
+    last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
+    ends = sorted(most.items())
+    ends = [(x.low, ends[0][1]), *ends, (x.high, ends[-1][1])] if ends else []
+    named, rows = parts.labels(
+        [Label.of(line, line.name, y.share(last[line.name]["y"])) for line in series]
+        + [Label("claimed ε", y.share(x.high))]
+        + [Label(_MOST, y.share(bound)) for _, bound in ends[-1:]]
+    )
+    base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y())
+    color = parts.color(series)
+    claimed = parts.drawn_from("claimed").encode(x=x.x("claimed"), y=y.y("claimed"))
+    ceiling = parts.drawn_from("ceiling").encode(x=x.x("claimed"), y=y.y("most"))
+    layers = [
+        claimed.mark_line(strokeDash=[6, 4], color=parts.MUTED),
+        ceiling.mark_line(strokeDash=[1, 3], color=parts.MUTED),
+        base.mark_tick(orient="horizontal", size=14, thickness=2, opacity=0.6)
+        .transform_filter("isValid(datum.mutant)")
+        .encode(y=y.y("mutant"), color=color),
+        base.mark_line().encode(
+            color=color, strokeDash=parts.dash(series), strokeWidth=parts.width(series)
         ),
-        columns=_COLUMNS,
-        series=series,
+        base.mark_point(strokeWidth=1.5, opacity=1).encode(
+            stroke=parts.color(series, "Stroke"),
+            shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
+            fill=_by_verdict("Fill", [parts.BROKEN, "var(--card)", parts.MUTED, parts.MUTED]),
+            size=alt.SizeValue(
+                170, condition={"test": f"datum.verdict === '{NO_POWER}'", "value": 30}
+            ),
+        ),
+    ]
+    return parts.spec(
+        [*layers, *named],
+        points=data,
+        claimed=[{"claimed": x.low}, {"claimed": x.high}],
+        ceiling=[{"claimed": claim, "most": bound} for claim, bound in ends],
+        labels=rows,
     )
 
 

@@ -1,4 +1,4 @@
-"""The interactive charts, as Vega-Lite specifications with their data."""
+"""The charts of a record, as Vega-Lite specifications with their data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from dpaudit.reports.sections.base import sections_of
 
 
 def render(result: AuditResult) -> list[Chart]:
-    """Return every chart for which the record has numbers."""
-    return [chart for chart in sections_of(result).charts(looks(result)) if chart]
+    """Return every chart for which the record has numbers to compare."""
+    drawn = sections_of(result).charts(looks(result))
+    return [chart for chart in drawn if chart and chart.panels]
 
 
 def looks(result: AuditResult) -> Look:

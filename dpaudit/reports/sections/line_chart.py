@@ -8,7 +8,7 @@ from typing import Any
 
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Choice, Label, Series
+from dpaudit.reports.chart_parts import Chart, Label, Series
 from dpaudit.reports.series import Datum
 
 
@@ -40,14 +40,17 @@ class Lines:
         caption: how to read it.
         summary: what it shows, in a sentence made from its numbers.
         x: the horizontal axis.
-        y: the vertical axis.
+        y: the vertical axis; it contains the points and their intervals.
         data: the points: `series`, `name`, `x` (None: the same everywhere), `y`, perhaps `lower`
             and `upper`, the `value` and its `words`, and the fields of `columns`.
-        columns: the fields of tooltips and tables, with their titles.
+        columns: the fields of the table of numbers, with their titles.
         series: the lines, those that leak most first.
         baselines: what can be had without the release.
-        choice: the groups of which it shows one at a time.
+        by: the field that names the panel of a point; None if there is one panel.
+        label: the field of a line's label.
         shape: the encoding of the shape of points.
+        band: whether intervals are drawn as a band along the line.
+        size: width and height of a panel's plot in pixels.
     """
 
     name: str
@@ -60,43 +63,52 @@ class Lines:
     columns: Mapping[str, str]
     series: Sequence[Series]
     baselines: Sequence[Baseline] = ()
-    choice: Choice | None = None
+    by: str | None = None
+    label: str = "series"
     shape: Any = None
+    band: bool = False
+    size: tuple[int, int] = parts.SIZE
 
 
 def chart(lines: Lines) -> Chart:
     """Draw lines, intervals and points; a point without a place is a dotted line across."""
-    rank = {line.name: place for place, line in enumerate(lines.series)}
-    fields = {"series", "x", "y", "lower", "upper", "drawn", *lines.columns}
-    if lines.choice:
-        fields.add(lines.choice.field)
-    data = [
-        {field: value for field, value in datum.items() if field in fields}
-        # What leaks most lies above the rest.
-        for datum in sorted(lines.data, key=lambda datum: -rank[datum["series"]])
+    panels = parts.panels(lines.data, lines.by, lambda data: _spec(lines, data))
+    return Chart(
+        name=lines.name,
+        title=lines.title,
+        caption=lines.caption + _thin(lines, [panel.spec for panel in panels]),
+        summary=lines.summary,
+        panels=panels,
+        numbers=parts.numbers(lines.columns, lines.data),
+    )
+
+
+def _thin(lines: Lines, specs: Sequence[dict[str, Any]]) -> str:
+    if all(point["bold"] for spec in specs for point in spec["datasets"]["points"]):
+        return ""
+    return " Six lines are in colour; the table of numbers names the thin grey ones too."
+
+
+def _spec(lines: Lines, data: Sequence[Datum]) -> dict[str, Any]:
+    series = parts.foremost(lines.series, data)
+    # What leaks most lies above the rest.
+    rank = {line.name: (line.thin, place) for place, line in enumerate(series)}
+    points = [
+        {**datum, "bold": not rank[datum["series"]][0]}
+        for datum in sorted(data, key=lambda datum: rank[datum["series"]], reverse=True)
     ]
-    named, rows = parts.labels(_labels(lines), lines.choice)
+    named, rows = parts.labels(_labels(lines, points, series), lines.size)
     flat = [
         {"series": baseline.label, "x": x, "y": y}
         for baseline in lines.baselines
         for x, y in baseline.points
     ]
-    return Chart(
-        name=lines.name,
-        title=lines.title,
-        caption=lines.caption,
-        summary=lines.summary,
-        spec=parts.spec(
-            [*_baselines(lines), *_layers(lines), *named],
-            lines.series,
-            lines.choice,
-            points=data,
-            baselines=flat,
-            labels=rows,
-        ),
-        columns=lines.columns,
-        series=lines.series,
-        choice=lines.choice,
+    return parts.spec(
+        [*_baselines(lines), *_layers(lines, points, series), *named],
+        lines.size,
+        points=points,
+        baselines=flat,
+        labels=rows,
     )
 
 
@@ -107,52 +119,38 @@ def _baselines(lines: Lines) -> list[Any]:
     return [base.mark_line(strokeDash=[6, 4], color=parts.MUTED)]
 
 
-def _layers(lines: Lines) -> list[Any]:
+def _layers(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> list[Any]:
     import altair as alt
 
-    base = parts.drawn_from("points")
-    if lines.choice:
-        base = base.transform_filter(f"datum.{lines.choice.field} === shown")
-    base = base.encode(y=lines.y.y(), color=parts.color(lines.series), opacity=parts.opacity())
+    base = parts.drawn_from("points").encode(y=lines.y.y(), color=parts.color(series))
     placed = base.transform_filter("isValid(datum.x)").encode(x=lines.x.x())
-    tips = parts.tips(lines.columns)
+    bold = placed.transform_filter("datum.bold")
+    ends = bold.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
+    between = ends.mark_area(opacity=0.13) if lines.band else ends.mark_rule(opacity=0.45)
+    shape = {"shape": lines.shape} if lines.shape else {}
     layers = [
-        placed.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
-        .mark_rule(clip=True)
-        .encode(y=lines.y.y("lower"), y2="upper", opacity=parts.opacity(0.45, grey=0)),
-        placed.mark_line(strokeWidth=2, clip=True).encode(strokeDash=parts.dash(lines.series)),
-        placed.mark_point(filled=True, size=45).encode(
-            tooltip=tips, **({"shape": lines.shape} if lines.shape else {})
-        ),
+        between.encode(y=lines.y.y("lower"), y2="upper"),
+        placed.mark_line().encode(strokeDash=parts.dash(series), strokeWidth=parts.width(series)),
+        bold.mark_point(filled=True, size=40, opacity=1).encode(**shape),
     ]
-    if any(datum["x"] is None for datum in lines.data):
-        ends = {"x": alt.XDatum(lines.x.low), "x2": alt.X2Datum(lines.x.high)}
-        across = base.transform_filter("!isValid(datum.x)").encode(**ends, tooltip=tips)
-        layers.append(across.mark_rule(strokeWidth=2, strokeDash=[2, 4]))
+    if any(datum["x"] is None for datum in data):
+        across = base.transform_filter("!isValid(datum.x)").encode(
+            x=alt.XDatum(lines.x.low), x2=alt.X2Datum(lines.x.high), size=parts.width(series)
+        )
+        layers.append(across.mark_rule(strokeDash=[2, 4]))
     return layers
 
 
-def _labels(lines: Lines) -> list[Label]:
+def _labels(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> list[Label]:
     """Return the labels of the lines at the heights of their last points, and of baselines."""
-    field = lines.choice.field if lines.choice else None
-    groups = lines.choice.options if lines.choice else [""]
-    color = {line.name: line.color for line in lines.series}
-    last: dict[tuple[str, str], Datum] = {}
-    for datum in lines.data:
-        key = (datum[field] if field else "", datum["series"])
-        if key not in last or (last[key]["x"] or 0) <= (datum["x"] or 0):
-            last[key] = datum
-    labels = [
-        Label(name, lines.y.share(datum["y"]), color[name], group)
-        for (group, name), datum in last.items()
-    ]
-    return labels + [
-        Label(
-            baseline.label,
-            lines.y.share(baseline.points[-1][1]),
-            group=group,
-            start=lines.y.share(baseline.points[0][1]),
-        )
-        for group in groups
-        for baseline in lines.baselines
+    last: dict[str, Datum] = {}
+    for datum in data:
+        name = datum["series"]
+        if name not in last or (last[name]["x"] or 0) <= (datum["x"] or 0):
+            last[name] = datum
+    return [
+        Label.of(line, last[line.name][lines.label], lines.y.share(last[line.name]["y"]))
+        for line in series
+    ] + [
+        Label(baseline.label, lines.y.share(baseline.points[-1][1])) for baseline in lines.baselines
     ]

@@ -123,6 +123,8 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         yield f"Of {claims.total()} privacy claims: {', '.join(said)}."
     elif claims and judged:
         yield "No privacy claim was tested."
+    elif result.outcome != "no decision" and not judged:
+        yield "Nothing that counts stops it."
     elif not judged:
         tested = ", and no claim was tested" if claims else ""
         yield f"Nothing was decided: no gate is set{tested}."

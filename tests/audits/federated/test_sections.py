@@ -126,14 +126,20 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
     charts = [chart for chart in drawings.rounds(result, looks(result)) if chart]
     assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
-        assert valid(chart.spec)
-        assert json.loads(json.dumps(chart.spec, allow_nan=False))
-        assert "guess" in json.dumps(chart.spec) or chart.name not in ("transcripts", "roc")
-    drawn = charts[0].spec["datasets"]["points"]
+        for panel in chart.panels:
+            assert valid(panel.spec)
+            assert json.loads(json.dumps(panel.spec, allow_nan=False))
+            assert "guess" in json.dumps(panel.spec) or chart.name not in ("transcripts", "roc")
+    # One picture for each attack, with a line for each model.
+    assert [panel.name for panel in charts[0].panels] == [
+        f"attack: {attack}" for attack in ("popularity", "zero-mean", "my own")
+    ]
+    drawn = charts[0].panels[0].spec["datasets"]["points"]
+    assert len({datum["series"] for datum in drawn}) == 2
     assert {datum["x"] for datum in drawn} == {2, 5}
     assert all(datum["lower"] <= datum["y"] <= datum["upper"] for datum in drawn)
-    scales = [charts[1].spec["layer"][0]["encoding"][axis]["scale"]["type"] for axis in "xy"]
-    assert scales == ["log", "log"]
+    roc = charts[1].panels[0].spec["layer"][0]["encoding"]
+    assert [roc[axis]["scale"]["type"] for axis in "xy"] == ["log", "log"]
 
 
 def test_a_long_training_is_drawn_at_few_rounds() -> None:

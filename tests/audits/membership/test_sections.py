@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +23,7 @@ from dpaudit.record.result import (
     Measurement,
 )
 from dpaudit.reports import digest, palette
-from dpaudit.reports.chart_parts import COLORS, Look
+from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import charts, summary, verdicts
 from tests.support.records import judged
@@ -33,6 +32,7 @@ Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"
 RATES = (0.01, 0.1)
+SEEING = ("scores", "own-list")
 GAMES = [("interaction", "scores"), ("interaction", "own-list"), ("user", "scores")]
 
 
@@ -254,7 +254,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     assert "sees the scores of the target's own (user, item) pairs" in said.sentences[1]
     drawn = drawings.against_utility(result, Look(["own"]))
     assert drawn is not None
-    assert drawn.spec["datasets"]["points"][0]["seen"] == "interaction, scores"
+    assert drawn.numbers.cells[0][1] == "interaction, scores"
 
 
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
@@ -314,20 +314,25 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else measurement
         for measurement in result.measurements
     ]
-    drawn = drawings.curves(result.model_copy(update={"measurements": zero}))
+    drawn = drawings.curves(result.model_copy(update={"measurements": zero}), Look(["own"]))
     assert drawn is not None
-    points = drawn.spec["datasets"]["points"]
+    assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
+    points = points_of(drawn)
     assert {(point["series"], point["x"]) for point in points} == {
         (f"own, {unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
     }
-    assert {point["y"] for point in points} == {0.001}
+    assert {point["y"] for point in points} == {0.005}
     assert drawn.summary.startswith(
         "The largest true-positive rate at 1 % false positives is 0 [0, 0.100] (own, interaction, "
     )
     assert {point["words"] for point in points} == {"0 [0, 0.100]"}
-    assert json.dumps(drawn.spec).count('"type": "log"') >= 2
-    guess = [(baseline["x"], baseline["y"]) for baseline in drawn.spec["datasets"]["baselines"]]
-    assert guess == [(0.01, 0.01), (1, 1)]
+    for panel in drawn.panels:
+        layer = panel.spec["layer"][0]["encoding"]
+        assert layer["x"]["scale"] == layer["y"]["scale"]
+        assert layer["x"]["scale"]["type"] == "log"
+        assert panel.spec["width"] == panel.spec["height"]
+        guess = [(row["x"], row["y"]) for row in panel.spec["datasets"]["baselines"]]
+        assert guess == [(0.005, 0.005), (1, 1)]
     assert "membership" in [chart.name for chart in charts.render(result)]
 
 
@@ -335,10 +340,10 @@ def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
     result = record(make)
     table = tables.tables(result)[0]
-    drawn = drawings.curves(result)
+    drawn = drawings.curves(result, Look(["own"]))
     assert drawn is not None
-    points = {(point["series"], point["x"]): point for point in drawn.spec["datasets"]["points"]}
-    assert len(points) == len(drawn.spec["datasets"]["points"])
+    points = {(point["series"], point["x"]): point for point in points_of(drawn)}
+    assert len(points) == len(points_of(drawn))
     for row in table.cells:
         cells = dict(zip(table.header, row, strict=True))
         for rate in RATES:
@@ -346,26 +351,96 @@ def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
             series = f"own, {cells['target']}, {cells['observer']}"
             if shown != "–":
                 assert points[series, rate]["words"] == shown
-                assert points[series, rate]["attack"] == "lira"
+                assert points[series, rate]["found by"] == "lira"
     # The largest number of the sentence is one of the table.
     said = drawn.summary.partition(" is ")[2].partition(" (")[0]
     assert any(said in row for row in table.cells)
 
 
+def two(make: Make) -> AuditResult:
+    """A record of two models alike."""
+    base = record(make)
+
+    def also(records: Any, **changes: str) -> list[Any]:
+        return [*records, *(each.model_copy(update=changes) for each in records)]
+
+    return base.model_copy(
+        update={
+            "models": also(base.models, label="other"),
+            "points": also(base.points, model="other"),
+            "measurements": also(base.measurements, model="other"),
+        }
+    )
+
+
+def points_of(chart: Chart) -> list[dict[str, Any]]:
+    return [datum for panel in chart.panels for datum in panel.spec["datasets"]["points"]]
+
+
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
-    drawn = drawings.against_utility(record(make), Look(["other", "own"]))
+    drawn = drawings.against_utility(two(make), Look(["other", "own"]))
     assert drawn is not None
-    assert valid(drawn.spec)
-    assert drawn.choice is not None
-    assert list(drawn.choice.options) == ["interaction", "user"]
-    by_unit = {point["unit"]: point for point in drawn.spec["datasets"]["points"]}
-    assert by_unit["interaction"]["words"] == "0.500 [0.375, 0.625]"
-    assert by_unit["interaction"]["utility_words"] == "0.250 [0.125, 0.375]"
-    assert by_unit["interaction"]["seen"] == "interaction, scores"
-    assert by_unit["interaction"]["certified"] == "≥ 0"
-    assert drawn.spec["datasets"]["guess"][0]["rate"] == 0.1
-    # The colour of the model is that of other charts.
-    assert [line.color for line in drawn.series] == [COLORS[1]]
+    assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
+    for panel in drawn.panels:
+        assert valid(panel.spec)
+        assert panel.spec["datasets"]["guess"][0]["rate"] == 0.1
+        # The colours of the models are those of other charts.
+        inks = {row["text"][0]: row["ink"] for row in panel.spec["datasets"]["labels"]}
+        assert inks == {"other": COLORS[0], "own": COLORS[1], "guess (10 %)": MUTED}
+    of_own = {point["name"]: point for point in points_of(drawn)}["own, interaction"]
+    assert of_own["words"] == "0.500 [0.375, 0.625]"
+    assert of_own["utility_words"] == "0.250 [0.125, 0.375]"
+    assert of_own["seen"] == "interaction, scores"
+    assert of_own["certified"] == "≥ 0"
+    # One model alone has nothing beside it: its numbers stand in the tables.
+    alone = drawings.against_utility(record(make), Look(["own"]))
+    assert alone is not None
+    assert not alone.panels
+
+
+def test_colours_are_models_and_dashes_are_observers(make: Make) -> None:
+    drawn = drawings.curves(two(make), Look(["own", "other"]))
+    assert drawn is not None
+    panel = drawn.panels[0]
+    scales = {
+        channel: panel.spec["layer"][2]["encoding"][channel]["scale"]
+        for channel in ("color", "strokeDash")
+    }
+    by = {
+        channel: dict(zip(scale["domain"], map(str, scale["range"]), strict=True))
+        for channel, scale in scales.items()
+    }
+    names = [f"{model}, interaction, {who}" for model in ("own", "other") for who in SEEING]
+    assert [by["color"][name] for name in names] == [COLORS[0]] * 2 + [COLORS[1]] * 2
+    assert by["strokeDash"][names[0]] == by["strokeDash"][names[2]] != by["strokeDash"][names[1]]
+    assert by["strokeDash"][names[1]] == by["strokeDash"][names[3]]
+
+
+def test_who_is_exposed_is_drawn_for_the_best_placed_observer(make: Make, valid: Valid) -> None:
+    base = record(make)
+    groups = [
+        measured("membership.group", "interaction", who, value, "lira", group=group)
+        for who in SEEING
+        for group, value in (("rare items", 0.5), ("popular items", 0.25))
+    ]
+    kept = [each for each in base.measurements if each.metric != "membership.group"]
+    result = base.model_copy(update={"measurements": [*kept, *groups]})
+    drawn = drawings.exposed(result, Look(["own"]))
+    assert drawn is not None
+    (panel,) = drawn.panels
+    assert valid(panel.spec)
+    assert [(point["row"], point["seen"]) for point in points_of(drawn)] == [
+        ("rare items", "scores"),
+        ("popular items", "scores"),
+    ]
+    low, high = panel.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < 0 < max(point["upper"] for point in points_of(drawn)) < high
+    assert "rare items" in drawn.summary
+    without = base.model_copy(update={"measurements": kept})
+    assert drawings.exposed(without, Look(["own"])) is None
+
+
+def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
     bare = record(make)
     unmeasured = [
         measurement for measurement in bare.measurements if measurement.metric != "utility.ndcg"

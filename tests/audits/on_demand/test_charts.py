@@ -26,7 +26,7 @@ def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
     record = result.model_copy(update={"measurements": same})
     chart = charts.difference(record, looks(record))
     assert chart is not None
-    points = chart.spec["datasets"]["points"]
+    points = chart.panels[0].spec["datasets"]["points"]
     zero = next(point for point in points if point["x"] == 10)
     assert zero["drawn"] == "upper bound (measured: 0)"
     assert zero["y"] == pytest.approx(0.03)

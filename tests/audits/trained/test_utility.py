@@ -257,7 +257,8 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
 @pytest.mark.long
 def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -> None:
     [chart] = [drawn for drawn in charts.render(result) if drawn.name == "recovery"]
-    points = chart.spec["datasets"]["points"]
+    (panel,) = chart.panels
+    points = panel.spec["datasets"]["points"]
     errors = {
         (measurement.model, measurement.epsilon): measurement.estimate.value
         for measurement in of(result, "utility.rmse")
@@ -267,7 +268,7 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
     assert {point["value"] for point in points} == {
         measurement.estimate.value for measurement in measurements
     }
-    [mean] = chart.spec["datasets"]["means"]
+    [mean] = panel.spec["datasets"]["means"]
     assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
     none = [drawn for drawn in charts.render(run(attack=[])) if drawn.name == "recovery"]
     assert not none

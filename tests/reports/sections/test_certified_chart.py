@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from records import control  # type: ignore[import-not-found]
@@ -16,13 +18,16 @@ def certified(result: AuditResult) -> Chart:
     return next(chart for chart in charts.render(result) if chart.name == "certified")
 
 
+def points(drawing: Chart) -> list[dict[str, Any]]:
+    data: list[dict[str, Any]] = drawing.panels[0].spec["datasets"]["points"]
+    return data
+
+
 @pytest.mark.parametrize(
     ("epsilons", "said"),
     [
         ((0.1, 1.0, 10.0), "2 of 3 bounds are above their claims. Furthest above its claim: "),
         ((0.1, 10.0), "1 of 2 bounds is above its claim. Furthest above its claim: "),
-        ((0.1,), "1 of 1 bound is above its claim. Furthest above its claim: "),
-        ((10.0,), "0 of 1 bound is above its claim. Closest to its claim: "),
         ((10.0, 20.0), "0 of 2 bounds are above their claims. Closest to its claim: "),
     ],
 )
@@ -52,7 +57,7 @@ def test_the_summary_tells_the_bound_from_the_multiple_of_the_claim(result: Audi
 def test_a_bound_of_a_game_without_power_is_drawn_differently(
     make: Make, found: bool | None, lower: float, verdict: str
 ) -> None:
-    base = make(epsilons=(10.0,))
+    base = make(epsilons=(10.0, 20.0))
     games = [
         measurement.model_copy(
             update={
@@ -65,6 +70,37 @@ def test_a_bound_of_a_game_without_power_is_drawn_differently(
         for measurement in base.measurements
         if measurement.metric == "epsilon"
     ]
-    (point,) = certified(base.model_copy(update={"measurements": games})).spec["datasets"]["points"]
-    assert point["verdict"] == verdict
-    assert (point["mutant"] is not None) == (found is True)
+    for point in points(certified(base.model_copy(update={"measurements": games}))):
+        assert point["verdict"] == verdict
+        assert (point["mutant"] is not None) == (found is True)
+
+
+def test_the_most_that_the_trials_can_certify_is_drawn_and_named(make: Make) -> None:
+    """n fair coins guessed right refute every ε with (e^ε / (1 + e^ε))^n < α."""
+    base = make(epsilons=(0.5, 1.0))
+    games = [
+        measurement.model_copy(
+            update={
+                "estimate": measurement.estimate.model_copy(
+                    update={"lower": 0.4, "n": trials, "alpha": 0.01, "kind": kind}
+                )
+            }
+        )
+        for trials, kind in ((1000, "frequentist"), (10**6, "assumes-law"))
+        for measurement in base.measurements
+        if measurement.metric == "epsilon"
+    ]
+    drawing = certified(base.model_copy(update={"measurements": games[:2]}))
+    (panel,) = drawing.panels
+    share = 0.01 ** (1 / 1000)
+    ceiling = panel.spec["datasets"]["ceiling"]
+    assert [row["most"] for row in ceiling] == pytest.approx([math.log(share / (1 - share))] * 4)
+    named = {" ".join(row["text"]) for row in panel.spec["datasets"]["labels"]}
+    assert "the most that so many trials can certify" in named
+    assert "the most that so many trials can certify" in drawing.caption
+    y = panel.spec["layer"][1]["encoding"]["y"]["scale"]["domain"]
+    assert y[0] < 0.4 < ceiling[0]["most"] < y[1]
+    # What rests on a law has no such ceiling.
+    drawing = certified(base.model_copy(update={"measurements": games[2:]}))
+    assert drawing.panels[0].spec["datasets"]["ceiling"] == []
+    assert "can certify" not in drawing.caption
