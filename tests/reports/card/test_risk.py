@@ -25,7 +25,7 @@ def test_limits_are_rounded_up_and_marked_as_derived(make: Make) -> None:
 
 def test_a_broken_claim_leaves_only_what_is_certified(make: Make) -> None:
     limits, beliefs = risk.tables(card_of(make(epsilons=(1.0,))))
-    assert limits.cells == [["published", "1", "0", "void: the claim is broken", *["–"] * 4]]
+    assert limits.cells == [["published", "1", "0", "void: the claim is false", *["–"] * 4]]
     assert limits.marked == {(0, 3)}
     # At ε ≥ 2.7183, rounded down: 1/(1 + e^−2.7183) = 0.93810…
     assert [row[2:4] for row in beliefs.cells] == [["certified: at least", "93.8 %"]]
