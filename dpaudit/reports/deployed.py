@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from dpaudit.config.card import Card
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.result import AuditResult
+from dpaudit.reports import words
 
 
 def stated(result: AuditResult) -> Card:
@@ -78,6 +79,19 @@ def choice(part: AuditResult) -> str:
         f"Not chosen: {len(part.points)} were audited, and all count here. Name one in the config "
         f"({named})."
     )
+
+
+def named(part: AuditResult) -> str:
+    """Return the deployed model with its claimed ε.
+
+    Args:
+        part: what `alone` returns, with one point.
+    """
+    (point,) = part.points
+    if point.claim is None:
+        return f"{point.model}, without a claim of differential privacy"
+    delta = f", δ = {point.claim.delta:g}" if point.claim.delta else ""
+    return f"{point.model} at ε = {words.epsilon(point.claim.epsilon)}{delta}"
 
 
 def badge(part: AuditResult) -> tuple[str, str]:

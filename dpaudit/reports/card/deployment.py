@@ -24,6 +24,7 @@ def deployment(result: AuditResult) -> Deployment:
         reason=reason.sentence(result),
         model=chosen and chosen.model,
         epsilon=chosen and chosen.epsilon,
+        named=deployed.named(part) if chosen else "",
         choice=deployed.choice(part),
         badge=deployed.badge(part)[0],
         attacker=sections_of(part).attacker(),

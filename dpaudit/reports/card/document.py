@@ -259,6 +259,7 @@ class Deployment(_Part):
         reason: why it is that, as a sentence.
         model: the label of the deployed model; None if that is not chosen.
         epsilon: its ε in the sweep, infinite without noise; None if that is not chosen.
+        named: the model with its claimed ε, in words; empty if that is not chosen.
         choice: which keys of the config choose; empty if one model at one ε is left.
         badge: the verdict on it in a few words.
         attacker: who attacks, as a sentence.
@@ -272,6 +273,7 @@ class Deployment(_Part):
     reason: Text
     model: Text | None
     epsilon: Positive | None
+    named: Text
     choice: Text
     badge: Text
     attacker: Text

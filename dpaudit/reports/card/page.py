@@ -71,7 +71,7 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
     for name in _REQUIRED:
         yield _short(statement(card, name))
     yield from _stated(card, "version", "intended_use")
-    yield Fact("Deployed", _deployed(card))
+    yield Fact("Deployed", card.deployment.choice or card.deployment.named)
     data = card.data
     if data:
         sizes = f"{data.ratings:,} ratings by {data.users:,} users of {data.items:,} items"
@@ -82,16 +82,6 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
         f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for everything "
         "that decides it together",
     )
-
-
-def _deployed(card: PrivacyCard) -> str:
-    chosen = _chosen(card)
-    if chosen is None:
-        return card.deployment.choice
-    if chosen.epsilon is None:
-        return f"{chosen.model}, without a claim of differential privacy"
-    delta = f", δ = {chosen.delta:g}" if chosen.delta else ""
-    return f"{chosen.model} at ε = {words.epsilon(chosen.epsilon)}{delta}"
 
 
 def _chosen(card: PrivacyCard) -> Guarantee | None:
