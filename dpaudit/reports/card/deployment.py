@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import deployed
@@ -27,6 +28,7 @@ def deployment(result: AuditResult) -> Deployment:
         named=deployed.named(part) if chosen else "",
         choice=deployed.choice(part),
         badge=deployed.badge(part)[0],
+        claims=Counter(one.verdict for one in part.verdicts if one.claimed is not None),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
         found=[_found(row) for row in meter.rows(part)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
@@ -116,10 +115,9 @@ def _found(card: PrivacyCard) -> Table:
 
 def _numbers(card: PrivacyCard) -> Iterator[Fact]:
     chosen = _chosen(card)
-    claims = Counter(one.verdict for one in card.guarantees if one.epsilon)
     if chosen:
         yield Fact("Claim", _claim(chosen))
-    elif claims:
+    elif claims := card.deployment.claims:
         said = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
         yield Fact("Claims", f"{said}.")
     if chosen and (limit := _limit(chosen)):

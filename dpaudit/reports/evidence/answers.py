@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpaudit.core import rounding
+from dpaudit.record.bases import GAINS
 from dpaudit.record.metric import KEYS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
@@ -17,7 +18,7 @@ from dpaudit.record.result import (
     Measurement,
     VerdictRecord,
 )
-from dpaudit.reports import columns, deployed, words
+from dpaudit.reports import columns, deployed, digest, words
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.guarantees import guarantees
 from dpaudit.reports.sections import meter, untried
@@ -29,13 +30,14 @@ GUESSING = 0.55
 _MOST = 4
 _MEMBERSHIP = "[membership], with the model as a [[recommender]] or a [[model]]"
 _CLAIM = "[recommender.claim] of a [[recommender]], or variant = 'corrected' of a [[model]]"
-_GAME = "a [[game]] about the claim, or [membership] with its unit and observers"
+_GAME = "a [[game]] about the claim, or membership.units and membership.observers that it covers"
 _POWER = "more audit.trials, or more membership.trainings"
 _GATES = (
     f"a [[gate]] on attack.auc with max = {GUESSING:g}, and one on attack.tpr at the lowest rate, "
     "for each observer"
 )
 _ATTACK = "an [[attack]] on a [[model]], such as 'linear-ideal'"
+_ANY = f"{_MEMBERSHIP}; or {_ATTACK}"
 _RECONSTRUCTION = "an [[attack]] 'reconstruction' on a trained [[model]]"
 
 
@@ -83,7 +85,8 @@ def auditing(part: AuditResult) -> Answer:
         return Answer("met", lines)
     if claims[0].reason == "no game":
         return Answer("gap", lines, _GAME)
-    return Answer("undecided", lines, _POWER)
+    noticed = claims[0].reason == "finding"
+    return Answer("undecided", lines, "what the finding in the report asks" if noticed else _POWER)
 
 
 def _claim(verdict: VerdictRecord) -> str:
@@ -110,8 +113,8 @@ def guessing(part: AuditResult) -> Answer:
     lowest = min(rate.at or 0.0 for rate in rates)
     rates = [rate for rate in rates if rate.at == lowest]
     lines = [
-        *_numbers(areas, f"below {GUESSING:g}"),
-        *_numbers(rates, f"near {words.percent(lowest)}"),
+        *_numbers(areas, part, f"below {GUESSING:g}"),
+        *_numbers(rates, part, f"near {words.percent(lowest)}"),
     ]
     judged = [_by_gates(one, part, GUESSING) for one in areas]
     judged += [_by_gates(one, part, math.inf) for one in rates]
@@ -152,21 +155,21 @@ def _strongest(part: AuditResult, metric: str) -> list[Measurement]:
     ]
 
 
-def _numbers(measurements: Iterable[Measurement], bar: str = "") -> list[str]:
+def _numbers(measurements: Iterable[Measurement], part: AuditResult, bar: str = "") -> list[str]:
     """Return measurements with their intervals and what these are, the largest first."""
     ordered = sorted(measurements, key=lambda one: -one.estimate.lower)
-    return _few(_number(one, bar) for one in ordered)
+    return _few(_number(one, digest.swept(part, one.model), bar) for one in ordered)
 
 
-def _number(measurement: Measurement, bar: str) -> str:
+def _number(measurement: Measurement, swept: bool, bar: str) -> str:
     estimate = measurement.estimate
     count = f", {estimate.n} trainings" if estimate.kind == "range" and estimate.n > 1 else ""
     of = columns.details(measurement, [name for name in KEYS if name != "attack"])
+    where = f" at ε = {words.epsilon(measurement.epsilon)}" if swept else ""
     limit = f"; the bar is {bar}" if bar else ""
-    name = entry(measurement.metric).name
     return (
-        f"{measurement.model}, {name}{f' ({of})' if of else ''}: {words.interval(estimate)} "
-        f"({estimate.method}{count}){limit}."
+        f"{measurement.model}{where}, {measurement.metric}{f' ({of})' if of else ''}: "
+        f"{words.interval(estimate)} ({estimate.method}{count}){limit}."
     )
 
 
@@ -191,10 +194,10 @@ def extraction(part: AuditResult) -> Answer:
     most = [
         *_frequencies(part, lambda one: one.unit is not None)[:1],
         *_frequencies(part, lambda one: one.unit is None)[:1],
+        *_numbers(_reconstructed(part), part)[:1],
     ]
     if not most:
-        fill = f"{_MEMBERSHIP}; {_ATTACK}"
-        return Answer("gap", ["No attack counts what it finds about people."], fill)
+        return Answer("gap", ["No attack on what people keep was tried."], _ANY)
     return Answer("to judge", [f"The most: {line}" for line in most])
 
 
@@ -205,14 +208,19 @@ def _frequencies(part: AuditResult, picks: Callable[[Measurement], bool]) -> lis
 
 def reconstruction(part: AuditResult) -> Answer:
     """Answer how well ratings are reconstructed from a model or from submissions."""
-    tried = [
-        one
-        for one in part.measurements
-        if one.metric.partition(".")[0] in ("reconstruction", "submissions")
-    ]
+    tried = _reconstructed(part)
     if not tried:
         return Answer("gap", ["Reconstruction was not tried."], _RECONSTRUCTION)
-    return Answer("to judge", _numbers(tried))
+    return Answer("to judge", _numbers(tried, part))
+
+
+def _reconstructed(part: AuditResult) -> list[Measurement]:
+    """Return the gains of reconstructions over what is known without the model, if any."""
+    return [
+        one
+        for one in part.measurements
+        if one.metric.partition(".")[0] in ("reconstruction", "submissions") and one.basis in GAINS
+    ]
 
 
 def untested(part: AuditResult) -> Answer:
@@ -222,13 +230,16 @@ def untested(part: AuditResult) -> Answer:
 
 def documented(part: AuditResult) -> Answer:
     """Answer that the record documents who tested what, when and how."""
+    tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
+    if not tests and not columns.within(part, "games"):
+        return Answer("gap", ["Nothing was attacked, so there is no test to document."], _ANY)
     missing = untried.sentences(part)
     return Answer(
         "met",
         [
             f"record.json has the config, the seed, versions and {len(part.measurements)} numbers "
             f"with their intervals; dpaudit {part.tool}, {part.timing.started[:10]}.",
-            f"Attacks: {', '.join([*part.attacks, *part.sybil_attacks]) or 'none'}.",
+            f"Attacks: {'; '.join([*part.attacks, *part.sybil_attacks]) or 'those of games'}.",
             f"Not tried: {missing[0]} {len(missing) - 1} more are in the report.",
         ],
     )

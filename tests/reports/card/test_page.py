@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,6 +91,13 @@ def test_a_claim_is_shown_with_its_verdict_and_what_it_allows(
     # A false claim limits nothing.
     assert ("If the claim holds" in numbers) == (limit is not None)
     assert (limit or "") in numbers.get("If the claim holds", "")
+
+
+def test_only_claims_that_may_be_deployed_are_counted(lists: AuditResult) -> None:
+    every = named(page.of(card_of(lists)).numbers)["Claims"]
+    assert sum(map(int, re.findall(r"\d+", every))) == 6
+    chain = named(page.of(card_of(stating(lists, model="chain"))).numbers)["Claims"]
+    assert sum(map(int, re.findall(r"\d+", chain))) == 3
 
 
 def test_a_page_has_few_rows_and_says_how_many_are_left(make: Make) -> None:

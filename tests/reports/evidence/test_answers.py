@@ -164,9 +164,14 @@ def test_reconstruction_has_its_numbers(make: Make) -> None:
         epsilon=1.0,
         estimate=estimate(0.2, 0.1, 0.3),
     )
-    answer = answers.reconstruction(base.model_copy(update={"measurements": [error]}))
+    # What is known without the model is no result of an attack.
+    known = error.model_copy(update={"basis": "item means", "estimate": estimate(1.0, 0.9, 1.1)})
+    record = base.model_copy(update={"measurements": [known, error]})
+    answer = answers.reconstruction(record)
     assert answer.status == "to judge"
-    assert "reconstruction.rmse (leak): 0.200 [0.100, 0.300]" in answer.lines[0]
+    (line,) = answer.lines
+    assert "published, reconstruction.rmse (leak): 0.200 [0.100, 0.300]" in line
+    assert answers.extraction(record).lines == [f"The most: {line}"]
 
 
 def test_what_dpaudit_cannot_try_is_a_gap(result: AuditResult) -> None:
@@ -177,8 +182,35 @@ def test_the_record_documents_tests_and_what_was_not_tried(result: AuditResult) 
     answer = answers.documented(result)
     assert answer.status == "met"
     assert "dpaudit 0.1.0, 2026-01-01" in answer.lines[0]
-    assert answer.lines[1] == "Attacks: one prediction, second."
+    assert answer.lines[1] == "Attacks: one prediction; second."
     assert answer.lines[2].startswith("Not tried: ")
+
+
+def test_without_a_test_nothing_is_documented(make: Make) -> None:
+    answer = answers.documented(make(attacks=False, game=False))
+    assert answer.status == "gap"
+    assert "[membership]" in answer.fill
+    assert answers.documented(make(attacks=False)).lines[1] == "Attacks: those of games."
+
+
+def test_a_sweep_names_the_epsilon_of_a_number(make: Make) -> None:
+    base = make(epsilons=(1.0, 3.0))
+    errors = [
+        Measurement(
+            metric="reconstruction.rmse",
+            attack="reconstruction",
+            basis="leak",
+            model="published",
+            epsilon=epsilon,
+            estimate=estimate(0.1 * epsilon, 0.1, 0.3),
+        )
+        for epsilon in (1.0, 3.0)
+    ]
+    answer = answers.reconstruction(base.model_copy(update={"measurements": errors}))
+    assert [line.partition(",")[0] for line in answer.lines] == [
+        "published at ε = 1",
+        "published at ε = 3",
+    ]
 
 
 def test_parameters_are_met_if_every_model_claims_some(make: Make) -> None:
