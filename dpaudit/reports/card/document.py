@@ -266,6 +266,7 @@ class Deployment(_Part):
         attacker: who attacks, as a sentence.
         protected: what this attacker is not to learn, as a sentence.
         found: what each attacker finds, the most first.
+        violated: how often an assumption of its claim was seen not to hold, by what was counted.
         utility: how useful it is, as a sentence; empty if that was not measured.
         untried: what was not tried, as sentences, the most specific first.
     """
@@ -281,6 +282,7 @@ class Deployment(_Part):
     attacker: Text
     protected: Text
     found: list[Found]
+    violated: dict[Text, Number]
     utility: Text
     untried: list[Text]
 

@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.card import page
+from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.deployment import deployment
 from tests.support.records import estimate
 
@@ -24,6 +28,31 @@ def test_a_sweep_without_a_choice_has_no_deployed_epsilon(result: AuditResult) -
     found = deployment(result)
     assert (found.model, found.epsilon) == (None, None)
     assert "card.epsilon" in found.choice
+
+
+def test_an_assumption_that_fails_is_counted(make: Make) -> None:
+    base = make(epsilons=(1.0,))
+    counted = [
+        Measurement(
+            metric="assumption.norm",
+            model="published",
+            epsilon=1.0,
+            step=step,
+            part=part,
+            estimate=Estimate.exact(value, "counted"),
+        )
+        for step, part, value in ((1, LONGER, 0.2), (2, LONGER, 0.29), (2, LONGEST, 1.7))
+    ]
+    floor = counted[0].model_copy(
+        update={"metric": "assumption.floor", "part": None, "estimate": Estimate.exact(0.0, "none")}
+    )
+    record = base.model_copy(update={"measurements": [*counted, floor]})
+    assert deployment(record).violated == {f"length of users' factors, {LONGER}": 0.29}
+    numbers = {fact.name: fact.text for fact in page.of(card_of(record)).numbers}
+    assert numbers["Not as assumed"] == (
+        f"A claim assumes that this is 0: length of users' factors, {LONGER} 0.29."
+    )
+    assert deployment(base).violated == {}
 
 
 @pytest.mark.parametrize(
