@@ -121,8 +121,8 @@ def _numbers(card: PrivacyCard) -> Iterator[Fact]:
         said = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
         yield Fact("Claims", f"{said}.")
     if violated := card.deployment.violated:
-        counted = "; ".join(f"{name} {words.number(value)}" for name, value in violated.items())
-        yield Fact("Not as assumed", f"A claim assumes that this is 0: {counted}.")
+        counted = "; ".join(f"{name}: {words.number(value)}" for name, value in violated.items())
+        yield Fact("Not as assumed", f"A claim assumes 0, and this was counted: {counted}.")
     if chosen and (limit := _limit(chosen)):
         yield Fact("If the claim holds", limit)
     if card.deployment.utility:

@@ -50,7 +50,7 @@ def test_an_assumption_that_fails_is_counted(make: Make) -> None:
     assert deployment(record).violated == {f"length of users' factors, {LONGER}": 0.29}
     numbers = {fact.name: fact.text for fact in page.of(card_of(record)).numbers}
     assert numbers["Not as assumed"] == (
-        f"A claim assumes that this is 0: length of users' factors, {LONGER} 0.29."
+        f"A claim assumes 0, and this was counted: length of users' factors, {LONGER}: 0.29."
     )
     assert deployment(base).violated == {}
 
