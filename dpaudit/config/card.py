@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -12,12 +13,14 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 
 
 class Card(Table):
-    """The owner's statements, in their own words; dpaudit checks none of them.
+    """Which of the audited models is deployed, and the owner's statements in their own words.
 
-    The keys follow the public registry of deployments of differential privacy and NIST SP 800-226
-    (docs/guides/card.md). What is left out reads "not stated" on the card.
+    dpaudit checks no statement. The keys follow the public registry of deployments of differential
+    privacy and NIST SP 800-226 (docs/guides/card.md).
 
     Attributes:
+        model: the label of the deployed model; needed if several models are audited.
+        epsilon: its ε; needed if it is audited at several ε.
         system: the name of the audited system.
         owner: who answers for the model: the data curator.
         version: the version of the model or of its release.
@@ -40,6 +43,8 @@ class Card(Table):
         collection: which data are collected, how long they are kept, and what is not collected.
     """
 
+    model: Words | None = None
+    epsilon: Annotated[float, Field(gt=0)] | None = None
     system: Words | None = None
     owner: Words | None = None
     version: Words | None = None
@@ -59,3 +64,33 @@ class Card(Table):
     side_channels: Words | None = None
     security: Words | None = None
     collection: Words | None = None
+
+    def deployed(self, audited: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Return which of the audited models, each with an ε, is the deployed one.
+
+        These are several if the table leaves open which.
+
+        Args:
+            audited: the label and the ε of each.
+
+        Raises:
+            ValueError: there is none; names the key and those that there are.
+        """
+        labels = dict.fromkeys(label for label, _ in audited)
+        if self.model is not None and self.model not in labels:
+            raise ValueError(
+                f"card.model = {self.model!r} is no audited model: use one of {', '.join(labels)}"
+            )
+        of_model = [point for point in audited if self.model in (None, point[0])]
+        left = [point for point in of_model if self.epsilon in (None, point[1])]
+        if self.epsilon is not None and not left:
+            values = ", ".join(dict.fromkeys(f"{epsilon:g}" for _, epsilon in of_model))
+            raise ValueError(
+                f"card.epsilon = {self.epsilon:g} is no audited ε of the deployed model: use one "
+                f"of {values}"
+            )
+        return left
+
+
+# The keys that are statements.
+STATEMENTS = tuple(name for name in Card.model_fields if name not in ("model", "epsilon"))

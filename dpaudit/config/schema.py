@@ -163,7 +163,7 @@ class Config(Table):
         audit: the number of trials and the confidence.
         gate: thresholds on bounds.
         waiver: accepted failures.
-        card: what a privacy card says that only the owner of a model knows.
+        card: which model is deployed, and what only its owner knows, for the privacy card.
     """
 
     # What is audited, in words; and the tables that only this kind has, which decide for it.
@@ -250,6 +250,13 @@ class Config(Table):
                 f"{points} values of ε over all models, with {count} measures each, exceed "
                 f"the limit of {_MEASURED} numbers of a run: split the config"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _deployed(self) -> Self:
+        if self.card:
+            points = [(table.label, one) for table in self.audited for one in table.epsilon]
+            self.card.deployed(points)
         return self
 
     @classmethod

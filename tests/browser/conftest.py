@@ -44,9 +44,9 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             asked = ["claims", "pa11-thm3.1", "--verify", "--trials", "300", "--seed", "1"]
             found = CliRunner().invoke(main, [*asked, "-o", str(out), "--quiet"])
             page = out / "claims.html"
-        elif kind == "card":
-            record, page = make("item_item").parent, folder / "card.html"
-            asked = ["report", str(record), "--format", "card", "-o", str(page)]
+        elif kind in ("card", "evidence"):
+            record, page = make("item_item").parent, folder / f"{kind}.html"
+            asked = ["report", str(record), "--format", kind, "-o", str(page)]
             found = CliRunner().invoke(main, asked)
         else:
             asked = ["run", *RUNS[kind], "--allow-code", "--quiet"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,11 @@ def test_a_table_that_scrolls_shows_it(opened: Open) -> None:
         assert wide > shown
         image: Any = table.evaluate("(each) => getComputedStyle(each).backgroundAttachment")
         assert image.startswith("local, local, scroll, scroll")
+
+
+def test_a_card_prints_on_one_page(opened: Open) -> None:
+    with opened("card", "paper") as page:
+        assert page.locator("main").is_visible()
+        assert not page.locator(".appendix").is_visible()
+        printed = page.pdf(prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1

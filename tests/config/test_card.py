@@ -68,3 +68,50 @@ def test_the_page_on_cards_has_every_key_and_its_example_loads(tmp_path: Path) -
     )
     example = page.partition("```toml\n")[2].partition("```")[0]
     assert config_file.load(written(tmp_path, example)).card is not None
+
+
+AUDITED = [("a", 1.0), ("a", 10.0), ("b", 1.0), ("c", float("inf"))]
+
+
+@pytest.mark.parametrize(
+    ("card", "left"),
+    [
+        (Card(), AUDITED),
+        (Card(model="a"), AUDITED[:2]),
+        (Card(model="a", epsilon=10.0), AUDITED[1:2]),
+        (Card(epsilon=10.0), AUDITED[1:2]),
+        (Card(epsilon=1.0), [("a", 1.0), ("b", 1.0)]),
+        (Card(model="c"), AUDITED[3:]),
+    ],
+)
+def test_the_deployed_model_is_one_of_the_audited(
+    card: Card, left: list[tuple[str, float]]
+) -> None:
+    assert card.deployed(AUDITED) == left
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("model = 'c'", "card.model = 'c' is no audited model: use one of a, b"),
+        ("epsilon = 3", "card.epsilon = 3 is no audited ε of the deployed model: use one of 1, 10"),
+        ("model = 'b'\nepsilon = 10", "is no audited ε of the deployed model: use one of 1"),
+        ("epsilon = 0", "line 11: card.epsilon"),
+    ],
+)
+def test_a_deployed_model_that_is_not_audited_is_refused_before_a_run(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    models = """
+[[model]]
+label = "a"
+defense = "slope-one"
+epsilon = [1, 10]
+[[model]]
+label = "b"
+defense = "slope-one"
+epsilon = 1
+[card]
+"""
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        config_file.load(written(tmp_path, f"{models}{line}\n"))

@@ -33,7 +33,8 @@ from dpaudit.reports.render.console import show
 _RUNS = ("slope-one", "dpsgd-mf", "fake-gradients", "privsr")
 _WEIGHTS = (8, 8, 1, 8)  # a record of transcripts is long
 _OTHERS = (
-    "card", "card-yaml", "sarif", "junit", "gitlab", "github", "github-summary", "badge",
+    "card", "card-yaml", "evidence", "sarif", "junit", "gitlab", "github", "github-summary",
+    "badge",
 )  # fmt: skip
 _POLICY: list[dict[str, Any]] = [
     {"metric": "attack.accuracy", "max": 0.5},

@@ -13,7 +13,7 @@ RUNS: dict[str, list[str]] = {
     path.stem: [str(path)] for path in sorted((TESTS / "browser" / "audits").glob("*.toml"))
 } | {"black-box": [str(TESTS.parent / "examples" / "black-box.toml"), "-s", "audit.trials=4000"]}
 KINDS = [*RUNS, "claims"]
-PAGES = [*KINDS, "card"]  # a privacy card has no charts
+PAGES = [*KINDS, "card", "evidence"]  # the last two have no charts
 # Width in pixels, colour scheme, medium.
 LOOKS = {
     "desk": (1440, "light", "screen"),

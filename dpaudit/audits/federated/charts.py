@@ -34,7 +34,7 @@ def _areas(result: AuditResult, look: Look) -> Chart | None:
         return None
     x = _rounds(data)
     last = max(datum["x"] for datum in data)
-    least = min(datum.get("lower", datum["y"]) for datum in data)
+    least = min(float(datum["lower"] if "lower" in datum else datum["y"]) for datum in data)
     y = Axis("area under the curve", min(0.48, least - 0.02), 1)
     return line_chart.chart(
         Lines(

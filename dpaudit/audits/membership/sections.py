@@ -110,7 +110,7 @@ class MembershipSections(Sections):
         """Return what the attackers of membership inference know."""
         return (
             "Someone who knows all data but whether the target was in it, can train the model on "
-            "data like these, and sees what a row of the leak meter names."
+            "data like these, and sees what its row names."
         )
 
     def untried(self) -> Iterator[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import ValidationError
-
-from dpaudit.config.card import Card
-from dpaudit.core.errors import ConfigError
+from dpaudit.config.card import STATEMENTS
 from dpaudit.record.bases import MEANS, WITHOUT
 from dpaudit.record.metric import KEYS, Role
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, DataRecord, Measurement
-from dpaudit.reports import words
+from dpaudit.reports import deployed, words
+from dpaudit.reports.card.deployment import deployment
 from dpaudit.reports.card.document import (
     NOT_STATED,
     Attack,
@@ -47,7 +45,8 @@ _LIMITS = (
 def card_of(result: AuditResult) -> PrivacyCard:
     """Return the card of a run: the owner's statements in its config, and its results."""
     return PrivacyCard(
-        stated=_stated(result.config.get("card")),
+        deployment=deployment(result),
+        stated=_stated(result),
         audit=Audit(
             tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
@@ -69,15 +68,9 @@ def card_of(result: AuditResult) -> PrivacyCard:
     )
 
 
-def _stated(table: Any) -> dict[str, str | list[str]]:
-    try:
-        stated = Card.model_validate(table or {})
-    except ValidationError as error:
-        raise ConfigError(
-            f"the record's config has a [card] that is none ({error.errors()[0]['msg']}): run the "
-            "audit again"
-        ) from error
-    return {name: getattr(stated, name) or NOT_STATED for name in Card.model_fields}
+def _stated(result: AuditResult) -> dict[str, str | list[str]]:
+    card = deployed.stated(result)
+    return {name: getattr(card, name) or NOT_STATED for name in STATEMENTS}
 
 
 def _data(data: DataRecord) -> Data:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dpaudit.core.estimate import Number, Probability
 from dpaudit.core.messages import plain
-from dpaudit.record.result import Count, Positive, Untested, Verdict
+from dpaudit.record.result import Count, Positive, RunOutcome, Untested, Verdict
 
 NOT_STATED = "not stated"
 DERIVED: Literal["derived, not measured"] = "derived, not measured"
@@ -229,11 +229,70 @@ class Attack(_Part):
     source: Text
 
 
+class Found(_Part):
+    """What one attacker finds, as natural frequencies.
+
+    Attributes:
+        model: the model's label.
+        attacker: what the attacker sees, or does.
+        what: what is found, and with how many false alarms.
+        found: the measured number, such as `60 of 100`.
+        interval: its range or interval, of as many.
+        guess: what a guess finds, of as many.
+        limit: what the gates allow, of as many; `none` without a gate.
+    """
+
+    model: Text
+    attacker: Text
+    what: Text
+    found: Text
+    interval: Text
+    guess: Text
+    limit: Text
+
+
+class Deployment(_Part):
+    """What is deployed, and what the audit says of it.
+
+    Attributes:
+        outcome: the outcome of the whole run.
+        reason: why it is that, as a sentence.
+        model: the label of the deployed model; None if that is not chosen.
+        epsilon: its ε in the sweep, infinite without noise; None if that is not chosen.
+        named: the model with its claimed ε, in words; empty if that is not chosen.
+        choice: which keys of the config choose; empty if one model at one ε is left.
+        badge: the verdict on it in a few words.
+        claims: how many claims have each verdict; one at most if a model is chosen.
+        attacker: who attacks, as a sentence.
+        protected: what this attacker is not to learn, as a sentence.
+        found: what each attacker finds, the most first.
+        violated: how often an assumption of its claim was seen not to hold, by what was counted.
+        utility: how useful it is, as a sentence; empty if that was not measured.
+        untried: what was not tried, as sentences, the most specific first.
+    """
+
+    outcome: RunOutcome
+    reason: Text
+    model: Text | None
+    epsilon: Positive | None
+    named: Text
+    choice: Text
+    badge: Text
+    claims: dict[Verdict, Count]
+    attacker: Text
+    protected: Text
+    found: list[Found]
+    violated: dict[Text, Number]
+    utility: Text
+    untried: list[Text]
+
+
 class PrivacyCard(_Part):
     """A privacy card.
 
     Attributes:
         card_version: the version of this layout.
+        deployment: what is deployed, and what the audit says of it.
         stated: the owner's statements by the keys of `[card]`; what is missing is `not stated`.
         audit: the audit behind the card.
         guarantees: each model at each ε.
@@ -246,7 +305,8 @@ class PrivacyCard(_Part):
         limits: what the card does not say.
     """
 
-    card_version: Literal[1] = 1
+    card_version: Literal[2] = 2
+    deployment: Deployment
     stated: dict[str, Text | list[Text]]
     audit: Audit
     guarantees: list[Guarantee]

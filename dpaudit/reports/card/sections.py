@@ -1,4 +1,4 @@
-"""The sections of a privacy card, as facts and tables.
+"""The appendix of a privacy card: all its facts and tables, which are not printed.
 
 The headings follow NIST SP 800-226 (privacy parameters and variant, unit of privacy, algorithms,
 utility and bias, trust models, mechanism implementation, data security, data collection exposure)
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dpaudit.config.card import STATEMENTS
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.card import risk
@@ -54,24 +55,22 @@ class Section:
     notes: Sequence[str] = ()
 
 
-def header(card: PrivacyCard) -> list[Fact]:
-    """Return whose card it is and which audit is behind it."""
-    return [
-        *_stated(card, "system", "owner", "version", "contact", "intended_use"),
-        Fact("Audit", f"dpaudit {card.audit.tool}, {card.audit.started}"),
-    ]
-
-
 def sections(card: PrivacyCard) -> list[Section]:
-    """Return the sections in the order in which the card shows them, without empty tables."""
-    return [
-        replace(section, tables=[table for table in section.tables if table.cells])
+    """Return the sections in the order in which the card shows them, without what is empty."""
+    filled = [
+        replace(
+            section,
+            facts=[fact for fact in section.facts if not fact.missing],
+            tables=[table for table in section.tables if table.cells],
+        )
         for section in _sections(card)
     ]
+    return [section for section in filled if section.facts or section.tables or section.notes]
 
 
 def _sections(card: PrivacyCard) -> list[Section]:
     return [
+        Section("System", _stated(card, "system", "owner", "version", "contact", "intended_use")),
         Section("Privacy parameters and variant", tables=[_parameters(card)]),
         Section(
             "Unit of privacy",
@@ -95,8 +94,14 @@ def _sections(card: PrivacyCard) -> list[Section]:
             _stated(card, "side_channels", "security", "collection"),
         ),
         Section("Attacks tried", tables=_attacks(card)),
-        Section("Limits", notes=card.limits),
+        Section("What was not tried", notes=card.deployment.untried),
+        Section("What the owner does not state", _missing(card)),
     ]
+
+
+def _missing(card: PrivacyCard) -> list[Fact]:
+    names = [named(name) for name in STATEMENTS if card.stated[name] == NOT_STATED]
+    return [Fact("Not stated", ", ".join(names))] if names else []
 
 
 def _risk(card: PrivacyCard) -> Section:
@@ -111,14 +116,18 @@ def _risk(card: PrivacyCard) -> Section:
 
 
 def _stated(card: PrivacyCard, *names: str) -> list[Fact]:
-    return [
-        Fact(name.replace("_", " ").capitalize(), _joined(card.stated[name]), stated=True)
-        for name in names
-    ]
+    return [statement(card, name) for name in names]
 
 
-def _joined(stated: str | list[str]) -> str:
-    return stated if isinstance(stated, str) else "; ".join(stated)
+def statement(card: PrivacyCard, name: str) -> Fact:
+    """Return what the owner states under a key of `[card]`."""
+    text = card.stated[name]
+    return Fact(named(name), text if isinstance(text, str) else "; ".join(text), stated=True)
+
+
+def named(key: str) -> str:
+    """Return the name of a statement."""
+    return key.replace("_", " ").capitalize()
 
 
 def _parameters(card: PrivacyCard) -> Table:

@@ -114,24 +114,28 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
 def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     sections = sections_of(result)
     yield "Attacker", sections.attacker()
-    units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
-    differ = dict.fromkeys(
-        words.neighbours(point.claim.adjacency) for point in result.points if point.claim
-    )
-    if units:
-        yield "Protected", f"Whether one {' or one '.join(units)} was in the training data."
-    elif differ:
-        yield "Protected", f"{'; or '.join(differ).capitalize()}."
+    if unit := protected(result):
+        yield "Protected", unit
     sure = words.percent(result.family.confidence)
     yield "Confidence", f"{sure}, for everything that decides this run together."
-    utility = _utility(result)
-    if utility:
-        yield "Utility", utility
+    if said := utility(result):
+        yield "Utility", said
     missing = untried.sentences(result)
     yield "Not tried", f"{missing[0]} {len(missing) - 1} more in the report."
 
 
-def _utility(result: AuditResult) -> str:
+def protected(result: AuditResult) -> str:
+    """Return what the attackers are not to learn, as a sentence; empty if nothing says it."""
+    units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
+    if units:
+        return f"Whether one {' or one '.join(units)} was in the training data."
+    differ = dict.fromkeys(
+        words.neighbours(point.claim.adjacency) for point in result.points if point.claim
+    )
+    return f"{'; or '.join(differ).capitalize()}." if differ else ""
+
+
+def utility(result: AuditResult) -> str:
     """Return the first utility of each model at its best, beside that of the most popular items."""
     measured = [one for one in result.measurements if entry(one.metric).role == "utility"]
     if not measured:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
@@ -72,23 +72,26 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             *_waived(result, sweep),
             *_leaks(result, model, sweep),
         ]
-        rows.append(ModelVerdict(model.label, _badge(result, model, sweep), sentences))
+        measured = [one for one in result.measurements if one.model == model.label]
+        rows.append(ModelVerdict(model.label, badge(sweep, measured), sentences))
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
-def _badge(result: AuditResult, model: ModelRecord, sweep: Sequence[VerdictRecord]) -> Word:
-    """Return what became of a model's claims, or what was measured without one."""
-    found = [record.verdict for record in sweep if record.claimed is not None]
-    if "false" in found:
+def badge(sweep: Iterable[VerdictRecord], measured: Iterable[Measurement]) -> Word:
+    """Return what became of claims, or what was measured where there is none.
+
+    Args:
+        sweep: the verdicts.
+        measured: what was measured of the same models.
+    """
+    claims = [record.verdict for record in sweep if record.claimed is not None]
+    if "false" in claims:
         return palette.CLAIM["false"]
-    if "survived" in found:
-        return palette.survived(found.count("survived"), len(found))
-    if found:
+    if "survived" in claims:
+        return palette.survived(claims.count("survived"), len(claims))
+    if claims:
         return palette.CLAIM["not tested"]
-    attacked = any(
-        measurement.model == model.label and entry(measurement.metric).role in _LEARNT
-        for measurement in result.measurements
-    )
+    attacked = any(entry(measurement.metric).role in _LEARNT for measurement in measured)
     return palette.LEAK_MEASURED if attacked else palette.NOT_ATTACKED
 
 

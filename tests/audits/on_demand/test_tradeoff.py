@@ -44,8 +44,12 @@ def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight
         ),
     )
     assert drawing.advice is not None
-    weights = [(*map(float, row[1].split(" to ")), row[2]) for row in drawing.advice.cells]
-    (at,) = [at for low, high, at in weights if low <= weight <= high]
+    ends = [[float(end) for end in row[1].split(" to ")] for row in drawing.advice.cells]
+    (at,) = [
+        row[2]
+        for row, (low, high) in zip(drawing.advice.cells, ends, strict=True)
+        if low <= weight <= high
+    ]
     assert at == f"{best.point.epsilon:g}"
     assert list(drawing.notes) == [
         "published is offered at some ε only: its claim is false at ε = 0.1, 0.3, 1."

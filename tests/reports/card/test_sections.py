@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpaudit.config.card import Card
+from dpaudit.config.card import STATEMENTS
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard
-from dpaudit.reports.card.sections import Section, header, sections
+from dpaudit.reports.card.sections import Section, sections
 
 Make = Callable[..., AuditResult]
 
@@ -16,17 +16,28 @@ def section(card: PrivacyCard, heading: str) -> Section:
 
 
 def test_every_statement_of_the_owner_is_shown_once(result: AuditResult) -> None:
-    stated = {name: f"said of {name}" for name in Card.model_fields if name != "actors"}
+    stated = {name: f"said of {name}" for name in STATEMENTS if name != "actors"}
     config = {**result.config, "card": {**stated, "actors": ["shop", "users"]}}
     card = card_of(result.model_copy(update={"config": config}))
-    facts = [*header(card), *(fact for section in sections(card) for fact in section.facts)]
-    shown = sorted(fact.text for fact in facts if fact.stated)
+    shown = sorted(fact.text for section in sections(card) for fact in section.facts if fact.stated)
     assert shown == sorted([*stated.values(), "shop; users"])
-    assert not any(fact.missing for fact in facts)
+    assert "What the owner does not state" not in [one.heading for one in sections(card)]
+
+
+def test_what_is_not_stated_is_one_line(result: AuditResult) -> None:
+    config = {**result.config, "card": {"owner": "Film shop", "tuning": "by hand"}}
+    card = card_of(result.model_copy(update={"config": config}))
+    facts = [fact for part in sections(card) for fact in part.facts if fact.stated]
+    assert [(fact.name, fact.text) for fact in facts] == [
+        ("Owner", "Film shop"),
+        ("Tuning", "by hand"),
+    ]
+    (line,) = section(card, "What the owner does not state").facts
+    assert line.text.startswith("System, Version, Contact, Intended use, Privacy unit,")
 
 
 def test_a_broken_claim_is_marked_before_everything_else(result: AuditResult) -> None:
-    (table,) = sections(card_of(result))[0].tables
+    (table,) = section(card_of(result), "Privacy parameters and variant").tables
     verdicts = [row[2] for row in table.cells]
     assert verdicts == ["false", "false", "not tested: no power"]
     assert table.marked == {(0, 2), (1, 2)}

@@ -27,9 +27,20 @@ def test_the_page_runs_and_loads_nothing(make: Make) -> None:
     assert "script-src 'none'" in html.unescape(text)
 
 
-def test_statements_say_who_states_them(result: AuditResult) -> None:
+def test_statements_are_in_italics_and_only_what_is_required_is_missed(
+    result: AuditResult,
+) -> None:
     config = {**result.config, "card": {"owner": "Film shop"}}
     text = card.render(result.model_copy(update={"config": config}))
-    assert 'Film shop <span class="muted">(owner)</span>' in text
-    assert '<dt>Version</dt><dd class="muted">not stated</dd>' in text
-    assert "no compliance with any law" in text
+    sheet, _, appendix = text.partition("</main>")
+    assert "<dt>Owner</dt><dd><i>Film shop</i></dd>" in sheet
+    assert sheet.count("not stated") == 2
+    assert "<dt>System</dt><dd>not stated</dd>" in sheet
+    assert "not stated" not in appendix.lower().replace("<dt>not stated</dt>", "")
+    assert "no compliance with any law" in sheet
+
+
+def test_outcome_and_badge_have_their_tones(make: Make) -> None:
+    text = card.render(make(epsilons=(1.0,), outcome="pass"))
+    assert '<section class="outcome good">' in text
+    assert '<p class="word">GO <span class="badge bad">CLAIM FALSE</span></p>' in text

@@ -1,0 +1,68 @@
+"""What a privacy card says of the deployed model: the page that is printed and signed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from dpaudit.core.assumption import LONGEST
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import AuditResult
+from dpaudit.reports import deployed
+from dpaudit.reports.card.document import Deployment, Found
+from dpaudit.reports.frequency import Frequency, false_alarms
+from dpaudit.reports.sections import meter, reason, screen, untried, verdicts
+from dpaudit.reports.sections.base import sections_of
+
+# What is left of an end of an interval that is a whole number but for rounding.
+_ROUNDING = 1e-9
+
+
+def deployment(result: AuditResult) -> Deployment:
+    """Return what is deployed, and what the audit says of it."""
+    part = deployed.alone(result)
+    chosen = part.points[0] if len(part.points) == 1 else None
+    return Deployment(
+        outcome=result.outcome,
+        reason=reason.sentence(result),
+        model=chosen and chosen.model,
+        epsilon=chosen and chosen.epsilon,
+        named=deployed.named(part) if chosen else "",
+        choice=deployed.choice(part),
+        badge=verdicts.badge(part.verdicts, part.measurements).text,
+        claims=Counter(one.verdict for one in part.verdicts if one.claimed is not None),
+        attacker=sections_of(part).attacker(),
+        protected=screen.protected(part),
+        found=[_found(row) for row in meter.rows(part)],
+        violated=_violated(part),
+        utility=screen.utility(part),
+        untried=untried.sentences(part),
+    )
+
+
+def _violated(part: AuditResult) -> dict[str, float]:
+    """Return the largest count of each assumption of a claim that does not hold everywhere."""
+    most: dict[str, float] = {}
+    for one in part.measurements:
+        metric = entry(one.metric)
+        if metric.role == "assumption" and one.part != LONGEST and one.estimate.value > 0:
+            name = " ".join([metric.quantity or metric.name, *([one.part] if one.part else [])])
+            most[name] = max(most.get(name, 0.0), one.estimate.value)
+    return most
+
+
+def _found(row: Frequency) -> Found:
+    found, guess, limit = row.counts
+    estimate, base = row.measurement.estimate, row.base
+    low = math.floor(estimate.lower * base + _ROUNDING)
+    high = min(base, math.ceil(estimate.upper * base - _ROUNDING))
+    alarms = "" if row.alarms is None else f" with {false_alarms(row.alarms)}"
+    return Found(
+        model=row.measurement.model,
+        attacker=row.attacker,
+        what=f"{row.clause}{alarms}",
+        found=found,
+        interval=f"{low:,} to {high:,}",
+        guess=guess,
+        limit=limit,
+    )

@@ -1,0 +1,188 @@
+"""The one page of a privacy card: who answers, what is deployed, what was found, what was not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from textwrap import shorten
+
+from dpaudit.core import rounding
+from dpaudit.record.result import Untested
+from dpaudit.reports import words
+from dpaudit.reports.card.document import Guarantee, PrivacyCard
+from dpaudit.reports.card.sections import Fact, statement
+from dpaudit.reports.table import Table
+
+# A card without these says so; all other statements of the owner may be left out.
+_REQUIRED = ("system", "owner", "contact")
+# What fits on the page: the appendix has all.
+_LETTERS = 80
+_ATTACKERS = 6
+_UNTRIED = 5
+_UNTESTED: Mapping[Untested, str] = {
+    "no claim": "None: the model claims no privacy.",
+    "no game": "Not tested: no attack of this audit was about what is claimed.",
+    "no power": "Not tested: the attacks also miss copies that leak more than is claimed.",
+    "doubt": "Open: some numbers speak against it, and are too few to decide.",
+    "finding": "Open: a finding about the model leaves it undecided.",
+}
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is printed.
+
+    Attributes:
+        who: whose card it is, what is deployed and which audit is behind it.
+        found: what the attackers find; without rows if no attack counts anything.
+        numbers: the claim and the utility.
+        threat: against whom, and what, it is or is not protected.
+        untried: what was not tried.
+        more: how many other things were not tried.
+        limits: what the card does not say.
+    """
+
+    who: Sequence[Fact]
+    found: Table
+    numbers: Sequence[Fact]
+    threat: Sequence[Fact]
+    untried: Sequence[str]
+    more: int
+    limits: str
+
+
+def of(card: PrivacyCard) -> Page:
+    """Return the page of a card."""
+    untried = card.deployment.untried
+    return Page(
+        list(_who(card)),
+        _found(card),
+        list(_numbers(card)),
+        list(_threat(card)),
+        untried[:_UNTRIED],
+        len(untried[_UNTRIED:]),
+        " ".join(card.limits),
+    )
+
+
+def _who(card: PrivacyCard) -> Iterator[Fact]:
+    for name in _REQUIRED:
+        yield _short(statement(card, name))
+    yield from _stated(card, "version", "intended_use")
+    yield Fact("Deployed", card.deployment.choice or card.deployment.named)
+    data = card.data
+    if data:
+        sizes = f"{data.ratings:,} ratings by {data.users:,} users of {data.items:,} items"
+        yield Fact("Audited data", f"about {sizes}")
+    sure = words.percent(card.audit.confidence)
+    yield Fact(
+        "Audit",
+        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for everything "
+        "that decides it together",
+    )
+
+
+def _chosen(card: PrivacyCard) -> Guarantee | None:
+    """Return the guarantee of the deployed model; None if that is not chosen."""
+    key = card.deployment.model, card.deployment.epsilon
+    return next((one for one in card.guarantees if (one.model, one.sweep_epsilon) == key), None)
+
+
+def _found(card: PrivacyCard) -> Table:
+    rows = card.deployment.found
+    several = len({row.model for row in rows}) > 1
+    cells = [
+        [
+            *([row.model] if several else []),
+            row.attacker,
+            row.found,
+            row.interval,
+            row.guess,
+            row.limit,
+        ]
+        for row in rows[:_ATTACKERS]
+    ]
+    header = ["the attacker sees", "found", "interval", "a guess", "limit"]
+    left = len(rows[_ATTACKERS:])
+    return Table(
+        f"How many {' or '.join(dict.fromkeys(row.what for row in rows))}",
+        [*(["model"] if several else []), *header],
+        cells,
+        note=f"{left} more attackers find no more than these." if left else "",
+    )
+
+
+def _numbers(card: PrivacyCard) -> Iterator[Fact]:
+    chosen = _chosen(card)
+    if chosen:
+        yield Fact("Claim", _claim(chosen))
+    elif claims := card.deployment.claims:
+        said = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+        yield Fact("Claims", f"{said}.")
+    if violated := card.deployment.violated:
+        counted = "; ".join(f"{name}: {words.number(value)}" for name, value in violated.items())
+        yield Fact("Not as assumed", f"A claim assumes 0, and this was counted: {counted}.")
+    if chosen and (limit := _limit(chosen)):
+        yield Fact("If the claim holds", limit)
+    if card.deployment.utility:
+        yield Fact("Utility", card.deployment.utility)
+
+
+def _claim(guarantee: Guarantee) -> str:
+    """Return the verdict on a claim with the numbers that it rests on."""
+    certified = guarantee.certified
+    least = "" if certified is None else f"a leak of at least ε = {rounding.at_least(certified, 2)}"
+    if guarantee.epsilon is None:
+        return f"{_UNTESTED['no claim']}{f' The attacks show {least}.' if certified else ''}"
+    if guarantee.verdict == "false":
+        return f"False: the attacks show {least}."
+    if guarantee.reason:
+        return _UNTESTED[guarantee.reason]
+    factor = f"{guarantee.power or math.nan:.3g}"
+    return (
+        f"Survived: the attacks show {least}, no more than is claimed. They catch copies that leak "
+        f"{factor} times what is claimed."
+    )
+
+
+def _limit(guarantee: Guarantee) -> str:
+    """Return what a claim allows an attacker, as natural frequencies; empty if it limits nothing.
+
+    The limit is rounded up, so that it is still a limit.
+    """
+    limits = guarantee.derived.limits
+    if limits is None:
+        return ""
+    rate = next(one for one in limits.success if one.of == "1 in 100")
+    most = math.ceil(round(100 * rate.bound, 9))
+    often = f"at most {most} times" if most < 100 else "up to every time: it sets no limit here"
+    return (
+        f"An attacker who is right once in 100 by guessing is right {often}, about "
+        f"{guarantee.unit}. (Derived, not measured.)"
+    )
+
+
+def _threat(card: PrivacyCard) -> Iterator[Fact]:
+    deployment, chosen = card.deployment, _chosen(card)
+    yield Fact("Attacker", deployment.attacker)
+    if deployment.protected:
+        yield Fact("Protected", deployment.protected)
+    yield from _stated(card, "privacy_unit")
+    if chosen and chosen.observers:
+        seen = [observer.partition(": ")[2] or observer for observer in chosen.observers]
+        yield _short(Fact("Claim covers", "; ".join(seen)))
+    if chosen and chosen.epsilon:
+        yield _short(Fact("Claim leaves out", chosen.unprotected))
+    yield from _stated(card, "trust_model", "release", "access")
+
+
+def _stated(card: PrivacyCard, *names: str) -> Iterator[Fact]:
+    """Yield what the owner states of these, and nothing for what is not stated."""
+    facts = (statement(card, name) for name in names)
+    yield from (_short(fact) for fact in facts if not fact.missing)
+
+
+def _short(fact: Fact) -> Fact:
+    text = shorten(fact.text, _LETTERS, placeholder=" …")
+    return replace(fact, text=text)

@@ -1,0 +1,1 @@
+"""What standards and authorities ask of a model, and which numbers of an audit answer."""

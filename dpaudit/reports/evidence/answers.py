@@ -1,0 +1,309 @@
+"""What a record answers to a requirement: numbers and statements, or what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dpaudit.core import rounding
+from dpaudit.record.bases import GAINS
+from dpaudit.record.metric import KEYS
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    GateRecord,
+    Measurement,
+    VerdictRecord,
+)
+from dpaudit.reports import columns, deployed, digest, words
+from dpaudit.reports.card.build import card_of
+from dpaudit.reports.card.guarantees import guarantees
+from dpaudit.reports.sections import meter, untried
+
+Status = Literal["met", "not met", "undecided", "to judge", "gap"]
+# The AUC that the research notes of OWASP AISVS 1.0 take for guessing.
+GUESSING = 0.55
+# What stands on the page; the record has all.
+_MOST = 4
+_MEMBERSHIP = "[membership], with the model as a [[recommender]] or a [[model]]"
+_CLAIM = "[recommender.claim] of a [[recommender]], or variant = 'corrected' of a [[model]]"
+_GAME = "a [[game]] about the claim, or membership.units and membership.observers that it covers"
+_POWER = "more audit.trials, or more membership.trainings"
+_GATES = (
+    f"a [[gate]] on attack.auc with max = {GUESSING:g}, and one on attack.tpr at the lowest rate, "
+    "for each observer"
+)
+_ATTACK = "an [[attack]] on a [[model]], such as 'linear-ideal'"
+_ANY = f"{_MEMBERSHIP}; or {_ATTACK}"
+_RECONSTRUCTION = "an [[attack]] 'reconstruction' on a trained [[model]]"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a record says to a requirement.
+
+    Attributes:
+        status: `met` or `not met`: a number or statement is on that side of what counts as met;
+            `undecided`: it may be on either; `to judge`: there is one, and the text sets no bar;
+            `gap`: something is missing.
+        lines: the numbers with their intervals and limits, and the statements.
+        fill: the keys of the config that fill the gap; empty if nothing is missing.
+    """
+
+    status: Status
+    lines: Sequence[str]
+    fill: str = ""
+
+
+# From the part of a record that is about the deployed model.
+Answering = Callable[[AuditResult], Answer]
+
+
+def private_training(part: AuditResult) -> Answer:
+    """Answer whether training is differentially private, by the claims and their verdicts."""
+    without = [verdict.model for verdict in part.verdicts if verdict.claimed is None]
+    if without:
+        models = ", ".join(dict.fromkeys(without))
+        return Answer("gap", [f"No ε is claimed: {models}."], _CLAIM)
+    return auditing(part)
+
+
+def auditing(part: AuditResult) -> Answer:
+    """Answer whether claims were put to the test, and whether they survived."""
+    claims = [verdict for verdict in part.verdicts if verdict.claimed is not None]
+    if not claims:
+        return Answer("gap", ["No ε is claimed, so there is nothing to test."], _CLAIM)
+    order = ("false", "not tested", "survived")
+    claims = sorted(claims, key=lambda claim: order.index(claim.verdict))
+    lines = _few(map(_claim, claims))
+    if claims[0].verdict == "false":
+        return Answer("not met", lines)
+    if claims[0].verdict == "survived":
+        return Answer("met", lines)
+    if claims[0].reason == "no game":
+        return Answer("gap", lines, _GAME)
+    noticed = claims[0].reason == "finding"
+    return Answer("undecided", lines, "what the finding in the report asks" if noticed else _POWER)
+
+
+def _claim(verdict: VerdictRecord) -> str:
+    """Return a claim with its certified bound, its verdict and the smallest leak that is caught."""
+    claimed = f"{verdict.model}: ε = {words.epsilon(verdict.claimed or 0)} is claimed"
+    bound = verdict.certified
+    certified = "" if bound is None else f", ε ≥ {rounding.at_least(bound, 2)} is certified"
+    power = ""
+    if verdict.factor is not None and verdict.verdict != "false":
+        power = f", copies that leak {verdict.factor:.3g} times the claim are caught"
+    return f"{claimed}{certified}{power}; claim {verdict.verdict}."
+
+
+def guessing(part: AuditResult) -> Answer:
+    """Answer whether membership inference does no better than guessing.
+
+    The gates decide: their confidence is that of the run, for all of them together. A gate on true
+    positives has the limit that its owner takes for near.
+    """
+    areas = _strongest(part, "attack.auc")
+    rates = _strongest(part, "attack.tpr")
+    if not areas or not rates:
+        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+    lowest = min(rate.at or 0.0 for rate in rates)
+    rates = [rate for rate in rates if rate.at == lowest]
+    lines = [
+        *_numbers(areas, part, f"below {GUESSING:g}"),
+        *_numbers(rates, part, f"near {words.percent(lowest)}"),
+    ]
+    judged = [_by_gates(one, part, GUESSING) for one in areas]
+    judged += [_by_gates(one, part, math.inf) for one in rates]
+    gates = {gate.id: gate for records in judged for gate in records}.values()
+    lines += _few(f"Gate {gate.rule}: {gate.outcome}." for gate in gates)
+    if any(gate.outcome == "fail" for gate in gates):
+        return Answer("not met", lines)
+    if any(gate.outcome == "inconclusive" for gate in gates):
+        return Answer("undecided", lines)
+    return Answer("met", lines) if all(judged) else Answer("to judge", lines, _GATES)
+
+
+def _by_gates(measurement: Measurement, part: AuditResult, bar: float) -> list[GateRecord]:
+    """Return the gates that decide whether a number is at most a bar.
+
+    A gate with a lower limit may pass for that, and one with a higher limit may fail for it. With
+    an infinite bar the limits of the gates are the bar.
+    """
+    return [
+        record
+        for gate, record in meter.gates(part)
+        if gate
+        and isinstance(gate.max, float)
+        and gate.picks(measurement.model_dump())
+        and (bar == math.inf or _speaks(record, gate.max, bar))
+    ]
+
+
+def _speaks(record: GateRecord, limit: float, bar: float) -> bool:
+    return {"pass": limit <= bar, "fail": limit >= bar, "inconclusive": True}[record.outcome]
+
+
+def _strongest(part: AuditResult, metric: str) -> list[Measurement]:
+    return [
+        one
+        for one in part.measurements
+        if one.metric == metric and one.unit and one.attack == STRONGEST
+    ]
+
+
+def _numbers(measurements: Iterable[Measurement], part: AuditResult, bar: str = "") -> list[str]:
+    """Return measurements with their intervals and what these are, the largest first."""
+    ordered = sorted(measurements, key=lambda one: -one.estimate.lower)
+    return _few(_number(one, digest.swept(part, one.model), bar) for one in ordered)
+
+
+def _number(measurement: Measurement, swept: bool, bar: str) -> str:
+    estimate = measurement.estimate
+    count = f", {estimate.n} trainings" if estimate.kind == "range" and estimate.n > 1 else ""
+    of = columns.details(measurement, [name for name in KEYS if name != "attack"])
+    where = f" at ε = {words.epsilon(measurement.epsilon)}" if swept else ""
+    limit = f"; the bar is {bar}" if bar else ""
+    return (
+        f"{measurement.model}{where}, {measurement.metric}{f' ({of})' if of else ''}: "
+        f"{words.interval(estimate)} ({estimate.method}{count}){limit}."
+    )
+
+
+def membership(part: AuditResult) -> Answer:
+    """Answer how often membership in the training data is inferred."""
+    lines = _frequencies(part, lambda one: one.unit is not None)
+    if not lines:
+        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+    return Answer("to judge", lines)
+
+
+def attributes(part: AuditResult) -> Answer:
+    """Answer how often hidden ratings of known people are inferred."""
+    lines = _frequencies(part, lambda one: one.unit is None)
+    if not lines:
+        return Answer("gap", ["Attribute inference was not tried."], _ATTACK)
+    return Answer("to judge", lines)
+
+
+def extraction(part: AuditResult) -> Answer:
+    """Answer how often anything about people is found, by the attacks that find most."""
+    most = [
+        *_frequencies(part, lambda one: one.unit is not None)[:1],
+        *_frequencies(part, lambda one: one.unit is None)[:1],
+        *_numbers(_reconstructed(part), part)[:1],
+    ]
+    if not most:
+        return Answer("gap", ["No attack on what people keep was tried."], _ANY)
+    return Answer("to judge", [f"The most: {line}" for line in most])
+
+
+def _frequencies(part: AuditResult, picks: Callable[[Measurement], bool]) -> list[str]:
+    rows = [row for row in meter.rows(part) if picks(row.measurement)]
+    return _few(f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in rows)
+
+
+def reconstruction(part: AuditResult) -> Answer:
+    """Answer how well ratings are reconstructed from a model or from submissions."""
+    tried = _reconstructed(part)
+    if not tried:
+        return Answer("gap", ["Reconstruction was not tried."], _RECONSTRUCTION)
+    return Answer("to judge", _numbers(tried, part))
+
+
+def _reconstructed(part: AuditResult) -> list[Measurement]:
+    """Return the gains of reconstructions over what is known without the model, if any."""
+    return [
+        one
+        for one in part.measurements
+        if one.metric.partition(".")[0] in ("reconstruction", "submissions") and one.basis in GAINS
+    ]
+
+
+def untested(part: AuditResult) -> Answer:
+    """Answer to what dpaudit has no attack for."""
+    return Answer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
+
+
+def documented(part: AuditResult) -> Answer:
+    """Answer that the record documents who tested what, when and how."""
+    tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
+    if not tests and not columns.within(part, "games"):
+        return Answer("gap", ["Nothing was attacked, so there is no test to document."], _ANY)
+    missing = untried.sentences(part)
+    return Answer(
+        "met",
+        [
+            f"record.json has the config, the seed, versions and {len(part.measurements)} numbers "
+            f"with their intervals; dpaudit {part.tool}, {part.timing.started[:10]}.",
+            f"Attacks: {'; '.join([*part.attacks, *part.sybil_attacks]) or 'those of games'}.",
+            f"Not tried: {missing[0]} {len(missing) - 1} more are in the report.",
+        ],
+    )
+
+
+def parameters(part: AuditResult) -> Answer:
+    """Answer which ε and δ are claimed."""
+    claims = [(point.model, point.claim) for point in part.points]
+    lines = _few(
+        f"{model}: ε = {words.epsilon(claim.epsilon)}, δ = {claim.delta:g} ({claim.source})."
+        if claim
+        else f"{model}: none."
+        for model, claim in claims
+    )
+    missing = any(claim is None for _, claim in claims)
+    return Answer("gap", lines, _CLAIM) if missing else Answer("met", lines)
+
+
+def unit(part: AuditResult) -> Answer:
+    """Answer what one unit of privacy is, and what that says of users."""
+    claims = [one for one in guarantees(part) if one.epsilon]
+    if not claims:
+        return Answer("gap", ["No ε is claimed."], _CLAIM)
+    lines = [f"{one.model}: {one.unit}." for one in claims]
+    for one in claims:
+        lines += [
+            f"{one.model}: all {group.ratings} ratings of the {group.of} together have "
+            f"ε = {group.limits.epsilon:.4g} (derived)."
+            for group in one.derived.groups
+        ]
+    whole = all(one.adjacency.startswith("user-") for one in claims)
+    return Answer("met" if whole else "to judge", _few(dict.fromkeys(lines)))
+
+
+def trust(part: AuditResult) -> Answer:
+    """Answer who is trusted with what, and who sees what is released."""
+    seen = [
+        f"{one.model}: the claim covers who sees {'; '.join(one.observers)}."
+        for one in guarantees(part)
+        if one.epsilon
+    ]
+    return _owner(part, dict.fromkeys(seen), "trust_model", "release", "access")
+
+
+def composition(part: AuditResult) -> Answer:
+    """Answer how the losses of several releases add up."""
+    return _owner(part, (), "composition")
+
+
+def implementation(part: AuditResult) -> Answer:
+    """Answer what is known about the implementation."""
+    return _owner(part, card_of(part).correctness, "correctness", "side_channels", "security")
+
+
+def _owner(part: AuditResult, known: Iterable[str], *keys: str) -> Answer:
+    """Return what the audit knows and the owner states; a gap if something is not stated."""
+    card = deployed.stated(part)
+    stated = {key: getattr(card, key) for key in keys}
+    lines = [f"{key} (owner, not checked): {text}" for key, text in stated.items() if text]
+    missing = [f"card.{key}" for key, text in stated.items() if not text]
+    return Answer("gap" if missing else "to judge", _few([*known, *lines]), ", ".join(missing))
+
+
+def _few(lines: Iterable[str]) -> list[str]:
+    every = list(lines)
+    left = len(every) - _MOST
+    return [*every[:_MOST], f"{left} more in the record."] if left > 1 else every

@@ -1,0 +1,192 @@
+"""The requirements of standards and authorities that an audit has numbers for.
+
+Each is paraphrased in one sentence; the text that counts is that of its document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpaudit.reports.evidence import answers
+from dpaudit.reports.evidence.answers import GUESSING, Answering
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document with requirements.
+
+    Attributes:
+        name: its short name.
+        title: its title and date.
+        place: where it is published.
+    """
+
+    name: str
+    title: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A requirement of a document.
+
+    Attributes:
+        document: the document.
+        place: where it stands there.
+        asks: what it asks, in our words.
+        bar: what counts as met here, and who says so; empty if the text sets no bar.
+        answer: what a record says to it.
+    """
+
+    document: Document
+    place: str
+    asks: str
+    bar: str
+    answer: Answering
+
+
+AISVS = Document(
+    "OWASP AISVS 1.0",
+    "Artificial Intelligence Security Verification Standard 1.0, chapter C11.2 (membership "
+    "inference and model inversion)",
+    "https://github.com/OWASP/AISVS",
+)
+EDPB = Document(
+    "EDPB Opinion 28/2024",
+    "Opinion 28/2024 on certain data protection aspects related to the processing of personal data "
+    "in the context of AI models, 17 December 2024",
+    "https://www.edpb.europa.eu",
+)
+CNIL = Document(
+    "CNIL, July 2025",
+    "IA : Analyser le statut d'un modèle d'IA au regard du RGPD, 22 July 2025",
+    "https://www.cnil.fr/fr/ia-analyser-le-statut-dun-modele-dia-au-regard-du-rgpd",
+)
+NIST = Document(
+    "NIST SP 800-226",
+    "Guidelines for Evaluating Differential Privacy Guarantees, March 2025",
+    "https://doi.org/10.6028/NIST.SP.800-226",
+)
+
+REQUIREMENTS = (
+    Requirement(
+        AISVS,
+        "11.2.4 (level 2)",
+        "Models that learn from sensitive data are trained with differentially private "
+        "optimisation.",
+        "An ε is claimed, and the claim survives an audit, as the standard's research notes "
+        "suggest. The audit sees what is released, and not the code of the training.",
+        answers.private_training,
+    ),
+    Requirement(
+        AISVS,
+        "11.2.5 (level 3)",
+        "Simulated membership inference does no better than guessing.",
+        f"The standard's research notes suggest an AUC below {GUESSING:g} and true positives near "
+        f"the rate of false ones. Here: gates of {GUESSING:g} or less pass on every AUC, "
+        "and gates whose limits say what is near on every rate of true positives.",
+        answers.guessing,
+    ),
+    Requirement(
+        EDPB,
+        "executive summary",
+        "A model counts as anonymous only if it is unlikely, to an insignificant degree, that "
+        "personal data from its training are extracted from it or obtained by queries.",
+        "",
+        answers.extraction,
+    ),
+    Requirement(
+        EDPB,
+        "paragraph 55 (i)",
+        "The model is tested against membership inference.",
+        "",
+        answers.membership,
+    ),
+    Requirement(
+        EDPB,
+        "paragraph 55 (i)",
+        "The model is tested against attribute inference.",
+        "",
+        answers.attributes,
+    ),
+    Requirement(
+        EDPB,
+        "paragraph 55 (iv), (v)",
+        "The model is tested against model inversion and reconstruction.",
+        "",
+        answers.reconstruction,
+    ),
+    Requirement(
+        EDPB,
+        "paragraph 55 (ii), (iii)",
+        "The model is tested against exfiltration and the regurgitation of training data.",
+        "",
+        answers.untested,
+    ),
+    Requirement(
+        EDPB,
+        "paragraph 58",
+        "Tests of resistance to re-identification, and their results, are documented.",
+        "The record has both.",
+        answers.documented,
+    ),
+    Requirement(
+        CNIL,
+        "analysis",
+        "Whoever provides a model that is trained on personal data tests it with re-identification "
+        "attacks, by means that are reasonably likely to be used.",
+        "",
+        answers.extraction,
+    ),
+    Requirement(
+        CNIL,
+        "documentation",
+        "These tests and their results are documented.",
+        "The record has both. Whether the model is anonymous is for its provider to conclude.",
+        answers.documented,
+    ),
+    Requirement(
+        NIST,
+        "section 2: privacy parameters",
+        "The guarantee states ε and, where it is not pure, δ.",
+        "Every audited model claims an ε.",
+        answers.parameters,
+    ),
+    Requirement(
+        NIST,
+        "section 2: unit of privacy",
+        "The guarantee says what one person's data are; whole users are the usual choice, as the "
+        "loss of single events adds up.",
+        "The unit of every claim is a whole user.",
+        answers.unit,
+    ),
+    Requirement(
+        NIST,
+        "section 2: other releases",
+        "The losses of all releases from the same data are counted together.",
+        "",
+        answers.composition,
+    ),
+    Requirement(
+        NIST,
+        "section 2: auditing",
+        "The implementation is tested by experiments, beside a proof and not instead of one.",
+        "Every claim survives, and the attacks catch copies that leak more.",
+        answers.auditing,
+    ),
+    Requirement(
+        NIST,
+        "sections 3 and 4: implementation",
+        "Algorithms are correct as implemented, side channels are considered, and raw data are "
+        "secured.",
+        "",
+        answers.implementation,
+    ),
+    Requirement(
+        NIST,
+        "section 4: trust model",
+        "It is said who is trusted with the data, and who sees what is released.",
+        "",
+        answers.trust,
+    ),
+)

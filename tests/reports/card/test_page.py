@@ -1,0 +1,111 @@
+"""The one page of a privacy card."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from dpaudit.config.card import STATEMENTS
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.card import page
+from dpaudit.reports.card.build import card_of
+from dpaudit.reports.card.sections import Fact
+
+Make = Callable[..., AuditResult]
+
+
+def stating(result: AuditResult, **card: Any) -> AuditResult:
+    return result.model_copy(update={"config": {**result.config, "card": card}})
+
+
+def named(facts: Sequence[Fact]) -> dict[str, str]:
+    return {fact.name: fact.text for fact in facts}
+
+
+def test_only_what_a_card_needs_is_missed(result: AuditResult) -> None:
+    shown = page.of(card_of(result))
+    missing = [fact.name for fact in (*shown.who, *shown.numbers, *shown.threat) if fact.missing]
+    assert missing == ["System", "Owner", "Contact"]
+
+
+def test_what_is_stated_is_cut_to_a_line(result: AuditResult) -> None:
+    long = {name: "many words " * 100 for name in STATEMENTS if name != "actors"}
+    shown = page.of(card_of(stating(result, **long)))
+    stated = [fact for fact in (*shown.who, *shown.threat) if fact.stated]
+    assert len(stated) == 9
+    assert all(len(fact.text) <= 80 and fact.text.endswith(" …") for fact in stated)
+
+
+@pytest.mark.parametrize(
+    ("changes", "card", "deployed"),
+    [
+        ({"epsilons": (1.0,)}, {}, "published at ε = 1"),
+        ({}, {"epsilon": 10.0}, "published at ε = 10"),
+        (
+            {"epsilons": (math.inf,), "game": False},
+            {},
+            "published, without a claim of differential privacy",
+        ),
+    ],
+)
+def test_one_epsilon_is_deployed(
+    make: Make, changes: dict[str, Any], card: dict[str, Any], deployed: str
+) -> None:
+    shown = page.of(card_of(stating(make(**changes), **card)))
+    assert named(shown.who)["Deployed"] == deployed
+
+
+def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: AuditResult) -> None:
+    shown = page.of(card_of(result))
+    assert named(shown.who)["Deployed"].startswith("Not chosen: 3 were audited")
+    assert named(shown.numbers)["Claims"] == "2 false, 1 not tested."
+    assert "Claim covers" not in named(shown.threat)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "claim", "limit"),
+    [
+        (1.0, "False: the attacks show a leak of at least ε = 2.71.", None),
+        (
+            3.0,
+            "Survived: the attacks show a leak of at least ε = 2.71, no more than is claimed. They "
+            "catch copies that leak 1.25 times what is claimed.",
+            "at most 21 times, about one rating.",
+        ),
+        (
+            10.0,
+            "Not tested: the attacks also miss copies that leak more than is claimed.",
+            "up to every time: it sets no limit here, about one rating.",
+        ),
+    ],
+)
+def test_a_claim_is_shown_with_its_verdict_and_what_it_allows(
+    make: Make, epsilon: float, claim: str, limit: str | None
+) -> None:
+    numbers = named(page.of(card_of(make(epsilons=(epsilon,)))).numbers)
+    assert numbers["Claim"] == claim
+    # A false claim limits nothing.
+    assert ("If the claim holds" in numbers) == (limit is not None)
+    assert (limit or "") in numbers.get("If the claim holds", "")
+
+
+def test_only_claims_that_may_be_deployed_are_counted(lists: AuditResult) -> None:
+    every = named(page.of(card_of(lists)).numbers)["Claims"]
+    assert sum(map(int, re.findall(r"\d+", every))) == 6
+    chain = named(page.of(card_of(stating(lists, model="chain"))).numbers)["Claims"]
+    assert sum(map(int, re.findall(r"\d+", chain))) == 3
+
+
+def test_a_page_has_few_rows_and_says_how_many_are_left(make: Make) -> None:
+    base = make(epsilons=(1.0,))
+    first = base.measurements[0]
+    more = [first.model_copy(update={"attack": f"attack {n}"}) for n in range(9)]
+    shown = page.of(card_of(base.model_copy(update={"measurements": more})))
+    assert shown.found.caption == "How many hidden ratings are recovered"
+    assert len(shown.found.cells) == 6
+    assert shown.found.note == "3 more attackers find no more than these."
+    assert len(shown.untried) <= 5

@@ -1,0 +1,34 @@
+"""The requirements of standards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.evidence.requirements import AISVS, CNIL, EDPB, NIST, REQUIREMENTS
+
+Make = Callable[..., AuditResult]
+
+
+def test_every_record_answers_every_requirement(hard: AuditResult) -> None:
+    for requirement in REQUIREMENTS:
+        answer = requirement.answer(hard)
+        assert answer.status != "gap" or answer.fill, requirement.place
+        assert answer.lines or answer.fill, requirement.place
+
+
+def test_requirements_stand_document_by_document_each_in_one_sentence() -> None:
+    documents = list(dict.fromkeys(requirement.document for requirement in REQUIREMENTS))
+    assert documents == [AISVS, EDPB, CNIL, NIST]
+    assert [one.document for one in REQUIREMENTS] == sorted(
+        (one.document for one in REQUIREMENTS), key=documents.index
+    )
+    for requirement in REQUIREMENTS:
+        assert requirement.asks.endswith(".")
+        assert ". " not in requirement.asks
+
+
+def test_what_may_be_met_names_its_bar(hard: AuditResult) -> None:
+    for requirement in REQUIREMENTS:
+        if requirement.answer(hard).status in ("met", "not met"):
+            assert requirement.bar, requirement.place
