@@ -68,6 +68,7 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
 @allow_code_option
+@click.option("-v", "--verbose", is_flag=True, help="Print all numbers of each model, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def run(
@@ -83,6 +84,7 @@ def run(
     force: bool,
     shard: str | None,
     allow_code: bool,
+    verbose: bool,
     quiet: bool,
 ) -> None:
     """Run the audit described by CONFIG; the exit code is the outcome of its gates.
@@ -142,7 +144,7 @@ def run(
         if not quiet:
             click.echo(f"Shard {part} is done; when all are: dpaudit merge {plain(str(folder))}")
         return
-    ctx.exit(target.finish(result, quiet=quiet))
+    ctx.exit(target.finish(result, quiet=quiet, details=verbose))
 
 
 @click.command()

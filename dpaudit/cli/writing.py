@@ -109,7 +109,7 @@ class Output:
         check_writable(written)
         return cls(folder, [*usual, *checked(asked, [*written, folder / STORE])])
 
-    def finish(self, result: AuditResult, *, quiet: bool) -> int:
+    def finish(self, result: AuditResult, *, quiet: bool, details: bool = False) -> int:
         """Write the record and the reports, print the result, and return the exit code.
 
         Gates are judged before any report is rendered, so no report can change their outcome. The
@@ -121,7 +121,7 @@ class Output:
 
         def show(written: bool) -> None:
             if not quiet:
-                _show(result, self.folder if written else None)
+                _show(result, self.folder if written else None, details=details)
 
         return conclude(
             result.outcome,
@@ -268,14 +268,14 @@ def parsed(option: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _show(result: AuditResult, folder: Path | None) -> None:
+def _show(result: AuditResult, folder: Path | None, *, details: bool) -> None:
     """Print a result, and the folder of its record if that is written."""
     from rich.console import Console
 
     from dpaudit.reports.render.console import close, show
 
     console = Console()
-    show(result, console)
+    show(result, console, details=details)
     click.echo(f"Seed: {result.config['seed']}")
     if folder is not None:
         click.echo(f"Record and reports: {plain(str(folder))}")

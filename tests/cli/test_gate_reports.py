@@ -77,7 +77,7 @@ def test_a_required_decision_that_is_missing_is_undecided(make: Make, folder: Pa
         summary = Path("s").read_text()
         assert summary.startswith("## Privacy audit: NO DECISION\n")
         assert f"Exit code {code}" in summary
-    assert "NO DECISION  No gate is set" in call("gate", run).output
+    assert "NO DECISION  Nothing was decided: no gate is set" in call("gate", run).output
 
 
 def test_quiet_prints_nothing(folder: Path) -> None:

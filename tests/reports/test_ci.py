@@ -26,8 +26,8 @@ def test_each_claim_and_gate_is_a_check_and_the_worst_is_first(make: Make) -> No
     assert [*by_name.values()] == ["fail", "fail", "fail", "untested", "pass"]
     run = run_of(result)
     assert run.headline == (
-        "1 model: 1 claim false. 1 gate: 1 fail. The claim of published at ε = 0.1 is false, and 1 "
-        "more is: ε ≥ 2.71 is certified where 0.1 is claimed."
+        "1 model: 1 claim false. 1 gate: 1 fail. The privacy claim is false: an attack shows a "
+        "leak of at least 27.18 times what is claimed; 1 more claim is false."
     )
     assert run.exit_code == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from dpaudit.core.messages import plain
@@ -35,17 +36,23 @@ def bar(row: Frequency, scale: float, width: int) -> str:
 
 
 def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
-    """Return the meter, at most `width` characters wide where names leave room for bars.
+    """Return the meter, at most `width` characters wide.
+
+    Where there is no room for bars, rows are sentences.
 
     Args:
         screen: the first screen.
         width: of the terminal.
         named: whether rows name the model.
     """
+    if not screen.rows:
+        return []
     header = [*(["model"] if named else []), "the attacker sees"]
     names = [[*([row.measurement.model] if named else []), row.attacker] for row in screen.rows]
     right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
     most = width - len(right[0]) - _BAR[0] - 2 * _GAP
+    if most < len(header) * (_NAME + _GAP):
+        return _sentences(screen, width)
     left = _aligned(_cut([[*map(plain, name)] for name in (header, *names)], most))
     length = max(_BAR[0], min(_BAR[1], width - len(left[0]) - len(right[0]) - 2 * _GAP))
     ends = f"0{screen.end:>{length - 1}}"
@@ -54,6 +61,11 @@ def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
         *(bar(row, screen.scale, length) for row in screen.rows),
     ]
     return [_SPACE.join(parts).rstrip() for parts in zip(left, bars, right, strict=True)]
+
+
+def _sentences(screen: Screen, width: int) -> list[str]:
+    sentences = [f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in screen.rows]
+    return [line for sentence in sentences for line in textwrap.wrap(plain(sentence), width)]
 
 
 def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:

@@ -41,18 +41,39 @@ _INSIDE = re.compile(r"\[[^\[\]]{1,40}\]|[εδ] [=≥≤] (?=\S)|(?<=\d) %|[<>]?
 _FIXED = "\N{NO-BREAK SPACE}"
 
 
-def show(result: AuditResult, console: Console) -> None:
-    """Print a summary that fits the console: the outcome, model by model, then the gates.
+def show(result: AuditResult, console: Console, *, details: bool = True) -> None:
+    """Print a summary that fits the console: the outcome, what attackers find, then the gates.
 
     Args:
         result: the record.
         console: where to print; without colour if it has none.
+        details: whether to print all numbers of each model, too.
     """
     _show_decision(result, console)
-    _show_meter(screen.of(result), console, named=len(result.models) > 1)
+    shown = screen.of(result)
+    _show_meter(shown, console, named=len(result.models) > 1)
     console.print()
     _say(summary.title(result), console, style="bold")
     _say(summary.audited(result), console, style="dim")
+    if details:
+        _show_details(result, console)
+    else:
+        for verdict in verdicts.of(result):
+            _say(verdict.model, console, first=verdict.badge)
+        if shown.claims:
+            console.print()
+            _show_columns(_columns_of(shown.claims), console)
+            _say(shown.claims.note, console, style="dim")
+    console.print()
+    for sentence in summary.findings(result):
+        _say(f"Also noticed: {sentence}", console)
+    if details:
+        for note in _notes(sections_of(result)):
+            _say(note, console, style="dim")
+    _show_gates(result, console)
+
+
+def _show_details(result: AuditResult, console: Console) -> None:
     by_model, sections = digest.rows(result), sections_of(result)
     records = {model.label: model for model in result.models}
     for verdict in verdicts.of(result):
@@ -63,12 +84,6 @@ def show(result: AuditResult, console: Console) -> None:
         console.print()
         _say(table.caption, console)
         _show_columns(_columns_of(table), console)
-    console.print()
-    for sentence in summary.findings(result):
-        _say(f"Also noticed: {sentence}", console)
-    for note in _notes(sections):
-        _say(note, console, style="dim")
-    _show_gates(result, console)
 
 
 def close(result: AuditResult, console: Console) -> None:
@@ -80,12 +95,10 @@ def close(result: AuditResult, console: Console) -> None:
 def _show_meter(shown: Screen, console: Console, *, named: bool) -> None:
     from rich.text import Text
 
-    for number, line in enumerate(bars.lines(shown, console.width, named=named)):
-        over = number > 0 and shown.rows[number - 1].over
-        text = Text(line, style=palette.MARKED if over else "")
-        console.print(text, no_wrap=True, overflow="ignore", crop=False)
+    for line in bars.lines(shown, console.width, named=named):
+        console.print(Text(line), no_wrap=True, overflow="ignore", crop=False)
     if shown.rows:
-        _say(shown.legend, console, style="dim")
+        _say(shown.legend(bars.GUESS, bars.LIMIT), console, style="dim")
 
 
 def _show_decision(result: AuditResult, console: Console) -> None:

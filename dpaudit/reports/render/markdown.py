@@ -12,12 +12,14 @@ from dpaudit.reports.render import toml
 from dpaudit.reports.sections import (
     footnotes,
     intervals,
+    screen,
     summary,
     tables,
     untried,
     verdicts,
     waivers,
 )
+from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
 
@@ -40,6 +42,7 @@ def render(result: AuditResult) -> str:
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
         f"**{decision.word.shown}** {escape(decision.reason)}",
+        _meter(screen.of(result)),
         *(_verdict(verdict) for verdict in verdicts.of(result)),
         _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),
@@ -62,6 +65,14 @@ def render(result: AuditResult) -> str:
         f"```toml\n{toml.render(result.config)}```",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _meter(shown: Screen) -> str:
+    if not shown.rows:
+        return ""
+    header = ["model", "the attacker sees", "found", "a guess", "limit"]
+    cells = [[row.measurement.model, row.attacker, *row.counts] for row in shown.rows]
+    return table_text(Table("", header, cells))
 
 
 def _verdict(verdict: ModelVerdict) -> str:

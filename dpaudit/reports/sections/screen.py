@@ -52,19 +52,20 @@ class Screen:
         """Return the right end of the meter's scale as a frequency."""
         return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
 
-    @property
-    def legend(self) -> str:
-        """Return how to read the meter."""
+    def legend(self, guess: str, limit: str) -> str:
+        """Return how to read the meter.
+
+        Args:
+            guess: the mark of a guess.
+            limit: the mark of the limit.
+        """
         clauses = dict.fromkeys(row.clause for row in self.rows)
         alarms = {row.alarms for row in self.rows if row.alarms is not None}
-        of = f", with {false_alarms(max(alarms))}" if alarms else ""
-        more = f" {self.left_out} more attackers are in the tables below." if self.left_out else ""
-        limits = any(row.limit is not None for row in self.rows)
-        marks = "the dashed mark is a guess" + (", the solid one the limit" if limits else "")
-        return (
-            f"How many {' or '.join(clauses)}{of}. The line in a bar is the range or interval of "
-            f"the number; {marks}.{more}"
-        )
+        of = f" with {false_alarms(max(alarms))}" if alarms else ""
+        limited = any(row.limit is not None for row in self.rows)
+        marks = f"{guess} is a guess" + (f", {limit} the limit" if limited else "")
+        more = f" {self.left_out} more attackers are in the report." if self.left_out else ""
+        return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{more}"
 
 
 def of(result: AuditResult) -> Screen:

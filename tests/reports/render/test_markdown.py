@@ -21,7 +21,7 @@ Make = Callable[..., AuditResult]
 def test_numbers_with_their_intervals(result: AuditResult) -> None:
     text = markdown.render(result)
     assert "**CLAIM FALSE** published" in text
-    assert text.index("**STOP** The gate epsilon") < text.index("**CLAIM FALSE**")
+    assert text.index("**STOP** epsilon") < text.index("**CLAIM FALSE**")
     assert "| 0.400 [0.360, 0.420] |" in text  # accuracy at ε = 1
     assert "| 0.500 [0, 0.510] |" in text  # difference: 1 − overlap
     assert "| 1.234 [1.100, 1.400] |" in text  # rmse
@@ -161,7 +161,8 @@ def test_same_record_same_text(hard: AuditResult) -> None:
 
 
 def test_without_gates_the_report_says_so(make: Make) -> None:
-    assert "No gate is set." in markdown.render(make(gate=False))
+    free = markdown.render(make(gate=False, game=False))
+    assert "Nothing was decided: no gate is set" in free
 
 
 def test_without_games_the_claim_was_not_tested(make: Make) -> None:

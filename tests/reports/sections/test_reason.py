@@ -75,13 +75,14 @@ def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> Non
     result = gated(low(make()), "pass", {**ACCURACY, "max": 0.5})
     assert reason.sentence(result) == (
         "The gate passes. At most 40 of 100 hidden ratings are recovered; a guess finds 20; the "
-        "limit is 50. 2 of 3 privacy claims survived: no attack shows more than is claimed."
+        "limit is 50. Of 3 privacy claims: 2 survived, as no attack shows more than is claimed, 1 "
+        "not tested."
     )
 
 
 def test_false_claims_that_are_accepted_are_named(make: Make) -> None:
     result = gated(make(), "pass", {**ACCURACY, "max": 0.5})
-    assert "2 of 3 privacy claims are false, which is accepted." in reason.sentence(result)
+    assert "Of 3 privacy claims: 2 false and accepted, 1 not tested." in reason.sentence(result)
 
 
 def test_without_a_decision_nothing_passes(make: Make) -> None:

@@ -25,15 +25,14 @@ def test_a_long_sweep_is_cut(make: Make) -> None:
     claims = screen.of(make(epsilons=tuple(0.1 * n for n in range(1, 12)))).claims
     assert claims is not None
     assert len(claims.cells) == 8
-    assert claims.note == "3 more below."
+    assert claims.note == "3 more in the report."
 
 
 def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:
     shown = screen.of(make())
     assert shown.scale == 1.0
     assert shown.end == "100 of 100"
-    assert "the dashed mark is a guess" in shown.legend
-    assert "limit" not in shown.legend
+    assert shown.legend("|", "#") == "Found: how many hidden ratings are recovered; | is a guess."
 
 
 def test_facts_name_attacker_unit_confidence_utility_and_what_was_not_tried(make: Make) -> None:

@@ -137,19 +137,21 @@ def test_a_model_without_a_claim_is_attacked_or_not(make: Make) -> None:
 def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     goes = make(outcome="pass")
     said = summary.decision(goes)
-    assert said.text == ("GO: The gate passes. Claims: 2 false and accepted, 1 not tested.")
+    assert said.text == (
+        "GO: The gate passes. Of 3 privacy claims: 2 false and accepted, 1 not tested."
+    )
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
     assert summary.decision(stops).text == (
-        "STOP: The claim of published at ε = 0.1 is false, and 1 more is: ε ≥ 2.71 is certified "
-        "where 0.1 is claimed."
+        "STOP: The privacy claim is false: an attack shows a leak of at least 27.18 times what is "
+        "claimed; 1 more claim is false."
     )
 
 
 def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
     assert summary.decision(make(outcome="inconclusive")).text == (
-        "UNDECIDED: The gate epsilon <= claim is inconclusive: above 1."
+        "UNDECIDED: epsilon <= claim: above 1."
     )
-    assert summary.decision(make()).text == "STOP: The gate epsilon <= claim fails: above 1."
+    assert summary.decision(make()).text == "STOP: epsilon <= claim: above 1."
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
@@ -164,18 +166,22 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
     goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
-    assert summary.decision(goes).reason == "The gate passes. Claims: 1 not tested."
+    assert summary.decision(goes).reason == "The gate passes. No privacy claim was tested."
     assert summary.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
 
 
 def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     nothing = low(make(epsilons=(1.0,), gate=False), control=None)
     said = summary.decision(nothing)
-    assert said.text == "NO DECISION: No gate is set, and no claim could be tested."
+    assert said.text.startswith(
+        "NO DECISION: Nothing was decided: no gate is set, and no claim was tested."
+    )
     assert summary.headline(nothing) == (
         "NO DECISION. 1 model: 1 claim not tested. No gates are set."
     )
     free = make(epsilons=(math.inf,), gate=False, game=False)
-    assert summary.decision(free).reason == "No gate is set, and no claim is stated."
+    assert summary.decision(free).reason.startswith("Nothing was decided: no gate is set.")
     held = low(make(epsilons=(0.1, 1.0), gate=False))
-    assert summary.decision(held).text == "GO: No gate is set. Claims: 2 survived."
+    assert summary.decision(held).text == (
+        "GO: Of 2 privacy claims: 2 survived, as no attack shows more than is claimed."
+    )

@@ -65,22 +65,22 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
     strict = result.model_copy(update={"fail_on_false_claim": True})
     claims = [f"claim/published/{at}" for at in ("0.1", "1")]
     assert decision(judged(strict, "gate/epsilon/max", claims[0])).text.startswith(
-        "STOP: The claim of published at ε = 1 is false: ε ≥ 2.71 is certified where 1 is claimed."
+        "STOP: The privacy claim is false: an attack shows a leak of at least 2.71 times what is "
+        "claimed. It does not count"
     )
     assert decision(judged(strict, *claims)).text == (
-        "STOP: The gate epsilon <= claim fails: above 1. It does not count what is "
+        "STOP: epsilon <= claim: above 1. It does not count what is "
         "waived: claim/published/0.1, claim/published/1."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
     assert decision(waived).text == (
-        "GO: 0 of 1 gates pass. Claims: 2 false and accepted, 1 not tested. It does not count "
+        "GO: Of 3 privacy claims: 2 false and accepted, 1 not tested. It does not count "
         "what is waived: claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert decision(late).text == (
-        "STOP: These waivers have expired: claim/published/0.1, claim/published/1, "
-        "gate/epsilon/max."
+        "STOP: A waiver has expired: claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
 
 
