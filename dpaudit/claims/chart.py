@@ -86,6 +86,9 @@ def render(verification: Verification) -> list[Chart]:
         "tenth."
     )
     title = "Certified ε as a multiple of the claimed ε"
+    early = sum(game.early for entry in verification.entries for game in entry.games)
+    if early:
+        caption += f" Games that ended early have no bound and no dot: {early}."
     above = sum(datum["certified"] > 1 for datum in data)
     summary = f"{above} of {len(data)} bounds are above the claimed ε."
     table = parts.numbers(_COLUMNS, data)

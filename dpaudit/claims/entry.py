@@ -44,7 +44,10 @@ class ClaimGame(Protocol):
         ...
 
     def run(self, trials: int, seed: int) -> GameScores:
-        """Run the mechanism `trials` times on each data set, and score every output."""
+        """Run the mechanism `trials` times on each data set, and score every output.
+
+        The seed and a trial's index decide its noise, so more trials begin with the same scores.
+        """
         ...
 
     def mutant(self, factor: float) -> ClaimGame:

@@ -25,6 +25,7 @@ Found = Literal[
 ]
 Status = Literal["as recorded", "differs", "too few trials"]
 Role = Literal["published", "corrected", "real data"]
+Stop = Literal["at-end", "when-decided"]
 
 
 class _Record(BaseModel):
@@ -41,7 +42,7 @@ class GameRecord(_Record):
         pair: the two data sets, in one sentence; empty for a check.
         claimed: the claimed ε; None for a check.
         delta: the claimed δ.
-        certified: lower bound on ε of the pair; None for a check.
+        certified: lower bound on ε of the pair; None for a check, and for a game that ended early.
         truth: the pair's exact ε, from the mechanism's law, if known.
         p_value: p-value of the claim, from this experiment alone.
         adjusted: the p-value adjusted for all games of the verification (Holm).
@@ -50,7 +51,9 @@ class GameRecord(_Record):
         tried: all mutants that were run.
         weak: why the pair leaks too little for a mutant to be detected, if known.
         event: the event that yields the certificate, or the counterexample.
-        trials: number of trials on each data set.
+        trials: number of trials on each data set; of a game that ended early, those until its claim
+            was refuted.
+        early: whether bets refuted the claim before the end.
         seconds: duration of the experiment.
         verdict: verdict of this experiment.
         status: whether the catalogue expects this verdict.
@@ -71,6 +74,7 @@ class GameRecord(_Record):
     weak: str = ""
     event: str = ""
     trials: int = 0
+    early: bool = False
     seconds: Number
     verdict: Found
     status: Status
@@ -124,6 +128,7 @@ class Verification(_Record):
         environment: versions of Python and the numeric libraries, and the type of machine.
         seed: seed of all random streams.
         confidence: family-wise confidence of all verdicts, and of all bounds.
+        stop: whether bets could end a game as soon as they refuted its claim.
         size: the number of games that share the error probability.
         entries: the entries' results, in the catalogue's order.
         timing: start time and duration.
@@ -134,6 +139,7 @@ class Verification(_Record):
     environment: dict[str, str]
     seed: int
     confidence: Number
+    stop: Stop = "at-end"
     size: int
     entries: list[Entry]
     timing: Timing

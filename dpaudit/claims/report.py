@@ -17,6 +17,11 @@ from dpaudit.reports.table import NONE, Table
 
 _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
 _NEITHER = "none: not a statement about neighbours"
+_EARLY = (
+    "Falsified after so many outputs: bets on these first outputs refuted the claim, with a "
+    "p-value that holds however often one looks. The game ended there, so nothing is certified but "
+    "that the pair's ε is above the claim."
+)
 
 
 def headline(verification: Verification) -> str:
@@ -60,12 +65,14 @@ def findings(verification: Verification) -> list[str]:
 def footnotes(verification: Verification) -> list[str]:
     """Return the notes that explain the tables."""
     share = words.percent(verification.confidence)
+    early = any(game.early for entry in verification.entries for game in entry.games)
     return [
         f"The verdicts on all {verification.size} games hold together with {share} confidence "
         "(Holm), and so do all certified bounds (Bonferroni).",
         "Certified ε: a lower bound on the ε of the pair of data sets, from trials of the "
         "mechanism alone. ε by the law: the same pair's ε, computed and not measured; no verdict "
         "rests on it.",
+        *([_EARLY] if early else []),
         "A false statement of algebra is tried on instances. An instance on which it fails is "
         "certain, or, if the statement is about probabilities, wrong with a probability below "
         "1e-9.",
@@ -137,6 +144,7 @@ def provenance(verification: Verification) -> Table:
         "dpaudit": verification.tool,
         **verification.environment,
         "seed": str(verification.seed),
+        "stop": verification.stop,
         "started": verification.timing.started,
         "seconds": f"{verification.timing.seconds:g}",
     }
@@ -200,13 +208,23 @@ def _game_row(name: str, entry: Entry, game: GameRecord) -> list[str]:
         name,
         f"{game.role}: {game.label}",
         words.epsilon(game.claimed) if game.claimed is not None else NONE,
-        f"≥ {rounding.at_least(game.certified.lower)}" if game.certified else NONE,
+        _certified(game),
         f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
         _verdict(entry, game),
         _power(game),
-        f"2 × {game.trials:,}".replace(",", " ") if game.trials else NONE,
+        f"2 × {_whole(game.trials)}" if game.trials else NONE,
         f"{game.seconds:.1f}",
     ]
+
+
+def _whole(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _certified(game: GameRecord) -> str:
+    if game.early and game.claimed is not None:
+        return f"> {words.epsilon(game.claimed)}"
+    return f"≥ {rounding.at_least(game.certified.lower)}" if game.certified else NONE
 
 
 def _power(game: GameRecord) -> str:
@@ -236,4 +254,6 @@ def _algebra(entries: Sequence[Entry]) -> Table:
 def _verdict(entry: Entry, game: GameRecord) -> str:
     """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
     verdict = game.verdict if game.role == "corrected" else verdict_text(game.verdict, entry.basis)
+    if game.early:
+        verdict += f" after {_whole(2 * game.trials)} outputs"
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

@@ -28,7 +28,8 @@ class Outcome(BaseModel):
     tried: tuple[Control, ...] = ()
     event: str = ""
     trials: int = 0
-    seconds: Number
+    early: bool = False
+    seconds: Number = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,14 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from dpaudit.auditor.games.certify import Level, NoiseGame
-from dpaudit.auditor.games.controls import reported
-from dpaudit.bounds.frequentist.labels import LabelTest
+from dpaudit.auditor.games.certify import Level
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
+from dpaudit.claims.experiment import check_outcome, game_outcome
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
@@ -37,6 +36,7 @@ def verify(
     extra: Sequence[tuple[str, Experiment]] = (),
     trials: int | None = None,
     confidence: float = 0.95,
+    stop: record.Stop = "at-end",
     seed: int | None = None,
     folder: Path | None = None,
     fresh: bool = False,
@@ -57,6 +57,8 @@ def verify(
         extra: experiments on real data, each with the id of its entry.
         trials: number of trials on each data set, for every game; None for each game's own number.
         confidence: family-wise confidence of all verdicts.
+        stop: `when-decided` ends a game as soon as bets on its first trials refute the claim. Such
+            a game has no bound on ε; in the others, bets take a tenth of the error probability.
         seed: seed of all random streams; None for the folder's seed, or a new one if it has none.
             The level of the label tests is over the choice of the seed.
         folder: where outcomes are kept, so that the same call goes on where a killed one was. A
@@ -77,7 +79,7 @@ def verify(
     slots = list(_slots(entries, extra))
     games = sum(not isinstance(slot.experiment, Check) for slot in slots)
     alpha = split(1 - confidence, max(games, 1))
-    run = _Run(slots, trials, alpha, confidence, seed)
+    run = _Run(slots, trials, alpha, confidence, stop, seed)
     progress.start(len(slots))
     with threadpool_limits(1), ExitStack() as stack:
         store = None
@@ -101,6 +103,7 @@ def verify(
         environment=environment(),
         seed=seed,
         confidence=confidence,
+        stop=stop,
         size=games,
         entries=[
             _entry(entry, [game for id_, game in judged if id_ == entry.id]) for entry in entries
@@ -153,6 +156,7 @@ class _Run:
         trials: number of trials of every game; None for each game's own.
         alpha: the level of each game.
         confidence: family-wise confidence.
+        stop: whether bets may end a game.
         seed: seed of all random streams.
     """
 
@@ -160,6 +164,7 @@ class _Run:
     trials: int | None
     alpha: float
     confidence: float
+    stop: record.Stop
     seed: int
 
     def tasks(self, progress: Progress) -> Iterator[Task]:
@@ -173,61 +178,25 @@ class _Run:
         if isinstance(game, Check):
             return slot.name
         about = (slot.name, game.mechanism(), game.digest(), *game.claimed())
-        return repr((about, self._trials(game), self.alpha, self.confidence))
+        return repr((about, self._trials(game), self.alpha, self.confidence, self.stop))
 
     def _trials(self, game: ClaimGame) -> int:
         return self.trials or game.trials
 
     def __call__(self, part: _Part) -> str:
         """Run one experiment, and return its outcome as JSON."""
-        experiment = self.slots[part.place].experiment
-        if isinstance(experiment, Check):
-            outcome = _check(experiment, self.seed)
-        else:
-            count = self._trials(experiment)
-            outcome = _run(experiment, count, self.alpha, self.confidence, self.seed)
-        return outcome.model_dump_json()
+        clock, experiment = time.perf_counter(), self.slots[part.place].experiment
+        outcome = (
+            check_outcome(experiment, self.seed)
+            if isinstance(experiment, Check)
+            else self._game_outcome(experiment)
+        )
+        seconds = round(time.perf_counter() - clock, 3)
+        return outcome.model_copy(update={"seconds": seconds}).model_dump_json()
 
-
-def _check(check: Check, seed: int) -> Outcome:
-    clock = time.perf_counter()
-    counterexample = check.counterexample(seed)
-    # A counterexample is certain, hence the p-value 0.
-    return Outcome(
-        p_value=float(counterexample is None), event=counterexample or "", seconds=_since(clock)
-    )
-
-
-def _run(game: ClaimGame, trials: int, alpha: float, confidence: float, seed: int) -> Outcome:
-    clock = time.perf_counter()
-    epsilon, delta = game.claimed()
-    certificate = NoiseGame(
-        mechanism=game,
-        score=lambda mechanism, seed: mechanism.run(trials, seed),
-        weaken=lambda mechanism, factor: mechanism.mutant(factor),
-        level=Level(delta, alpha, confidence),
-        seed=seed,
-        claimed=epsilon,
-    ).certified()
-    if certificate.failed:
-        raise RunError(f"{game.label}: {certificate.failed[0]}")
-    test = certificate.event
-    if not isinstance(test, LabelTest):
-        raise TypeError(f"{game.label} has no scores of two data sets")
-    return Outcome(
-        certified=certificate.estimate,
-        truth=certificate.outcomes.truth,
-        p_value=test.p_value(epsilon, delta, alpha),
-        control=reported(certificate.controls),
-        tried=certificate.controls,
-        event=str(test),
-        trials=trials,
-        seconds=_since(clock),
-    )
-
-
-def _since(clock: float) -> float:
-    return round(time.perf_counter() - clock, 3)
+    def _game_outcome(self, game: ClaimGame) -> Outcome:
+        level = Level(game.claimed()[1], self.alpha, self.confidence)
+        return game_outcome(game, self._trials(game), level, self.seed, self.stop)
 
 
 def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> record.GameRecord:

@@ -15,7 +15,7 @@ from dpaudit.core.files import check_writable, own_folder, write_set
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
-    from dpaudit.claims.record import Verification
+    from dpaudit.claims.record import Stop, Verification
     from dpaudit.execution.workers import Workers
 
 
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     help="Trials on each data set for every game.  [default: each game's own]",
 )
 @click.option("--confidence", type=NumberRange(0.5, 1, max_open=True), default=0.95)
+@click.option(
+    "--stop",
+    type=click.Choice(["at-end", "when-decided"]),
+    default="at-end",
+    help="When games end: `when-decided` refutes false claims on few outputs, and certifies no "
+    "more of them than that.",
+)
 @click.option(
     "--seed",
     type=WholeRange(0, 2**64 - 1),
@@ -61,6 +68,7 @@ def claims(
     output: Path | None,
     trials: int | None,
     confidence: float,
+    stop: Stop,
     seed: int | None,
     sources: tuple[Path, ...],
     workers: Workers,
@@ -113,6 +121,7 @@ def claims(
             extra=extra,
             trials=trials,
             confidence=confidence,
+            stop=stop,
             seed=seed,
             folder=output,
             fresh=fresh,

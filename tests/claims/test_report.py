@@ -155,6 +155,25 @@ def test_the_table_tells_the_kinds_of_false_apart() -> None:
     assert [row[2] for row in algebra.cells] == ["falsified on a reading"]
 
 
+@pytest.mark.parametrize("name", ["markdown", "html", "console"])
+def test_a_game_that_ended_early_says_after_how_many_outputs(name: str) -> None:
+    ended = game(certified=None, early=True, trials=1020, event="bets win 2.7e+04 for 1")
+    shown = " ".join(FORMATS[name](verification(entry(ended), stop="when-decided")).split())
+    for word in ("after 2 040 outputs", "> 1" if name == "console" else "1 |", "ended there"):
+        assert word in shown.replace("</td>", " |")
+    assert "9.06" not in shown
+    # The notes of whole games do not speak of it.
+    assert "ended there" not in FORMATS[name](both())
+
+
+def test_a_chart_counts_the_games_that_ended_early() -> None:
+    ended = game(certified=None, early=True, label="other")
+    [drawn] = chart.render(verification(entry(game(), ended)))
+    assert len(drawn.spec["datasets"]["points"]) == 1
+    assert "ended early have no bound and no dot: 1." in drawn.caption
+    assert "early" not in chart.render(both())[0].caption
+
+
 @pytest.mark.parametrize("render", [report.render_markdown, report.render_html])
 def test_an_entry_says_its_neighbours_and_its_observer_in_words(
     render: Callable[[Verification], str],

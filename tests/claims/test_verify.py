@@ -8,28 +8,26 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import controls
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.store import NAME, read
 from dpaudit.execution.workers import Workers
+from tests.support.coin_games import Coin, entry
 
 # The probability that a stochastic test fails although the code is correct.
 RARE = 1e-6
@@ -45,62 +43,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Coin:
-    """Randomised response: the data set is reported correctly with odds of e^ε to 1."""
-
-    label: str
-    true: float
-    says: float = 1.0
-    trials: int = 2000
-    about: str = "one bit"
-    law: float | None = math.nan
-    mutable: bool = True
-    ran: list[tuple[int, int]] = field(default_factory=list)
-
-    def claimed(self) -> tuple[float, float]:
-        return self.says, 0.0
-
-    def mechanism(self) -> str:
-        return "coin"
-
-    def pair(self) -> str:
-        return "0 or 1"
-
-    def digest(self) -> str:
-        return self.about
-
-    def run(self, trials: int, seed: int) -> GameScores:
-        self.ran.append((trials, seed))
-        rng = np.random.default_rng([seed, *self.label.encode()])
-        right = 1 / (1 + math.exp(-self.true))
-        absent, present = rng.random((2, trials)) < [[1 - right], [right]]
-        known = self.true if self.law is not None and math.isnan(self.law) else self.law
-        truth = None if known is None else Estimate.exact(known, "coin")
-        return GameScores(absent.astype(float), present.astype(float), truth)
-
-    def mutant(self, factor: float) -> Coin:
-        if not self.mutable:
-            raise ValueError("there is no other coin")
-        return replace(self, true=factor * self.true, ran=[])
-
-
-def entry(
-    recorded: Verdict, *published: Coin | Check, corrected: Sequence[Coin] = (), id_: str = "aa11"
-) -> PublishedClaim:
-    return PublishedClaim(
-        id=f"{id_}-thm1",
-        sentence="A coin is private.",
-        source="Coin 2011, Theorem 1",
-        adjacency="rating-replace",
-        observer="values",
-        recorded=recorded,
-        because="It is thrown.",
-        published=published,
-        corrected=tuple(corrected),
-    )
-
-
 def statuses(verification: Verification) -> list[tuple[str, str]]:
     return [(game.verdict, game.status) for judged in verification.entries for game in judged.games]
 
@@ -114,7 +56,7 @@ def test_p_values_are_adjusted_over_all_games_and_no_check() -> None:
         entry("falsified", *coins[:4], Check("algebra", lambda seed: "it fails")),
         entry("falsified", coins[4], corrected=coins[5:], id_="bb12"),
     ]
-    verification = verify(entries, seed=7)
+    verification = verify(entries, seed=18)
     games = [game for judged in verification.entries for game in judged.games if game.mechanism]
     assert verification.size == len(games) == 7
     # Holm 1979, written out.
@@ -470,3 +412,84 @@ def test_games_get_their_own_trials_unless_told(tmp_path: Path) -> None:
     assert verify([entry("falsified", coin)], seed=5).entries[0].games[0].trials == 700
     assert verify([entry("falsified", coin)], seed=5, trials=300).entries[0].games[0].trials == 300
     assert coin.ran == [(700, 5), (300, 5)]
+
+
+# An early end.
+
+
+def test_a_false_claim_ends_its_game_early_and_certifies_nothing_more() -> None:
+    coin = Coin("a", math.inf, trials=10_000)
+    verification = verify([entry("falsified", coin)], seed=1, stop="when-decided")
+    [game] = verification.entries[0].games
+    assert statuses(verification) == [("falsified", "as recorded")]
+    assert (game.early, game.certified, game.control) == (True, None, None)
+    assert game.trials < 50
+    assert game.p_value == game.adjusted <= 0.05
+    assert sum(trials for trials, _ in coin.ran) < 500
+    assert verification.stop == "when-decided"
+    # What must keep its claim is accused of it early too.
+    assert statuses(verify([entry("holds", coin)], stop="when-decided")) == [
+        ("falsified", "differs")
+    ]
+
+
+def test_games_that_end_early_are_refuted_whatever_the_others_show() -> None:
+    coins = [Coin(f"{k}", 4.0 if k == 3 else 0.9, trials=1000) for k in range(7)]
+    games = verify([entry("holds", *coins)], seed=2, stop="when-decided").entries[0].games
+    assert [game.early for game in games] == [k == 3 for k in range(7)]
+    assert games[3].p_value <= 0.05 / 7
+    assert [game.verdict == "falsified" for game in games] == [k == 3 for k in range(7)]
+
+
+@pytest.mark.parametrize("trials", [40, 3000])
+def test_a_game_that_is_not_ended_has_the_numbers_of_nine_tenths_of_the_error_probability(
+    trials: int,
+) -> None:
+    coins = [Coin("a", 0.9, trials=trials), Coin("b", 1.1, trials=trials)]
+    [judged] = verify([entry("holds", *coins)], seed=3, stop="when-decided").entries
+    [whole] = verify([entry("holds", *coins)], seed=3, confidence=1 - 0.9 * 0.05).entries
+    same = {"label", "truth", "event", "tried", "control", "trials", "early", "verdict", "status"}
+    for game, other in zip(judged.games, whole.games, strict=True):
+        assert game.model_dump(include=same) == other.model_dump(include=same)
+        assert game.p_value == pytest.approx(min(1.0, other.p_value / 0.9), rel=1e-12)
+        assert game.certified is not None
+        assert other.certified is not None
+        assert game.certified.lower == other.certified.lower
+        assert (game.certified.n, game.certified.confidence) == (other.certified.n, 0.95)
+
+
+@pytest.mark.long
+def test_true_claims_are_rarely_called_false_by_bets_and_all_trials_together() -> None:
+    repeats, alpha = 150, 0.2
+    coins = [Coin(f"{k}", 0.5, 0.5, trials=400) for k in range(4)]
+    accused = above = 0
+    for seed in range(repeats):
+        about = entry("holds", *coins)
+        games = (
+            verify([about], confidence=1 - alpha, seed=seed, stop="when-decided").entries[0].games
+        )
+        accused += any(game.verdict == "falsified" for game in games)
+        above += any(game.certified is not None and game.certified.lower > 0.5 for game in games)
+    # More than this has a probability of at most `RARE` where the level holds.
+    most = binom.isf(RARE, repeats, alpha)
+    assert 0 < accused <= most
+    assert above <= most
+
+
+def test_an_early_end_takes_no_outcome_of_whole_games_and_keeps_its_own(tmp_path: Path) -> None:
+    verify(catalogue(), folder=tmp_path)
+    entries, again = catalogue(), catalogue()
+    ended = verify(entries, folder=tmp_path, stop="when-decided")
+    assert [game.early for judged in ended.entries for game in judged.games] == [True, True, False]
+    assert without_times(verify(again, folder=tmp_path, stop="when-decided")) == without_times(
+        ended
+    )
+    assert runs(entries) > runs(again) == 0
+
+
+@pytest.mark.long
+def test_early_ends_do_not_depend_on_the_workers() -> None:
+    verification = verify(catalogue(), seed=3, stop="when-decided")
+    for workers in (Workers(2), Workers(2, "processes")):
+        other = verify(catalogue(), seed=3, stop="when-decided", workers=workers)
+        assert without_times(other) == without_times(verification)

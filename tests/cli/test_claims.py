@@ -128,6 +128,24 @@ def test_a_verdict_that_differs_exits_with_1(
     assert "DIFFERS" in result.stdout
 
 
+@pytest.mark.long
+def test_games_of_false_claims_end_early_where_asked(tmp_path: Path) -> None:
+    result = verified(tmp_path, GAME, "--seed", 1, "--stop", "when-decided")
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
+    assert record["stop"] == "when-decided"
+    games = record["entries"][0]["games"]
+    assert [game["early"] for game in games] == [game["role"] == "published" for game in games]
+    assert f"after {2 * games[0]['trials']} outputs" in result.stdout
+
+
+def test_another_word_for_the_end_is_refused(tmp_path: Path) -> None:
+    result = verified(tmp_path / "out", GAME, "--stop", "soon")
+    assert result.exit_code == 2
+    assert "'soon' is not one of 'at-end', 'when-decided'" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_quiet_prints_nothing_and_writes_all(tmp_path: Path) -> None:
     result = verified(tmp_path, CHEAP, "-q")
     assert (result.exit_code, result.output) == (0, "")
