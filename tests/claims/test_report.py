@@ -169,7 +169,8 @@ def test_a_game_that_ended_early_says_after_how_many_outputs(name: str) -> None:
 def test_a_chart_counts_the_games_that_ended_early() -> None:
     ended = game(certified=None, early=True, label="other")
     [drawn] = chart.render(verification(entry(game(), ended)))
-    assert len(drawn.spec["datasets"]["points"]) == 1
+    [panel] = drawn.panels
+    assert len(panel.spec["datasets"]["points"]) == 1
     assert "ended early have no bound and no dot: 1." in drawn.caption
     assert "early" not in chart.render(both())[0].caption
 

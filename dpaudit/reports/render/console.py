@@ -64,8 +64,10 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
             console.print()
             _show_columns(_columns_of(shown.claims), console)
             _say(shown.claims.note, console, style="dim")
-    console.print()
-    for sentence in summary.findings(result):
+    noticed = summary.findings(result)
+    if noticed:
+        console.print()
+    for sentence in noticed:
         _say(f"Also noticed: {sentence}", console)
     if details:
         for note in _notes(sections_of(result)):

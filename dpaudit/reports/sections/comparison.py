@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.comparison import ClaimChange, Comparison, NumberChange
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
@@ -78,12 +79,30 @@ def sentences(compared: Comparison) -> Iterator[str]:
         reasons = Counter(change.reason or "the intervals overlap" for change in unsure)
         said = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
         yield f"Cannot tell for {len(unsure)} of {len(compared.numbers)} numbers ({said})."
+    leaning = [change for change in unsure if _leans(change)]
+    if leaning:
+        listed = "; ".join(
+            f"{change.metric} of {change.place}: {rounding.measured(change.before.value)} → "
+            f"{rounding.measured(change.after.value)}"
+            for change in leaning
+        )
+        yield f"Worse than all of the baseline's interval, though not certified: {listed}."
     if compared.uncompared:
         listed = ", ".join(f"{count} of {name}" for name, count in compared.uncompared.items())
         yield f"Not compared, as these numbers may not gate: {listed}."
     for name, parts in (("Missing", compared.missing), ("New", compared.added)):
         if parts:
             yield f"{name} in the run: {'; '.join(parts)}."
+
+
+def _leans(change: NumberChange) -> bool:
+    """Return whether a number is outside the interval of the baseline, on the worse side."""
+    metric = entry(change.metric)
+    if metric.bases or metric.derived:  # what is larger depends on more than the metric
+        return False
+    if metric.larger == "worse":
+        return change.after.value > change.before.upper
+    return change.after.value < change.before.lower
 
 
 def differences(compared: Comparison) -> Table:
@@ -124,7 +143,7 @@ def _numbers(caption: str, changes: Sequence[NumberChange]) -> Table:
 
 
 def _verdict(verdict: VerdictRecord) -> str:
-    """Return a verdict with its numbers, e.g. `broken (ε ≥ 2.71, claimed 1)`."""
+    """Return a verdict with its numbers, e.g. `false (ε ≥ 2.71, claimed 1)`."""
     parts = []
     if verdict.certified is not None:
         parts.append(f"ε ≥ {rounding.at_least(verdict.certified, 2)}")

@@ -12,7 +12,7 @@ from dpaudit.reports.sections import meter
 
 # What became of claims in a run that goes: a false one was waived, or its config accepts it.
 _CLAIMS: Mapping[Verdict, str] = {
-    "survived": "survived, as no attack shows more than is claimed",
+    "survived": "survived",
     "false": "false and accepted",
     "not tested": "not tested",
 }

@@ -95,3 +95,12 @@ def test_a_waived_claim_is_not_marked(compared: Comparison) -> None:
     waived = comparison.claims([claim.model_copy(update={"waived": True})])
     assert waived.cells[0][3] == "newly false, waived"
     assert not waived.marked
+
+
+def test_a_number_outside_the_interval_of_the_baseline_is_named(result: AuditResult) -> None:
+    before = with_estimate(make_result(epsilons=(1.0,)), 0, value=0.15, lower=0.1, upper=0.2)
+    said = "Worse than all of the baseline's interval, though not certified: attack.accuracy"
+    for value, lower, there in ((0.25, 0.15, True), (0.19, 0.15, False), (0.05, 0.01, False)):
+        after = with_estimate(before, 0, value=value, lower=lower, upper=0.4)
+        sentences = list(comparison.sentences(compare(before, after)))
+        assert any(sentence.startswith(said) for sentence in sentences) is there
