@@ -13,7 +13,7 @@ from pathlib import Path
 
 # They stand beside this file.
 from pages import ROOT, audited, example
-from pictures import svg, text
+from pictures import svg, text, write
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.frequency import Frequency
