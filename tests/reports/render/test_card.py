@@ -42,5 +42,5 @@ def test_statements_are_in_italics_and_only_what_is_required_is_missed(
 
 def test_outcome_and_badge_have_their_tones(make: Make) -> None:
     text = card.render(make(epsilons=(1.0,), outcome="pass"))
-    assert '<section class="outcome good">' in text
+    assert '<section class="decision good">' in text
     assert '<p class="word">GO <span class="badge bad">CLAIM FALSE</span></p>' in text
