@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from dpaudit.core.assumption import LONGEST
-from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import deployed
 from dpaudit.reports.card.document import Deployment, Found
@@ -34,21 +32,10 @@ def deployment(result: AuditResult) -> Deployment:
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
         found=[_found(row) for row in meter.rows(part)],
-        violated=_violated(part),
+        violated=screen.violated(part),
         utility=screen.utility(part),
         untried=untried.sentences(part),
     )
-
-
-def _violated(part: AuditResult) -> dict[str, float]:
-    """Return the largest count of each assumption of a claim that does not hold everywhere."""
-    most: dict[str, float] = {}
-    for one in part.measurements:
-        metric = entry(one.metric)
-        if metric.role == "assumption" and one.part != LONGEST and one.estimate.value > 0:
-            name = " ".join([metric.quantity or metric.name, *([one.part] if one.part else [])])
-            most[name] = max(most.get(name, 0.0), one.estimate.value)
-    return most
 
 
 def _found(row: Frequency) -> Found:

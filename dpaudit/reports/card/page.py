@@ -12,6 +12,7 @@ from dpaudit.record.result import Untested
 from dpaudit.reports import words
 from dpaudit.reports.card.document import Guarantee, PrivacyCard
 from dpaudit.reports.card.sections import Fact, statement
+from dpaudit.reports.sections import screen
 from dpaudit.reports.table import Table
 
 # A card without these says so; all other statements of the owner may be left out.
@@ -120,9 +121,8 @@ def _numbers(card: PrivacyCard) -> Iterator[Fact]:
     elif claims := card.deployment.claims:
         said = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
         yield Fact("Claims", f"{said}.")
-    if violated := card.deployment.violated:
-        counted = "; ".join(f"{name}: {words.number(value)}" for name, value in violated.items())
-        yield Fact("Not as assumed", f"A claim assumes 0, and this was counted: {counted}.")
+    if card.deployment.violated:
+        yield Fact("Not as assumed", screen.assumed(card.deployment.violated))
     if chosen and (limit := _limit(chosen)):
         yield Fact("If the claim holds", limit)
     if card.deployment.utility:

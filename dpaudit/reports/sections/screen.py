@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
+from dpaudit.core.assumption import LONGEST
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, PointRecord, VerdictRecord
 from dpaudit.reports import digest, words
@@ -117,6 +118,8 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     yield "Attacker", sections.attacker()
     if unit := protected(result):
         yield "Protected", unit
+    if counts := violated(result):
+        yield "Not as assumed", assumed(counts)
     sure = words.percent(result.family.confidence)
     yield "Confidence", f"{sure}, for everything that decides this run together."
     if said := utility(result):
@@ -134,6 +137,23 @@ def protected(result: AuditResult) -> str:
         words.neighbours(point.claim.adjacency) for point in result.points if point.claim
     )
     return f"{'; or '.join(differ).capitalize()}." if differ else ""
+
+
+def violated(result: AuditResult) -> dict[str, float]:
+    """Return the largest count of each assumption of a claim that does not hold everywhere."""
+    most: dict[str, float] = {}
+    for one in result.measurements:
+        metric = entry(one.metric)
+        if metric.role == "assumption" and one.part != LONGEST and one.estimate.value > 0:
+            name = " ".join([metric.quantity or metric.name, *([one.part] if one.part else [])])
+            most[name] = max(most.get(name, 0.0), one.estimate.value)
+    return most
+
+
+def assumed(counts: Mapping[str, float]) -> str:
+    """Return what was counted of assumptions that do not hold, as a sentence."""
+    listed = "; ".join(f"{name}: {words.number(count)}" for name, count in counts.items())
+    return f"A claim assumes 0, and this was counted: {listed}."
 
 
 def utility(result: AuditResult) -> str:

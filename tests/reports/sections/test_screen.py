@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, measured
 from dpaudit.reports.sections import screen
+from tests.support.records import estimate
 
 Make = Callable[..., AuditResult]
 
@@ -40,3 +41,15 @@ def test_facts_name_attacker_unit_confidence_utility_and_what_was_not_tried(make
     assert list(facts) == ["Attacker", "Protected", "Confidence", "Utility", "Not tried"]
     assert facts["Protected"] == "One rating is added or removed."
     assert facts["Utility"].startswith("overlap@k: published 0.909")
+
+
+def test_an_assumption_that_does_not_hold_is_a_fact(make: Make) -> None:
+    result = make()
+    counted = measured(
+        "assumption.denominator", "published", 1.0, estimate(0.29, 0.29, 0.29), step=1
+    )
+    result = result.model_copy(update={"measurements": [*result.measurements, counted]})
+    facts = dict(screen.of(result).facts)
+    assert facts["Not as assumed"] == (
+        "A claim assumes 0, and this was counted: share of denominators below C: 0.29."
+    )
