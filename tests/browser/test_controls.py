@@ -42,7 +42,7 @@ def test_the_slider_changes_the_answer(opened: Open, look: str) -> None:
 def test_the_slider_recommends_no_broken_claim(opened: Open) -> None:
     with opened("item_item") as page:
         (note,) = page.locator("#figure-tradeoff .notes li").all_text_contents()
-        assert note.startswith("published is not offered: its claim is broken at ε = 0.1, 1")
+        assert note.startswith("published is not offered: its claim is false at ε = 0.1, 1")
         slider = page.get_by_label("weight w of leakage against utility")
         for weight in ("0", "0.3", "0.5", "0.7", "1"):
             slider.fill(weight)

@@ -124,7 +124,7 @@ def _numbers(caption: str, changes: Sequence[NumberChange]) -> Table:
 
 
 def _verdict(verdict: VerdictRecord) -> str:
-    """Return a verdict with its numbers, e.g. `broken (ε ≥ 2.71, claimed 1)`."""
+    """Return a verdict with its numbers, e.g. `false (ε ≥ 2.71, claimed 1)`."""
     parts = []
     if verdict.certified is not None:
         parts.append(f"ε ≥ {rounding.at_least(verdict.certified, 2)}")
