@@ -48,7 +48,7 @@ patterns of inputs ({SEARCH:,} outputs a pair at first). The *limit* is what the
 the two laws, as the score, certifies on their pair with as many certifying outputs. All three are
 bounds with {CONFIDENCE:.0%} confidence each, as DP-Sniper's are.
 
-A claim is called broken where our pair's event certifies more with the error {ERROR:g} for all
+A claim is called false where our pair's event certifies more with the error {ERROR:g} for all
 mechanisms together. The truths are derived beside the mechanisms in `tests/standard_bench`; ∞ means
 that no ε holds. They are those of real numbers, so outputs are rounded to multiples of 2^-20: in
 floating point, low bits show what noise was added to.
@@ -70,7 +70,7 @@ def audited(mechanism: Mechanism) -> Line:
     published, theirs = PUBLISHED.get(mechanism.name, (None, None))
     pairs = input_pairs(mechanism.neighbours, mechanism.length)
     found = _audit(mechanism, pairs)
-    broken = found.epsilon.lower > mechanism.claimed_epsilon
+    false = found.epsilon.lower > mechanism.claimed_epsilon
     same = limit = None
     if theirs is not None:
         same = _at(_audit(mechanism, [theirs]))
@@ -84,11 +84,11 @@ def audited(mechanism: Mechanism) -> Line:
         _shown(same),
         _shown(limit),
         _shown(_at(found)),
-        "**broken**" if broken else "not broken",
+        "**false**" if false else "not refuted",
         f"{found.epsilon.n:,}",
         f"{seconds:.0f}",
     ]
-    return Line(row(cells), broken != mechanism.correct)
+    return Line(row(cells), false != mechanism.correct)
 
 
 def _audit(mechanism: Mechanism, pairs: list[Pair]) -> BlackBoxAudit:

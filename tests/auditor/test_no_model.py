@@ -306,7 +306,7 @@ def test_a_membership_game_goes_on_without_the_trainings_that_diverge() -> None:
     assert 0 < count < 16
     # Without a model trainings show the same, and this is nothing of the others.
     assert not {"repeated", "missing"} & {finding.about for finding in some.findings}
-    # The others show everything, so the claim is broken.
+    # The others show everything, so the claim is false.
     assert [verdict.verdict for verdict in some.verdicts] == ["false"]
     assert all(gate.outcome == "inconclusive" for gate in some.gates)
     for measurement in some.measurements:

@@ -24,7 +24,7 @@ def call(*arguments: object) -> Result:
 
 @pytest.fixture
 def folder(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a record of a failed gate, two broken claims and one that was not tested."""
+    """A folder with a record of a failed gate, two false claims and one that was not tested."""
     monkeypatch.chdir(tmp_path)
     return written(make(), "out")
 

@@ -491,7 +491,7 @@ def test_a_seed_is_drawn_printed_and_recorded(project: Project) -> None:
 
 @pytest.mark.long
 def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
-    # An exact claim is broken by chance in one run of twenty.
+    # An exact claim is found to be false by chance in one run of twenty.
     secret = ["--allow-code", "-q", "-s", "audit.fail_on_false_claim=false", "--seed"]
     assert project.run(*secret, "entropy").exit_code == 0
     assert config_seed(project) == "entropy"

@@ -16,7 +16,7 @@ Make = Callable[..., AuditResult]
 
 
 def changed(result: AuditResult, **claim: Any) -> AuditResult:
-    """The record with other claims, judged anew; without measurements no claim is broken."""
+    """The record with other claims, judged anew; without measurements no claim is false."""
     points = [
         point.model_copy(update={"claim": point.claim and point.claim.model_copy(update=claim)})
         for point in result.points

@@ -23,7 +23,7 @@ def test_every_record_is_valid_and_shows_every_claim_and_gate(hard: AuditResult)
 def test_each_state_is_what_a_service_understands(make: Make) -> None:
     result = make(epsilons=(1.0, 5.0, 10.0), outcome="inconclusive")
     assert ci_reports.junit(junit.render(result)) == {
-        "claim/published/1": "skipped",  # broken, but accepted
+        "claim/published/1": "skipped",  # false, but accepted
         "claim/published/5": "passed",
         "claim/published/10": "skipped",  # not tested
         "gate/epsilon/max": "error",
