@@ -126,9 +126,9 @@ def _claims(
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
         games = dict.fromkeys(_game(one.decided_by, by_epsilon[one.epsilon]) for one in kept)
         yield (
-            f"No game certifies more than is claimed {_at(kept)}. As a check, copies that leak "
-            f"{' to '.join(ends)} times what is claimed were found {' and '.join(games)}; smaller "
-            "leaks may be missed. This is no proof of privacy: other attacks may find more."
+            f"No violation found {_at(kept)}. The same attack catches leaks of {' to '.join(ends)} "
+            f"times the claim {' and '.join(games)}; it may miss smaller ones. This is no proof of "
+            "privacy: other attacks may find more."
         )
     yield from _uncovered(sweep, by_epsilon)
     reasons = [_reason(result, record, by_epsilon[record.epsilon]) for record in sweep]
@@ -155,7 +155,10 @@ def _uncovered(
         return
     stated = [claim for record in untested if (claim := claims[record.epsilon])]
     covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
-    yield f"Not tested {_at(untested)}: no game of this run is about what is claimed ({covered})."
+    yield (
+        f"Claim never tested {_at(untested)}: no attack of this run is about what it covers "
+        f"({covered})."
+    )
 
 
 def _games(result: AuditResult, model: str) -> list[Measurement]:

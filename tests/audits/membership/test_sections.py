@@ -200,7 +200,7 @@ def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
     other = {"adjacency": "user-replace", "observer": "recommender"}
     [said] = verdicts.of(record(make, dict.fromkeys(GAMES, 1.5), other))
     assert said.badge is palette.CLAIM["not tested"]
-    assert "no game of this run is about what is claimed (all ratings of one user" in said.text
+    assert "no attack of this run is about what it covers (all ratings of one user" in said.text
     assert "seen: all that the recommender receives and generates" in said.text
     assert "target's own (user, item) pairs, which the claim is not about, identifies" in said.text
     [said] = verdicts.of(record(make))

@@ -168,7 +168,7 @@ def test_without_gates_the_report_says_so(make: Make) -> None:
 def test_without_games_the_claim_was_not_tested(make: Make) -> None:
     text = markdown.render(make(game=False))
     assert "**CLAIM NOT TESTED** published" in text
-    assert "no game of this run is about what is claimed" in text
+    assert "no attack of this run is about what it covers" in text
 
 
 def test_recorded_config_can_be_run_again() -> None:
