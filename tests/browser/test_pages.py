@@ -11,7 +11,11 @@ import pytest
 from report_pages import KINDS, LOOKS, PAGES, Open  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.browser
-MOST_BYTES = 400_000
+# Bytes of a page; charts of submissions have a point for each round and attack.
+MOST_BYTES = {"federated": 900_000}
+USUAL = 400_000
+# A black box has one point, which needs no chart.
+CHARTED = [kind for kind in KINDS if kind != "black-box"]
 
 # The charts that can be seen: their marks, and their sizes in pixels.
 CHARTS = """[...document.querySelectorAll(".panel svg")]
@@ -62,7 +66,7 @@ def test_a_page_is_whole_and_loads_nothing(opened: Open, kind: str, look: str) -
         assert page.evaluate(LOST) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHARTED)
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_chart_has_marks_and_fits(opened: Open, kind: str, look: str) -> None:
     with opened(kind, look) as page:
@@ -91,10 +95,10 @@ def test_axe_finds_nothing_serious(opened: Open, kind: str, look: str) -> None:
 
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_page_is_small(page_of: Callable[[str], Path], kind: str) -> None:
-    assert page_of(kind).stat().st_size <= MOST_BYTES
+    assert page_of(kind).stat().st_size <= MOST_BYTES.get(kind, USUAL)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHARTED)
 def test_charts_follow_the_scheme_without_being_drawn_again(opened: Open, kind: str) -> None:
     look = """(() => {
       const style = (of) => getComputedStyle(document.querySelector(of));

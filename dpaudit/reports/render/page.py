@@ -57,11 +57,19 @@ def drawn(panel: Panel, chart: Chart) -> Any:
     return Markup("<svg") + Markup(size[0] if size else "") + label + Markup(">" + _bare(rest))  # noqa: S704
 
 
+# A circle as Vega draws it: a path of two arcs around its middle.
+_CIRCLE = re.compile(
+    r'<path transform="translate\(([\d.-]+),([\d.-]+)\)" '
+    r'd="M([\d.]+),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"'
+)
+
+
 def _bare(picture: str) -> str:
-    """Leave out what only a script reads, and shorten places to a tenth of a pixel."""
+    """Leave out what only a script reads, shorten places to a tenth of a pixel, draw circles."""
     picture = re.sub(r' (class|aria-\w+|role|pointer-events)="[^"]*"(?=[^<]*>)', "", picture)
     places = r' (d|transform|[xy][12]?)="[^"]*"(?=[^<]*>)'
-    return re.sub(places, lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), picture)
+    picture = re.sub(places, lambda place: re.sub(r"(\.\d)\d+", r"\1", place[0]), picture)
+    return _CIRCLE.sub(r'<circle cx="\1" cy="\2" r="\3"', picture.replace(' opacity="1"', ""))
 
 
 def _seen(value: Any) -> Any:

@@ -75,7 +75,9 @@ def test_every_game_that_decided_is_named_once(make: Make) -> None:
     ]
     [verdict] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
     seen = "seen: the predictions shown to one user; attack: likelihood-ratio"
-    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight); it may miss" in verdict.text
+    assert (
+        f"({seen}; pair: support-threshold) and ({seen}; pair: tight); it may miss" in verdict.text
+    )
 
 
 def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) -> None:
