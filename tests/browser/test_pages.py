@@ -12,7 +12,7 @@ from report_pages import KINDS, LOOKS, PAGES, Open  # type: ignore[import-not-fo
 
 pytestmark = pytest.mark.browser
 # Bytes of a page; charts of submissions have a point for each round and attack.
-MOST_BYTES = {"federated": 900_000}
+MOST_BYTES = {"federated": 600_000}
 USUAL = 400_000
 # A black box has one point, which needs no chart.
 CHARTED = [kind for kind in KINDS if kind != "black-box"]

@@ -16,6 +16,9 @@ from dpaudit.reports.series import Datum, edge
 
 # The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
 _DRAWN = 40
+# The number of attacks that have a picture.
+_ATTACKS = 6
+_OF_SIX = f" Of more than {_ATTACKS} attacks those are drawn that find most."
 
 
 def rounds(result: AuditResult, look: Look) -> list[Chart | None]:
@@ -29,19 +32,21 @@ def rounds(result: AuditResult, look: Look) -> list[Chart | None]:
 
 
 def _areas(result: AuditResult, look: Look) -> Chart | None:
-    data = [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
+    data = _foremost(
+        [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
+    )
     if not data:
         return None
     x = _rounds(data)
     last = max(datum["x"] for datum in data)
-    least = min(float(datum["lower"] if "lower" in datum else datum["y"]) for datum in data)
+    least = min(_ends(data))
     y = Axis("area under the curve", min(0.48, least - 0.02), 1)
     return line_chart.chart(
         Lines(
             "transcripts",
             "How fast submissions reveal items",
             "How often an attacker who observes every round scores a real pair of a user and an "
-            "item above a fake one. The dashed line is a guess.",
+            "item above a fake one. The dashed line is a guess." + _OF_SIX,
             extremes("area", [datum for datum in data if datum["x"] == last]),
             x=x,
             y=y,
@@ -55,17 +60,19 @@ def _areas(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _curves(result: AuditResult, look: Look) -> Chart | None:
-    data = [
-        {**_by_attack(rate), **position}
-        for rate, position in roc_chart.positions(digest.of(result, "transcript.roc"))
-    ]
+    data = _foremost(
+        [
+            {**_by_attack(rate), **position}
+            for rate, position in roc_chart.positions(digest.of(result, "transcript.roc"))
+        ]
+    )
     if not data:
         return None
     return roc_chart.chart(
         "roc",
         "How many pairs are found at which false positive rate",
         "The share of real pairs that each attack finds after the last round, against the share of "
-        "fakes that it calls real, both axes logarithmic. The dashed line is a guess.",
+        "fakes that it calls real, both axes logarithmic. The dashed line is a guess." + _OF_SIX,
         data,
         {"series": "model", "attack": "attack"},
         look,
@@ -109,6 +116,15 @@ def _errors(result: AuditResult, look: Look) -> Chart | None:
         Axis.around("rmse on held-out ratings", _ends(data)),
         look,
     )
+
+
+def _foremost(data: Sequence[Datum]) -> list[Datum]:
+    """Return the points of the attacks that find most."""
+    most: dict[str, float] = {}
+    for datum in data:
+        most[datum["attack"]] = max(most.get(datum["attack"], 0.0), datum["value"])
+    kept = sorted(most, key=lambda attack: -most[attack])[:_ATTACKS]
+    return [datum for datum in data if datum["attack"] in kept]
 
 
 def _by_model(

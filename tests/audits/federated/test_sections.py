@@ -132,7 +132,7 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
             assert "guess" in json.dumps(panel.spec) or chart.name not in ("transcripts", "roc")
     # One picture for each attack, with a line for each model.
     assert [panel.name for panel in charts[0].panels] == [
-        f"attack: {attack}" for attack in ("popularity", "zero-mean", "my own")
+        f"attack: {attack}" for attack in ("popularity", "zero-mean (z)", "my own")
     ]
     drawn = charts[0].panels[0].spec["datasets"]["points"]
     assert len({datum["series"] for datum in drawn}) == 2
@@ -140,6 +140,13 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
     assert all(datum["lower"] <= datum["y"] <= datum["upper"] for datum in drawn)
     roc = charts[1].panels[0].spec["layer"][0]["encoding"]
     assert [roc[axis]["scale"]["type"] for axis in "xy"] == ["log", "log"]
+
+
+def test_of_many_attacks_those_that_find_most_are_drawn() -> None:
+    data = [{"attack": f"attack {n}", "value": n % 8} for n in range(16)]
+    drawn = {datum["attack"] for datum in drawings._foremost(data)}
+    assert drawn == {f"attack {n}" for n in (7, 15, 6, 14, 5, 13)}
+    assert drawings._foremost([]) == []
 
 
 def test_a_long_training_is_drawn_at_few_rounds() -> None:
