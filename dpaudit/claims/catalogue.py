@@ -36,22 +36,37 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
 )
 
 
+# The papers by the first part of their entries' ids.
+PAPERS = {
+    "pa11": "Park & Acharya 2011",
+    "wt17": "Wang & Tang 2017",
+    "lws15": "Liu, Wang & Smola 2015",
+    "berlioz15": "Berlioz et al. 2015",
+    "mironov12": "Mironov 2012",
+    "fg": "Luo et al. 2020",
+    "privsr": "Meng et al. 2018",
+}
+
+
+def paper(entry: PublishedClaim) -> str:
+    """Return the key of the entry's paper in `PAPERS`."""
+    return entry.id.partition("-")[0]
+
+
 def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
-    """Return the entries whose ids equal, or start with, one of `ids`; all if `ids` is empty.
+    """Return the entries that `ids` name; all if `ids` is empty.
+
+    An entry's id names that entry alone; another word names those whose ids start with it.
 
     Raises:
         ConfigError: an id matches no entry.
     """
-    wanted = list(ids)
-    for word in wanted:
-        if not any(_fits(entry, word) for entry in CATALOGUE):
-            known = [entry.id for entry in CATALOGUE]
-            raise ConfigError(f"there is no claim {word!r}{suggestion(word, known)}")
-    return [
-        entry for entry in CATALOGUE if not wanted or any(_fits(entry, word) for word in wanted)
-    ]
-
-
-def _fits(entry: PublishedClaim, word: str) -> bool:
-    """Whether `word` is the entry's id or its first dash-separated parts: `pa11`, but not `pa`."""
-    return entry.id == word or entry.id.startswith(f"{word}-")
+    known = [entry.id for entry in CATALOGUE]
+    named: set[str] = set()
+    for word in (wanted := list(ids)):
+        # The first dash-separated parts of ids: `pa11`, but not `pa`.
+        matching = {word} if word in known else {one for one in known if one.startswith(f"{word}-")}
+        if not matching:
+            raise ConfigError(f"there is no claim {word!r}{suggestion(word, [*PAPERS, *known])}")
+        named |= matching
+    return [entry for entry in CATALOGUE if not wanted or entry.id in named]

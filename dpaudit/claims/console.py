@@ -1,11 +1,15 @@
-"""A verification on a terminal."""
+"""The catalogue and a verification on a terminal."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpaudit.claims import report
-from dpaudit.claims.record import Verification
+from dpaudit.claims.catalogue import PAPERS, paper
+from dpaudit.claims.entry import PublishedClaim
+from dpaudit.claims.record import Verification, verdict_text
 from dpaudit.core.messages import plain
 from dpaudit.reports import palette
 
@@ -15,6 +19,60 @@ if TYPE_CHECKING:
 # Columns that are left out on a narrow terminal.
 _DISPENSABLE = ("finds", "trials", "seconds")
 _WIDE = 110
+# The verdicts in the order of their columns, with the headers.
+_UNTESTED = "not tested"
+_COLUMNS = {
+    "falsified as stated": "falsified\nas stated",
+    "falsified on a reading": "falsified\non a reading",
+    "holds": "holds",
+    _UNTESTED: "not\ntested",
+    "unprovable as stated": "unprovable",
+}
+
+
+def show_papers(entries: Sequence[PublishedClaim], console: Console) -> None:
+    """Print a line for each paper: how many of its claims have which verdict."""
+    from rich.table import Table
+    from rich.text import Text
+
+    counts = {key: Counter[str]() for key in map(paper, entries)}
+    for entry in entries:
+        counts[paper(entry)][_summed(entry)] += 1
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("paper", ""):
+        table.add_column(name, overflow="fold", vertical="bottom")
+    for name in ("claims", *_COLUMNS.values()):
+        table.add_column(name, justify="right", vertical="bottom")
+    for key, one in counts.items():
+        cells = [str(one[verdict] or "–") for verdict in _COLUMNS]
+        table.add_row(Text(key, "bold"), PAPERS[key], str(one.total()), *cells)
+    total = sum(counts.values(), Counter[str]())
+    table.add_row("all", "", str(total.total()), *(str(total[verdict]) for verdict in _COLUMNS))
+    console.print(table)
+    for line in (
+        "\nnot tested: the statement holds by algebra alone, and no run can try it.",
+        f"'dpaudit claims {next(iter(counts))}' lists the claims of a paper, and 'dpaudit claims "
+        "ID' explains one.",
+    ):
+        console.print(line, markup=False, highlight=False)
+
+
+def show_list(entries: Sequence[PublishedClaim], console: Console) -> None:
+    """Print each claim: its id and verdict on a line, and what is claimed below."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for entry in entries:
+        verdict = verdict_text(entry.recorded, entry.basis)
+        style = "bold red" if entry.recorded == "falsified" else ""
+        console.print(Text.assemble((entry.id, "bold"), "  ", (verdict, style)))
+        reading = f" [{entry.reading}]" if entry.reading else ""
+        console.print(Padding.indent(Text(entry.sentence + reading), 2))
+    console.print(Text("\n'dpaudit claims ID' explains one of them.", style="dim"))
+
+
+def _summed(entry: PublishedClaim) -> str:
+    return _UNTESTED if entry.held_by else verdict_text(entry.recorded, entry.basis)
 
 
 def show(verification: Verification, console: Console) -> None:

@@ -75,10 +75,10 @@ def claims(
     fresh: bool,
     quiet: bool,
 ) -> None:
-    """List published guarantees with their verdicts, or run them with --verify.
+    """Show published guarantees with their verdicts, or run them with --verify.
 
-    ID is a claim, or a common prefix of several: pa11 selects all claims of that paper. A single
-    claim is explained in full.
+    Without ID, the papers are listed. ID is a claim, which is explained, or the beginning of
+    several, which are listed: pa11 selects all claims of that paper.
 
     Exit codes of --verify: 0 all verdicts are as in the catalogue, 1 a verdict differs, 4 too few
     trials to decide, or nothing to run: what holds by algebra alone is held by tests of dpaudit's
@@ -88,7 +88,7 @@ def claims(
 
     entries = chosen(ids)
     if not verify:
-        _explain(entries[0]) if len(entries) == 1 else _list(entries)
+        _tell(entries, ids)
         return
     from dpaudit.claims import report as reports
     from dpaudit.claims.real_data import on_real_data
@@ -149,23 +149,22 @@ def _show(verification: Verification) -> None:
     show(verification, Console())
 
 
-def _list(entries: list[PublishedClaim]) -> None:
+def _tell(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    from dpaudit.claims.record import verdict_text
+    from dpaudit.claims import console
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("claim", "verdict", "what is claimed"):
-        table.add_column(name, overflow="fold")
-    for entry in entries:
-        style = "bold red" if entry.recorded == "falsified" else ""
-        reading = f" [{entry.reading}]" if entry.reading else ""
-        verdict = Text(verdict_text(entry.recorded, entry.basis), style=style)
-        cells = (entry.id, verdict, Text(entry.sentence + reading))
-        table.add_row(*cells)
-    Console().print(table)
+    if not ids:
+        console.show_papers(entries, Console())
+        return
+    explained = entries if len(entries) == 1 else [one for one in entries if one.id in ids]
+    listed = [one for one in entries if one not in explained]
+    if listed:
+        console.show_list(listed, Console())
+    for number, entry in enumerate(explained):
+        if number or listed:
+            click.echo()
+        _explain(entry)
 
 
 def _explain(entry: PublishedClaim) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.claims.catalogue import CATALOGUE, chosen
+from dpaudit.claims.catalogue import CATALOGUE, PAPERS, chosen, paper
 from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
 from dpaudit.claims.mironov_2012.entries import FloatGame
@@ -116,13 +116,15 @@ def test_kinds_of_false_are_told_apart() -> None:
         assert entry.basis == "as stated" or entry.reading, entry.id
 
 
+def test_every_entry_is_of_a_named_paper() -> None:
+    assert {paper(entry) for entry in CATALOGUE} == set(PAPERS)
+
+
 def test_a_name_stands_for_what_begins_with_it() -> None:
     assert chosen([]) == list(CATALOGUE)
     assert chosen(["pa11"]) == [entry for entry in CATALOGUE if entry.id.startswith("pa11-")]
-    assert [entry.id for entry in chosen(["pa11-thm3.1-threshold"])] == [
-        "pa11-thm3.1-threshold",
-        "pa11-thm3.1-threshold-list",
-    ]
+    # An id names one claim, also where others begin with it.
+    assert [entry.id for entry in chosen(["pa11-thm3.1-threshold"])] == ["pa11-thm3.1-threshold"]
     with pytest.raises(ConfigError, match=r"did you mean 'pa11-thm3.2'"):
         chosen(["pa11-thm32"])
     with pytest.raises(ConfigError, match="there is no claim 'pa'"):

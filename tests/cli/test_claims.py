@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.catalogue import CATALOGUE, PAPERS
 from dpaudit.cli import main
 
 CHEAP = "pa11-prop4.1"
@@ -37,13 +37,22 @@ def verified(folder: Path, *arguments: object) -> Result:
 # Lists.
 
 
-def test_every_claim_is_listed_with_its_verdict() -> None:
-    result = call()
-    assert result.exit_code == 0
-    for entry in CATALOGUE:
-        assert entry.id in result.stdout
-    assert "falsified" in result.stdout
-    assert "holds" in result.stdout
+def test_without_an_id_the_papers_fit_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call().stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for key in PAPERS:
+        assert any(line.startswith(f"{key} ") for line in lines)
+    total = next(line for line in lines if line.startswith("all")).split()
+    assert int(total[1]) == len(CATALOGUE) == sum(map(int, total[2:]))
+
+
+def test_every_claim_of_a_paper_is_listed_with_its_verdict() -> None:
+    for key in PAPERS:
+        listed = call(key).stdout
+        assert all(entry.id in listed for entry in CATALOGUE if entry.id.startswith(f"{key}-"))
+    assert "falsified" in call("pa11").stdout
 
 
 def test_part_of_the_catalogue_is_listed() -> None:
