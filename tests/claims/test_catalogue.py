@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.claims.catalogue import CATALOGUE, PAPERS, chosen, paper
+from dpaudit.claims import catalogue
+from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
 from dpaudit.claims.mironov_2012.entries import FloatGame
@@ -117,7 +118,7 @@ def test_kinds_of_false_are_told_apart() -> None:
 
 
 def test_every_entry_is_of_a_named_paper() -> None:
-    assert {paper(entry) for entry in CATALOGUE} == set(PAPERS)
+    assert set(map(catalogue.paper, CATALOGUE)) == set(catalogue.PAPERS)
 
 
 def test_a_name_stands_for_what_begins_with_it() -> None:

@@ -37,9 +37,8 @@ def verified(folder: Path, *arguments: object) -> Result:
 # Lists.
 
 
-def test_without_an_id_the_papers_fit_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = call().stdout.splitlines()
+def test_without_an_id_the_papers_fit_a_screen() -> None:
+    lines = CliRunner().invoke(main, ["claims"], env={"COLUMNS": "80"}).stdout.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     for key in PAPERS:
