@@ -19,8 +19,8 @@ from social_numbers import Metric, Numbers, Point, name
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.attacks.reconstruction.ratings import Reconstruction
-from dpaudit.auditor.top_lists import precision_and_recall
-from dpaudit.audits.trained.baselines import guess_means, guess_popular
+from dpaudit.auditor.top_lists import most_popular, precision_and_recall
+from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.errors import mean_errors
 from dpaudit.audits.trained.grids import Grids
@@ -286,6 +286,6 @@ def _shrunk(places: NDArray[np.int32], values: Array, count: int, by: float) -> 
 
 def _popular(fold: Fold) -> list[float]:
     users = np.unique(fold.users)
-    lists = guess_popular(fold.train, users, 5)[None]
+    lists = most_popular(fold.train, users, 5)[None]
     hits = precision_and_recall(lists, users, fold.users, fold.items)
     return [float(each[0]) for each in hits]

@@ -95,7 +95,7 @@ def test_a_run_that_has_to_decide_and_does_not_is_undecided(config: Path, tmp_pa
     bare = ("-s", "game=[]", "-s", "model.epsilon=[30]")
     result = call("run", config, "-o", tmp_path, *bare)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("NO DECISION  No gate is set")
+    assert result.stdout.startswith("NO DECISION  Nothing was decided: no gate is set")
     result = call("run", config, "-o", tmp_path, *bare, "-s", "audit.require_decision=true")
     assert result.exit_code == call("gate", tmp_path).exit_code == 4
 

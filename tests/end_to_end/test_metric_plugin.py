@@ -138,7 +138,7 @@ def test_without_the_package_a_gate_on_it_names_the_metric_that_is_meant(tmp_pat
 def test_every_format_has_it(package: Path, tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(CONFIG)
     out = tmp_path / "out"
-    printed = run("run", tmp_path / "audit.toml", "-o", out)
+    printed = run("run", tmp_path / "audit.toml", "-v", "-o", out)
     assert re.search(r"ε .*covered +utility\.novelty: one +utility\.novelty: two", printed)
     assert "0.53 [0.40, 0.60]" in printed
     assert re.search(r"What it costs\nmodel +ε +cost\.memory", printed)
