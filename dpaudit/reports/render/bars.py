@@ -26,9 +26,7 @@ def bar(row: Frequency, scale: float, width: int) -> str:
         scale: the share at the right end.
         width: the number of characters.
     """
-    cells = [
-        FULL if (place + 0.5) / width <= row.value / scale else EMPTY for place in range(width)
-    ]
+    cells = [FULL if (cell + 0.5) / width <= row.value / scale else EMPTY for cell in range(width)]
     marks = [(row.guess, GUESS), *([] if row.limit is None else [(row.limit, LIMIT)])]
     for share, mark in marks:
         cells[min(width - 1, int(share / scale * width))] = mark

@@ -29,7 +29,7 @@ def rows(result: AuditResult) -> list[Frequency]:
         if frequency is not None:
             key = measurement.model, frequency.attacker
             most[key] = max(most.get(key, frequency), frequency, key=_limited)
-    ordered = sorted(most.values(), key=_found, reverse=True)
+    ordered = sorted(most.values(), key=_sureness, reverse=True)
     return [
         replace(row, attacker=f"{row.attacker}, ε = {words.epsilon(row.measurement.epsilon)}")
         if digest.swept(result, row.measurement.model)
@@ -69,8 +69,8 @@ def _gate(table: object) -> Gate | None:
 
 
 def _limited(frequency: Frequency) -> tuple[bool, float, float]:
-    return frequency.limit is not None, *_found(frequency)
+    return frequency.limit is not None, *_sureness(frequency)
 
 
-def _found(frequency: Frequency) -> tuple[float, float]:
+def _sureness(frequency: Frequency) -> tuple[float, float]:
     return frequency.measurement.estimate.lower, frequency.value
