@@ -11,12 +11,12 @@ from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.needed import times_needed
 from dpaudit.auditor.trainings import JudgedTrainings
+from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
-    STRONGEST,
     Control,
     Family,
     FindingRecord,
@@ -132,23 +132,6 @@ def judge(
     )
 
 
-def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Return what a gate judges of all that was measured."""
-    # Single membership inference attacks are not judged: a choice among them needs other trainings.
-    able = (
-        measurement
-        for measurement in measurements
-        if not measurement.unit or measurement.attack == STRONGEST
-    )
-    return _joint(
-        [
-            measurement
-            for measurement in able
-            if measurement.metric == gate.metric and gate.picks(measurement.model_dump())
-        ]
-    )
-
-
 def _of_trainings(
     gate: Gate, measurement: Measurement, trainings: JudgedTrainings
 ) -> tuple[Outcome, str] | None:
@@ -173,27 +156,6 @@ def _beside(
         measurement
         for measurement, point in points
         if point in judged and _limit(gate, measurement, point) is None
-    ]
-
-
-def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
-    """Leave out numbers that stand by themselves beside a joint one of the same game.
-
-    So a divergence is judged after the last round alone, and by the one estimate that may gate.
-    """
-
-    def game(measurement: Measurement) -> tuple[object, ...]:
-        return measurement.model, measurement.epsilon, measurement.attack, measurement.pair
-
-    joint = {
-        game(measurement) for measurement in picked if measurement.estimate.kind == "frequentist"
-    }
-    return [
-        measurement
-        for measurement in picked
-        if measurement.census
-        or measurement.estimate.kind == "frequentist"
-        or game(measurement) not in joint
     ]
 
 

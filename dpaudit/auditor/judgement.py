@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any
 
-from dpaudit.auditor.gate import judge, picked_by
+from dpaudit.auditor.gate import judge
 from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.compatibility.gates import check_rated
+from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion

@@ -621,6 +621,12 @@ class AuditResult(_Record):
         """Return the ids of the findings that an active waiver accepts."""
         return set(accepted(self.waivers))
 
+    @property
+    def stopping(self) -> list[VerdictRecord]:
+        """Return the false claims that stop the run: none is waived, nor accepted by its config."""
+        false = [verdict for verdict in self.verdicts if verdict.verdict == "false"]
+        return [one for one in false if self.fail_on_false_claim and one.id not in self.waived]
+
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the worst outcome: `fail` before `inconclusive` before `pass`."""

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.gate import picked_by
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
@@ -57,6 +56,7 @@ from dpaudit.audits.membership.training import (
 )
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.model import Model
+from dpaudit.config.picked import picked_by
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, Observer, Unit
 from dpaudit.record import result as records

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dpaudit.config.picked import picked_by
 from dpaudit.core import rounding
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metric import KEYS
@@ -138,7 +139,7 @@ def _by_gates(measurement: Measurement, part: AuditResult, bar: float) -> list[G
         for gate, record in meter.gates(part)
         if gate
         and isinstance(gate.max, float)
-        and gate.picks(measurement.model_dump())
+        and picked_by(gate, [measurement])
         and (bar == math.inf or _speaks(record, gate.max, bar))
     ]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from pydantic import ValidationError
 
+from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.record.result import AuditResult, GateRecord, Measurement
 from dpaudit.reports import digest, words
@@ -22,13 +24,13 @@ def rows(result: AuditResult) -> list[Frequency]:
 
     Of a sweep it is the ε at which the attacker finds most, of those that a gate limits if any are.
     """
-    sections = sections_of(result)
+    sections, judged = sections_of(result), gates(result)
     most: dict[tuple[str, str], Frequency] = {}
     for measurement in sections.metered():
-        frequency = of(measurement, result)
+        frequency = _limited(sections.frequency(measurement), judged)
         if frequency is not None:
             key = measurement.model, frequency.attacker
-            most[key] = max(most.get(key, frequency), frequency, key=_limited)
+            most[key] = max(most.get(key, frequency), frequency, key=_order)
     ordered = sorted(most.values(), key=_sureness, reverse=True)
     return [
         replace(row, attacker=f"{row.attacker}, ε = {words.epsilon(row.measurement.epsilon)}")
@@ -40,11 +42,19 @@ def rows(result: AuditResult) -> list[Frequency]:
 
 def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
     """Return a measurement as a natural frequency with its limit, if it counts what is found."""
-    frequency = sections_of(result).frequency(measurement)
+    return _limited(sections_of(result).frequency(measurement), gates(result))
+
+
+def _limited(
+    frequency: Frequency | None, judged: Sequence[tuple[Gate | None, GateRecord]]
+) -> Frequency | None:
     limits = [
         gate.max
-        for gate, _ in gates(result)
-        if gate and isinstance(gate.max, float) and gate.picks(measurement.model_dump())
+        for gate, _ in judged
+        if frequency
+        and gate
+        and isinstance(gate.max, float)
+        and picked_by(gate, [frequency.measurement])
     ]
     return frequency and replace(frequency, limit=min(limits, default=None))
 
@@ -68,7 +78,7 @@ def _gate(table: object) -> Gate | None:
         return None
 
 
-def _limited(frequency: Frequency) -> tuple[bool, float, float]:
+def _order(frequency: Frequency) -> tuple[bool, float, float]:
     return frequency.limit is not None, *_sureness(frequency)
 
 

@@ -24,13 +24,11 @@ def sentence(result: AuditResult) -> str:
 def _mend(result: AuditResult) -> str:
     if any(waiver.state == "expired" for waiver in result.waivers):
         return "review what the expired waiver accepts, then remove or renew it"
-    for verdict in result.verdicts:
-        counts = result.fail_on_false_claim and verdict.id not in result.waived
-        if counts and verdict.verdict == "false":
-            return (
-                "correct the mechanism or the claim, or accept the finding until a day by a "
-                f"[[waiver]] with id = {verdict.id!r}"
-            )
+    if result.stopping:
+        return (
+            "correct the mechanism or the claim, or accept the finding until a day by a "
+            f"[[waiver]] with id = {result.stopping[0].id!r}"
+        )
     return (
         "change the model and run again, or correct the limit and judge this run by it: "
         f"{_GATE!r}; report.html shows what leaks"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
@@ -24,9 +25,8 @@ def sentence(result: AuditResult) -> str:
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
         return f"A waiver has expired: {', '.join(expired)}."
-    false = _false(result)
-    if result.fail_on_false_claim and false:
-        return _of_claims(false, len(result.models) > 1)
+    if result.stopping:
+        return _of_claims(result.stopping, len(result.models) > 1)
     judged = [
         (gate, record) for gate, record in meter.gates(result) if record.id not in result.waived
     ]
@@ -42,18 +42,8 @@ def sentence(result: AuditResult) -> str:
     return " ".join(_undisturbed(result, judged))
 
 
-def _false(result: AuditResult) -> list[VerdictRecord]:
-    """Return the false claims that no waiver accepts, the furthest above its claim first."""
-    false = [
-        verdict
-        for verdict in result.verdicts
-        if verdict.verdict == "false" and verdict.id not in result.waived
-    ]
-    return sorted(false, key=lambda verdict: -_times(verdict))
-
-
 def _of_claims(false: Sequence[VerdictRecord], named: bool) -> str:
-    worst = false[0]
+    worst = max(false, key=_times)
     of = f" of {worst.model}" if named else ""
     more = _more(len(false) - 1, "claim is false", "claims are false")
     times = rounding.at_least(_times(worst), 2)
@@ -77,21 +67,23 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
     shown = _shown(gate, result) if gate else None
     if gate is None or shown is None:
         return f"{record.rule}: {record.reason}"
-    said = _said(gate, shown, result)
+    comparison = _comparison(gate, shown, result)
     if record.outcome == "fail":
-        return said
+        return comparison
     decides = f"; {record.trainings} trainings like these decide it" if record.trainings else ""
-    return f"This run is too small to tell on which side of the limit the model is: {said}{decides}"
+    open_ = "This run is too small to tell on which side of the limit the model is"
+    return f"{open_}: {comparison}{decides}"
 
 
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
     """Return the measurement that a gate judges and that is furthest from passing."""
-    picked = [one for one in result.measurements if gate.picks(one.model_dump())]
+    picked = picked_by(gate, result.measurements)
     sign = 1 if gate.min is None else -1
     return max(picked, key=lambda one: sign * one.estimate.value, default=None)
 
 
-def _said(gate: Gate, shown: Measurement, result: AuditResult) -> str:
+def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
+    """Return a measurement beside the limit of a gate that judges it."""
     frequency = meter.of(shown, result)
     named = f"{shown.model}: " if len(result.models) > 1 else ""
     if frequency is not None:
@@ -119,8 +111,8 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         yield f"All {len(judged)} gates pass." if len(judged) > 1 else "The gate passes."
         yield from _nearest(result, judged)
     if claims["survived"] or claims["false"]:
-        said = [f"{claims[word]} {text}" for word, text in _CLAIMS.items() if claims[word]]
-        yield f"Of {claims.total()} privacy claims: {', '.join(said)}."
+        counts = [f"{claims[word]} {text}" for word, text in _CLAIMS.items() if claims[word]]
+        yield f"Of {claims.total()} privacy claims: {', '.join(counts)}."
     elif claims and judged:
         yield "No privacy claim was tested."
     elif result.outcome != "no decision" and not judged:

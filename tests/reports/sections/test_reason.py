@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dpaudit.record.result import AuditResult, GateRecord
+from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement
 from dpaudit.reports.sections import reason
 from tests.reports.sections.test_verdicts import low
-from tests.support.records import judged
+from tests.support.records import estimate, judged
 
 Make = Callable[..., AuditResult]
 ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
@@ -69,6 +69,22 @@ def test_other_gates_name_their_number_and_limit(
     make: Make, table: dict[str, Any], said: str
 ) -> None:
     assert reason.sentence(gated(make(), "fail", table)) == said
+
+
+def test_the_number_of_a_gate_is_one_that_it_judges(make: Make) -> None:
+    base = make(epsilons=(1.0,), game=False, attacks=False, rated=False)
+
+    def rate(attack: str, value: float) -> Measurement:
+        bounds = estimate(value, value, value)
+        where: dict[str, Any] = {"model": "published", "epsilon": 1.0, "at": 0.01}
+        target = {"unit": "interaction", "observer": "scores"}
+        return Measurement(metric="attack.tpr", attack=attack, estimate=bounds, **target, **where)
+
+    # An attack that did better by chance was not chosen, and no gate is about it.
+    rates = [rate("lira", 0.5), rate(STRONGEST, 0.42)]
+    result = base.model_copy(update={"kind": "membership", "measurements": rates})
+    table = {"metric": "attack.tpr", "max": 0.25}
+    assert reason.sentence(gated(result, "fail", table)).startswith("42 of 100 training inter")
 
 
 def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> None:
