@@ -64,7 +64,7 @@ def show_list(entries: Sequence[PublishedClaim], console: Console) -> None:
 
     for entry in entries:
         verdict = verdict_text(entry.recorded, entry.basis)
-        style = "bold red" if entry.recorded == "falsified" else ""
+        style = palette.MARKED if entry.recorded == "falsified" else ""
         console.print(Text.assemble((entry.id, "bold"), "  ", (verdict, style)))
         reading = f" [{entry.reading}]" if entry.reading else ""
         console.print(Padding.indent(Text(entry.sentence + reading), 2))

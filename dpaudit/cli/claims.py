@@ -88,7 +88,7 @@ def claims(
 
     entries = chosen(ids)
     if not verify:
-        _tell(entries, ids)
+        _show_entries(entries, ids)
         return
     from dpaudit.claims import report as reports
     from dpaudit.claims.real_data import on_real_data
@@ -149,7 +149,7 @@ def _show(verification: Verification) -> None:
     show(verification, Console())
 
 
-def _tell(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
+def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
     from rich.console import Console
 
     from dpaudit.claims import console

@@ -55,13 +55,17 @@ class Frequency:
         return out_of(self.value, base), counted(self.guess, base), limit
 
     @property
+    def what(self) -> str:
+        """Return what is counted, e.g. `users are recognised with 1 false alarm in 100`."""
+        alarms = "" if self.alarms is None else f" with {false_alarms(self.alarms)}"
+        return f"{self.clause}{alarms}"
+
+    @property
     def sentence(self) -> str:
         """Return `60 of 100 … with 1 false alarm in 100; a guess finds 1; the limit is 45`."""
-        base = self.base
-        alarms = "" if self.alarms is None else f" with {false_alarms(self.alarms)}"
-        limit = "" if self.limit is None else f"; the limit is {counted(self.limit, base)}"
-        guess = counted(self.guess, base)
-        return f"{out_of(self.value, base)} {self.clause}{alarms}; a guess finds {guess}{limit}"
+        found, guess, most = self.counts
+        limit = "" if self.limit is None else f"; the limit is {most}"
+        return f"{found} {self.what}; a guess finds {guess}{limit}"
 
 
 def base_of(value: float, guess: float, limit: float | None = None) -> int:

@@ -91,6 +91,14 @@ CHANGE: Mapping[Judgement | Move, Word] = {
     "same": Word("same", "neutral"),
     "better": Word("better", "good"),
 }
+# Of a requirement, by what a record answers to it.
+ANSWER: Mapping[str, Word] = {
+    "met": Word("met", "good"),
+    "not met": Word("not met", "bad"),
+    "undecided": Word("undecided", "open"),
+    "to judge": Word("to judge", "neutral"),
+    "gap": Word("gap", "open"),
+}
 NO_CLAIM = Word("no claim", "neutral")
 NOTICED = Word("noticed", "open")
 # The style of a cell on a terminal that shows more than is allowed.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.record.result import Measurement
 from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of
-from tests.support.records import estimate
+from tests.support.records import accuracy
 
 
 @pytest.mark.parametrize(
@@ -30,26 +29,14 @@ from tests.support.records import estimate
 def test_a_share_a_guess_and_a_limit_have_one_base(
     value: float, guess: float, limit: float | None, shown: tuple[str, str, str]
 ) -> None:
-    measurement = Measurement(
-        metric="attack.accuracy",
-        attack="a",
-        model="m",
-        epsilon=1.0,
-        estimate=estimate(value, value, value),
-    )
+    measurement = accuracy(value, value, value)
     frequency = Frequency(measurement, "a", "hidden ratings are recovered", guess, limit=limit)
     assert frequency.counts == shown
     assert frequency.over == (limit is not None and value > limit)
 
 
 def test_a_sentence_names_what_is_found_false_alarms_a_guess_and_the_limit() -> None:
-    measurement = Measurement(
-        metric="attack.accuracy",
-        attack="a",
-        model="m",
-        epsilon=1.0,
-        estimate=estimate(0.6, 0.5, 0.7),
-    )
+    measurement = accuracy(0.6, 0.5, 0.7)
     frequency = Frequency(measurement, "a", "users are recognised", 0.01, 0.01, 0.45)
     assert frequency.sentence == (
         "60 of 100 users are recognised with 1 false alarm in 100; a guess finds 1; the limit is 45"

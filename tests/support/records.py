@@ -38,6 +38,17 @@ def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estima
     return Estimate(**{**fields, **changes})
 
 
+def accuracy(value: float, lower: float, upper: float) -> Measurement:
+    """What one attack recovers of the model `published` at ε = 1."""
+    return Measurement(
+        metric="attack.accuracy",
+        attack="a",
+        model="published",
+        epsilon=1.0,
+        estimate=estimate(value, lower, upper),
+    )
+
+
 def claim(epsilon: float) -> ClaimRecord:
     return ClaimRecord(
         epsilon=epsilon,

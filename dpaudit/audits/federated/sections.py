@@ -84,18 +84,7 @@ class FederatedSections(TrainedSections):
 
     def metered(self) -> Iterable[Measurement]:
         """Return the areas of attacks open to a server after the last round, besides recoveries."""
-        areas = digest.of(self.result, "transcript.auc")
-        last, ideal = _last(areas), _ideal(self.result)
-        return [
-            *super().metered(),
-            *(
-                area
-                for area in areas
-                if area.detail is None
-                and area.attack not in ideal
-                and area.step == last[_key(area)]
-            ),
-        ]
+        return [*super().metered(), *_open_areas(self.result)]
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
         """Return how often a real item is told from a fake one, or what is recovered."""
@@ -134,10 +123,19 @@ def _submissions(result: AuditResult) -> list[Table]:
 
 def _strongest(result: AuditResult, model: str) -> Measurement | None:
     """Return the largest area after the last round of any attack open to a server, at any ε."""
-    areas = [area for area in digest.of(result, "transcript.auc") if area.model == model]
+    of_model = (area for area in _open_areas(result) if area.model == model)
+    return max(of_model, key=_value, default=None)
+
+
+def _open_areas(result: AuditResult) -> list[Measurement]:
+    """Return the areas after the last round of the attacks that are open to a server."""
+    areas = digest.of(result, "transcript.auc")
     last, ideal = _last(areas), _ideal(result)
-    open_areas = [m for m in areas if m.detail is None and m.attack not in ideal]
-    return max((m for m in open_areas if m.step == last[_key(m)]), key=_value, default=None)
+    return [
+        area
+        for area in areas
+        if area.detail is None and area.attack not in ideal and area.step == last[_key(area)]
+    ]
 
 
 def _last(areas: Sequence[Measurement]) -> dict[Key, int]:

@@ -90,9 +90,7 @@ class MembershipSections(Sections):
 
     def metered(self) -> Iterable[Measurement]:
         """Return the strongest attacks' true positives, at the largest false-positive rate."""
-        rates = tables.joint(self.result, "attack.tpr")
-        surest = max((rate.at or 0 for rate in rates), default=0)
-        return [rate for rate in rates if rate.at == surest]
+        return tables.surest(self.result)
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
         """Return true positives, or right comparisons, of targets that are in the data."""

@@ -62,13 +62,17 @@ def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measuremen
     Of the false-positive rates it has the largest, which is the surest. Who finds most is decided
     by `sureness`.
     """
-    rates = _rates(result)
     most: dict[tuple[str, float, str], Measurement] = {}
-    for rate in joint(result, "attack.tpr"):
-        if rate.at == rates[-1]:
-            key = rate.model, rate.epsilon, rate.unit or ""
-            most[key] = max(most.get(key, rate), rate, key=sureness)
+    for rate in surest(result):
+        key = rate.model, rate.epsilon, rate.unit or ""
+        most[key] = max(most.get(key, rate), rate, key=sureness)
     return most
+
+
+def surest(result: AuditResult) -> list[Measurement]:
+    """Return the strongest attacks' true-positive rates at the largest false-positive rate."""
+    most = max(_rates(result), default=None)
+    return [rate for rate in joint(result, "attack.tpr") if rate.at == most]
 
 
 def sureness(measurement: Measurement) -> tuple[float, float]:
@@ -144,14 +148,9 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
 
 def _worst_first(result: AuditResult, games: list[_Game]) -> list[_Game]:
     """Order the observers of each model and kind of target by what they find, the most first."""
-    rates = _rates(result)
-    surest = {
-        _game(rate): rate.estimate.lower
-        for rate in joint(result, "attack.tpr")
-        if rate.at == rates[-1]
-    }
+    lower = {_game(rate): rate.estimate.lower for rate in surest(result)}
     targets = [game[:3] for game in games]
-    return sorted(games, key=lambda game: (targets.index(game[:3]), -surest.get(game, 0.0)))
+    return sorted(games, key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
 
 
 def _attacks(result: AuditResult) -> Table:

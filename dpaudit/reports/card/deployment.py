@@ -8,7 +8,7 @@ from collections import Counter
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import deployed
 from dpaudit.reports.card.document import Deployment, Found
-from dpaudit.reports.frequency import Frequency, false_alarms
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, reason, screen, untried, verdicts
 from dpaudit.reports.sections.base import sections_of
 
@@ -31,23 +31,22 @@ def deployment(result: AuditResult) -> Deployment:
         claims=Counter(one.verdict for one in part.verdicts if one.claimed is not None),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
-        found=[_found(row) for row in meter.rows(part)],
+        found=[_attack(row) for row in meter.rows(part)],
         violated=screen.violated(part),
         utility=screen.utility(part),
         untried=untried.sentences(part),
     )
 
 
-def _found(row: Frequency) -> Found:
+def _attack(row: Frequency) -> Found:
     found, guess, limit = row.counts
     estimate, base = row.measurement.estimate, row.base
     low = math.floor(estimate.lower * base + _ROUNDING)
     high = min(base, math.ceil(estimate.upper * base - _ROUNDING))
-    alarms = "" if row.alarms is None else f" with {false_alarms(row.alarms)}"
     return Found(
         model=row.measurement.model,
         attacker=row.attacker,
-        what=f"{row.clause}{alarms}",
+        what=row.what,
         found=found,
         interval=f"{low:,} to {high:,}",
         guess=guess,

@@ -58,7 +58,7 @@ def of(card: PrivacyCard) -> Page:
     untried = card.deployment.untried
     return Page(
         list(_who(card)),
-        _found(card),
+        _attackers(card),
         list(_numbers(card)),
         list(_threat(card)),
         untried[:_UNTRIED],
@@ -90,7 +90,7 @@ def _chosen(card: PrivacyCard) -> Guarantee | None:
     return next((one for one in card.guarantees if (one.model, one.sweep_epsilon) == key), None)
 
 
-def _found(card: PrivacyCard) -> Table:
+def _attackers(card: PrivacyCard) -> Table:
     rows = card.deployment.found
     several = len({row.model for row in rows}) > 1
     cells = [
@@ -119,8 +119,8 @@ def _numbers(card: PrivacyCard) -> Iterator[Fact]:
     if chosen:
         yield Fact("Claim", _claim(chosen))
     elif claims := card.deployment.claims:
-        said = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
-        yield Fact("Claims", f"{said}.")
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+        yield Fact("Claims", f"{counts}.")
     if card.deployment.violated:
         yield Fact("Not as assumed", screen.assumed(card.deployment.violated))
     if chosen and (limit := _limit(chosen)):

@@ -51,8 +51,9 @@ def drawn(panel: Panel, chart: Chart) -> Any:
     picture: str = vl_convert.vegalite_to_svg(panel.spec, vl_version=version)
     _, head, rest = re.split(r"(<svg [^>]*>)", picture, maxsplit=1)
     size = re.search(r' width="[^"]+" height="[^"]+" viewBox="[^"]+"', head)
-    said = " ".join([f"{chart.title}.", *([f"{panel.name}."] if panel.name else []), chart.summary])
-    label = Markup(' role="img" aria-label="{}"').format(plain(said))
+    group = [f"{panel.name}."] if panel.name else []
+    alternative = " ".join([f"{chart.title}.", *group, chart.summary])
+    label = Markup(' role="img" aria-label="{}"').format(plain(alternative))
     # Vega escapes the texts of a specification.
     return Markup("<svg") + Markup(size[0] if size else "") + label + Markup(">" + _bare(rest))  # noqa: S704
 

@@ -122,8 +122,8 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
         yield "Not as assumed", assumed(counts)
     sure = words.percent(result.family.confidence)
     yield "Confidence", f"{sure}, for everything that decides this run together."
-    if said := utility(result):
-        yield "Utility", said
+    if served := utility(result):
+        yield "Utility", served
     missing = untried.sentences(result)
     yield "Not tried", f"{missing[0]} {len(missing) - 1} more in the report."
 

@@ -67,9 +67,9 @@ def headline(result: AuditResult) -> str:
 def counts(result: AuditResult) -> str:
     """Return how many models have which badge, and the outcomes of the gates."""
     badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
-    said = ", ".join(f"{count} {badge}" for badge, count in badges.items())
+    listed = ", ".join(f"{count} {badge}" for badge, count in badges.items())
     models = len(result.models)
-    return f"{models} model{'s' if models > 1 else ''}: {said}. {_gates(result)}"
+    return f"{models} model{'s' if models > 1 else ''}: {listed}. {_gates(result)}"
 
 
 def _gates(result: AuditResult) -> str:
@@ -77,9 +77,9 @@ def _gates(result: AuditResult) -> str:
     if not result.gates:
         return "No gates are set."
     outcomes = Counter(gate.outcome for gate in result.gates)
-    said = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
+    listed = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
     total = len(result.gates)
-    return f"{total} gate{'s' if total > 1 else ''}: {said}."
+    return f"{total} gate{'s' if total > 1 else ''}: {listed}."
 
 
 @dataclass(frozen=True)

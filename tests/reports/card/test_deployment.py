@@ -12,7 +12,7 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.card import page
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.deployment import deployment
-from tests.support.records import estimate
+from tests.support.records import accuracy
 
 Make = Callable[..., AuditResult]
 
@@ -68,13 +68,7 @@ def test_what_is_found_has_an_interval_of_as_many(
     make: Make, value: float, lower: float, upper: float, shown: tuple[str, str]
 ) -> None:
     base = make(epsilons=(1.0,))
-    measurement = Measurement(
-        metric="attack.accuracy",
-        attack="a",
-        model="published",
-        epsilon=1.0,
-        estimate=estimate(value, lower, upper),
-    )
-    (row,) = deployment(base.model_copy(update={"measurements": [measurement]})).found
+    measurements = [accuracy(value, lower, upper)]
+    (row,) = deployment(base.model_copy(update={"measurements": measurements})).found
     assert (row.found, row.interval) == shown
     assert (row.attacker, row.what) == ("a", "hidden ratings are recovered")
