@@ -1,4 +1,4 @@
-"""End a process with its parent, and report how a child process ended."""
+"""Start a Python beside this one, end it with its parent, and report how it ended."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ _LOOK = 0.5
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 # The exit codes of a process that one of these signals stops, as Python and as shells give them.
 _STOPPED = {code for number in _FORWARDED for code in (-number, 128 + number)}
+
+
+def modules_path() -> str:
+    """Return the PYTHONPATH by which a new Python finds the modules that this process finds."""
+    return os.pathsep.join(os.path.abspath(place) for place in sys.path)
 
 
 def end_with(parent: int) -> None:

@@ -40,8 +40,9 @@ TARGETS = {
     "outputs": 0.08,
 }
 _ROOT = Path(__file__).parents[2]
-# Beyond this much address space an allocation fails: it keeps the machine alive.
-_ADDRESS_SPACE = 4 * 2**30
+# Beyond this much memory an allocation fails: it keeps the machine alive. Address space has no
+# limit, as the process that draws charts reserves 64 GiB that it does not use.
+_MEMORY = 4 * 2**30
 _SHOWN = 700
 _DUMP = "most recent call first"  # of a dying process
 
@@ -204,8 +205,8 @@ def _work(
     file = dump.open("w", encoding="utf-8")
     faulthandler.enable(file)
     faulthandler.register(signal.SIGUSR1, file)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, hard))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for index in indices:

@@ -23,6 +23,7 @@ import cloudpickle
 from dpaudit.audits.mechanism.ambient import seed_ambient
 from dpaudit.audits.mechanism.outcome import Job, Raised, called
 from dpaudit.core.errors import InputError, said
+from dpaudit.core.processes import modules_path
 
 _SERVE = "from dpaudit.audits.mechanism.isolated import serve; serve()"
 _FORKS = hasattr(os, "fork")
@@ -82,13 +83,11 @@ class _Worker:
 
     def __init__(self, mechanism: bytes, hash_seed: int) -> None:
         """Start it, and send it the mechanism."""
-        # It finds the modules that this process finds.
-        path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
         self._process = subprocess.Popen(  # noqa: S603  this Python, and code of ours
             [sys.executable, "-P", "-c", _SERVE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(hash_seed)},
+            env={**os.environ, "PYTHONPATH": modules_path(), "PYTHONHASHSEED": str(hash_seed)},
             start_new_session=True,  # the parent process decides what Ctrl-C ends
         )
         with suppress(OSError):  # it has ended: each of its units will say so

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpaudit.core.messages import plain
 from dpaudit.reports.chart_parts import Chart, Panel
+from dpaudit.reports.render.drawing import svgs
 
 
 def render(
@@ -24,6 +25,9 @@ def render(
         charts: the charts of the page.
         package: where the template is; it may extend the templates of `dpaudit.reports`.
         content: the values of the template.
+
+    Raises:
+        RunError: the charts cannot be drawn.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -34,21 +38,32 @@ def render(
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters["drawn"] = drawn
+    pictures = drawn(charts)
+    environment.filters["drawn"] = lambda panel, chart: pictures[chart.name, panel.name]
     return environment.get_template(template).render(charts=charts, **content)
 
 
-def drawn(panel: Panel, chart: Chart) -> Any:
-    """Return a panel as an SVG element that says what it shows, and shrinks with its container.
+def drawn(charts: Sequence[Chart]) -> dict[tuple[str, str], Any]:
+    """Return the pictures of charts as elements, by the names of the chart and the panel.
+
+    Raises:
+        RunError: they cannot be drawn.
+    """
+    panels = [(chart, panel) for chart in charts for panel in chart.panels]
+    pictures = svgs([panel.spec for _, panel in panels])
+    return {
+        (chart.name, panel.name): _element(picture, panel, chart)
+        for picture, (chart, panel) in zip(pictures, panels, strict=True)
+    }
+
+
+def _element(picture: str, panel: Panel, chart: Chart) -> Any:
+    """Return a panel's picture as an element that says what it shows, and shrinks to its container.
 
     Its colours are properties of the page's style.
     """
-    import altair
-    import vl_convert
     from markupsafe import Markup
 
-    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    picture: str = vl_convert.vegalite_to_svg(panel.spec, vl_version=version)
     _, head, rest = re.split(r"(<svg [^>]*>)", picture, maxsplit=1)
     size = re.search(r' width="[^"]+" height="[^"]+" viewBox="[^"]+"', head)
     group = [f"{panel.name}."] if panel.name else []

@@ -19,7 +19,8 @@ from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.chart_parts import Look
-from dpaudit.reports.render import console, html, markdown, page
+from dpaudit.reports.render import console, html, markdown
+from dpaudit.reports.render.drawing import svgs
 from dpaudit.reports.sections import footnotes, tables
 from dpaudit.reports.table import Table
 
@@ -217,7 +218,7 @@ def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     chart = charts.efforts(add(result, curves), LOOK)
     assert chart is not None
     (panel,) = chart.panels
-    drawn = page.drawn(panel, chart)
+    (drawn,) = svgs([panel.spec])
     assert "accounts, changes or observed lists" in drawn
     assert "NaN" not in drawn
 

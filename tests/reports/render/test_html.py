@@ -77,7 +77,7 @@ def points(drawing: Chart) -> list[dict[str, Any]]:
 
 
 def drawn(drawing: Chart) -> str:
-    return "".join(pages.drawn(panel, drawing) for panel in drawing.panels)
+    return "".join(pages.drawn([drawing]).values())
 
 
 def test_numbers_and_verdict(result: AuditResult) -> None:
