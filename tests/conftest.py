@@ -40,6 +40,16 @@ def real_data() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without what their charts show, except in long tests: a process draws each page's."""
+    if not request.node.get_closest_marker("long"):
+        blank = '<svg class="marks" width="1" height="1" viewBox="0 0 1 1"></svg>'
+        monkeypatch.setattr(
+            "dpaudit.reports.render.page.svgs", lambda specs: [blank for _ in specs]
+        )
+
+
 @pytest.fixture
 def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases without their public grid, whose law is that of the noise to the last digit."""

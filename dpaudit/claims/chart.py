@@ -13,7 +13,7 @@ _WIDTH, _ROW = 520, 32  # of the plot, and from one row to the next, in pixels
 # The least multiple of a claim that is drawn; smaller ones are drawn there.
 _LEAST = 0.1
 _VERDICTS = [
-    Series("falsified", parts.BROKEN),
+    Series("falsified", parts.FALSE),
     Series("not falsified", parts.COLORS[0]),
     Series("holds", parts.COLORS[1]),
     Series("no power", parts.COLORS[3]),

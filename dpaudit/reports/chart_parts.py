@@ -18,7 +18,7 @@ from dpaudit.reports.table import NONE, Table
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
 COLORS = tuple(f"var(--series-{place})" for place in range(1, 7))
 REST = "var(--rest)"  # a series beyond the six in colour
-BROKEN, MUTED, INK = "var(--broken)", "var(--muted)", "var(--text)"
+FALSE, MUTED, INK = "var(--bad)", "var(--muted)", "var(--text)"
 SIZE = (360, 260)  # of a plot without axes and labels, in pixels
 ABOVE = 0.035  # from a point to a label that no bar of the point strikes, as a share of an axis
 _FONT, _LINE = 13, 15  # of a text, and from one line of it to the next

@@ -12,7 +12,7 @@ from dpaudit.reports import words
 
 MORE = "more than claimed"
 # The end of a bound that breaks its claim, where there is little room.
-BROKEN = " > claim"
+ABOVE = " > claim"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpaudit.record.result import Measurement
@@ -55,6 +56,15 @@ class Frequency:
         return out_of(self.value, base), counted(self.guess, base), limit
 
     @property
+    def between(self) -> str:
+        """Return the range or interval of the count, e.g. `10 to 16 in 19 trainings`."""
+        estimate, base = self.measurement.estimate, self.base
+        low = math.floor(estimate.lower * base + _ROUNDING)
+        high = min(base, math.ceil(estimate.upper * base - _ROUNDING))
+        trainings = f" in {estimate.n:,} trainings" if estimate.kind == "range" else ""
+        return f"{low:,} to {high:,}{trainings}"
+
+    @property
     def what(self) -> str:
         """Return what is counted, e.g. `users are recognised with 1 false alarm in 100`."""
         alarms = "" if self.alarms is None else f" with {false_alarms(self.alarms)}"
@@ -71,8 +81,8 @@ class Frequency:
 def base_of(value: float, guess: float, limit: float | None = None) -> int:
     """Return the least of 100, 1,000, … in which these shares can be told as whole numbers.
 
-    The limit is a whole number, and the guess about one. A value above 0 is at least 1, and a value
-    that differs from the limit has another number.
+    The limit is a whole number, and the guess about one. A value that differs from the limit has
+    another number.
 
     Args:
         value: a share.
@@ -83,14 +93,16 @@ def base_of(value: float, guess: float, limit: float | None = None) -> int:
         exact = limit is None or abs(limit * base - round(limit * base)) <= _ROUNDING * base
         near = abs(guess * base - round(guess * base)) <= _GUESSED * guess * base
         apart = limit in (None, value) or round(value * base) != round((limit or 0) * base)
-        if exact and near and apart and (value <= 0 or round(value * base)):
+        if exact and near and apart:
             return base
     return _BASES[-1]
 
 
 def counted(share: float, base: int) -> str:
-    """Return how many of the base a share is; all only if it is 1."""
+    """Return how many of the base a share is; none only if it is 0, all only if it is 1."""
     count = round(share * base)
+    if not count and share > 0:
+        return "under 1"
     return f"{min(count, base - 1) if share < 1 else count:,}"
 
 

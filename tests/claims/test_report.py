@@ -103,6 +103,7 @@ FORMATS: dict[str, Callable[[Verification], str]] = {
 every_format = pytest.mark.parametrize("name", FORMATS)
 
 
+@pytest.mark.long
 @every_format
 def test_the_same_record_makes_the_same_bytes(name: str) -> None:
     assert FORMATS[name](both()) == FORMATS[name](both())
@@ -200,6 +201,7 @@ def test_the_record_survives_json() -> None:
     assert '"Infinity"' in report.render_json(found)
 
 
+@pytest.mark.long
 @every_format
 def test_hard_text_is_shown_and_does_nothing(name: str) -> None:
     found = verification(
@@ -238,6 +240,7 @@ def test_numbers_stand_there(name: str) -> None:
         assert word in shown
 
 
+@pytest.mark.long
 def test_the_page_loads_nothing() -> None:
     shown = report.render_html(both())
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", shown)

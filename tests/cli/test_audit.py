@@ -100,6 +100,7 @@ def test_a_run_that_has_to_decide_and_does_not_is_undecided(config: Path, tmp_pa
     assert result.exit_code == call("gate", tmp_path).exit_code == 4
 
 
+@pytest.mark.long
 def test_a_false_claim_stops_a_run_without_gates(config: Path, tmp_path: Path) -> None:
     judged = ("-s", "audit.fail_on_false_claim=true")
     result = call("run", config, "-o", tmp_path, *judged)
@@ -163,6 +164,7 @@ def test_seed_and_any_value_can_be_replaced_and_quiet_prints_nothing(
     assert written["model"][0]["epsilon"] == [2.0]
 
 
+@pytest.mark.long
 def test_reports_are_rendered_again_without_a_rerun(folder: Path, tmp_path: Path) -> None:
     for name, file in (("html", "report.html"), ("md", "report.md"), ("json", "record.json")):
         result = call("report", folder, "--format", name)
@@ -285,6 +287,7 @@ def test_a_defect_exits_with_3(config: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "defect" in result.output
 
 
+@pytest.mark.long
 def test_init_writes_a_config_that_runs_and_overwrites_nothing(tmp_path: Path) -> None:
     path = tmp_path / "dpaudit.toml"
     assert call("init", path).exit_code == 0

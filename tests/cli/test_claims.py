@@ -103,6 +103,7 @@ def test_what_holds_by_algebra_names_its_test_and_passes_nothing(tmp_path: Path)
     assert "not tested" in result.stdout
 
 
+@pytest.mark.long
 def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:
     result = verified(tmp_path, "pa11-thm3.1-above-threshold", "--trials", 100, "--seed", 0)
     assert result.exit_code == 4, result.output

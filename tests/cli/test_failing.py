@@ -215,6 +215,7 @@ def test_other_reports_are_left_alone(config: Path) -> None:
     assert {Path(f"{name}.ci").read_text() for name in ("md", "html", "json")} == {"all is well"}
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_no_older_result(config: Path) -> None:
     options = stale("junit", "sarif")
     slow = ["-s", "audit.trials=50000000", "-s", "attack=[{}]", "-o", "out", "-q"]

@@ -72,6 +72,7 @@ def test_corrected_numbers_are_judged(files: Path) -> None:
     assert record["gates"][0]["rule"].startswith("corrected AUC <= 0.99")
 
 
+@pytest.mark.long
 def test_groups_without_overlap_are_inconclusive(files: Path) -> None:
     np.save(files / "far.npy", np.random.default_rng(1).normal(9, 1, (400, 2)))
     features = ["--features-in", str(files / "far.npy"), "--features-out", str(files / "b.npy")]

@@ -285,6 +285,7 @@ class Counts:
 """
 
 
+@pytest.mark.long
 def test_a_class_of_the_users_is_planned_by_one_training(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,8 +73,8 @@ def test_a_drawn_seed_is_used_again_and_fresh_draws_another(config: Path, tmp_pa
     assert record(out)["config"]["seed"] != first["config"]["seed"]
 
 
-SOME = "sybil.0.efforts=[2,3]"
-FURTHER = [
+CHANGES = [
+    "sybil.0.efforts=[2,3]",
     "game.0.trials=1500",
     "model.0.epsilon=[1,30,40]",
     "seed=2",
@@ -91,9 +91,8 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize(
-    "change", [SOME, *(pytest.param(case, marks=pytest.mark.long) for case in FURTHER)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("change", CHANGES)
 def test_in_one_folder_a_changed_config_gives_its_own_record(
     config: Path, tmp_path: Path, change: str
 ) -> None:

@@ -80,6 +80,7 @@ def test_code_is_refused_unless_it_is_allowed(folder: Path, name: str) -> None:
     assert not (folder / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["class", "command"])
 def test_a_model_that_tells_its_data_is_found_out(folder: Path, name: str) -> None:
     found = call("run", folder / f"{name}.toml", "-o", folder / "out", "--allow-code", "-q")

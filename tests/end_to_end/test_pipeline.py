@@ -19,6 +19,8 @@ from click.testing import CliRunner, Result
 from dpaudit.cli import main
 from dpaudit.core import registry
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 BASH = shutil.which("bash") or "/bin/bash"
 FORMATS = registry.names("reports")

@@ -6,6 +6,7 @@ import pytest
 from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 
+@pytest.mark.long
 def test_hostile_configs_end_well() -> None:
     found = fuzz("configs", count=300, seconds=20)
     assert found.tried >= 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of
@@ -16,7 +18,8 @@ from tests.support.records import accuracy
         (0.4543, 0.01, 0.45, ("454 of 1,000", "10", "450")),
         (0.45, 0.01, 0.45, ("45 of 100", "1", "45")),
         (0.0073, 0.001, None, ("7 of 1,000", "1", "none")),
-        (0.0004, 0.01, None, ("4 of 10,000", "100", "none")),
+        # None only if the share is 0.
+        (0.0004, 0.01, None, ("under 1 of 100", "1", "none")),
         (0.0, 0.01, None, ("0 of 100", "1", "none")),
         (1 / 3, 1 / 5, 0.3, ("33 of 100", "20", "30")),
         (0.2, 1 / 3, None, ("20 of 100", "33", "none")),
@@ -43,6 +46,16 @@ def test_a_sentence_names_what_is_found_false_alarms_a_guess_and_the_limit() -> 
     )
 
 
+def test_a_range_says_over_how_many_trainings() -> None:
+    measurement = accuracy(0.131, 0.105, 0.161)
+    frequency = Frequency(measurement, "a", "users are recognised", 0.2)
+    assert frequency.between == "10 to 17"
+    ranged = measurement.model_copy(
+        update={"estimate": measurement.estimate.changed(kind="range", n=19)}
+    )
+    assert replace(frequency, measurement=ranged).between == "10 to 17 in 19 trainings"
+
+
 @pytest.mark.parametrize(
     ("rate", "shown"),
     [
@@ -58,6 +71,6 @@ def test_rates_of_false_alarms(rate: float, shown: str) -> None:
 
 
 def test_the_base_is_at_most_a_million() -> None:
-    assert base_of(1e-9, 0.5) == 10**6
-    assert out_of(1e-9, 10**6) == "0 of 1,000,000"
+    assert base_of(0.5, 1.4e-6) == 10**6
+    assert out_of(1e-9, 10**6) == "under 1 of 1,000,000"
     assert counted(0.12345, 10_000) == "1,234"

@@ -31,6 +31,7 @@ def never(data: Any, rng: Rng) -> float:
     raise AssertionError("was run")
 
 
+@pytest.mark.long
 def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
     """False-failure rate 1e-6: the default false alarm."""
     audit = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000, stop=None)

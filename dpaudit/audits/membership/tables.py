@@ -10,7 +10,7 @@ from dpaudit.record.metric import ATTACKS, MODELS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import columns, words
-from dpaudit.reports.digest import BROKEN
+from dpaudit.reports.digest import ABOVE
 from dpaudit.reports.table import NONE, Column, Table
 
 # Digits of a number in a report, and on a console.
@@ -133,7 +133,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
         stated = [words.epsilon(claim.epsilon) if claim and about else "none"] if claimed else []
         certified = f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE
         if bound and claim and bound.exceeds(claim):
-            certified += BROKEN
+            certified += ABOVE
             marked.add((row, 3 + len(stated) + len(shown)))
         numbers = [column.cells[row] for column in shown]
         cells.append([game[0], *stated, game[2], game[3], *numbers, certified])

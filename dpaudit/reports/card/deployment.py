@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 from dpaudit.record.result import AuditResult
@@ -11,9 +10,6 @@ from dpaudit.reports.card.document import Deployment, Found
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, reason, screen, untried, verdicts
 from dpaudit.reports.sections.base import sections_of
-
-# What is left of an end of an interval that is a whole number but for rounding.
-_ROUNDING = 1e-9
 
 
 def deployment(result: AuditResult) -> Deployment:
@@ -40,15 +36,12 @@ def deployment(result: AuditResult) -> Deployment:
 
 def _attack(row: Frequency) -> Found:
     found, guess, limit = row.counts
-    estimate, base = row.measurement.estimate, row.base
-    low = math.floor(estimate.lower * base + _ROUNDING)
-    high = min(base, math.ceil(estimate.upper * base - _ROUNDING))
     return Found(
         model=row.measurement.model,
         attacker=row.attacker,
         what=row.what,
         found=found,
-        interval=f"{low:,} to {high:,}",
+        interval=row.between,
         guess=guess,
         limit=limit,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import columns, digest, palette
-from dpaudit.reports.digest import BROKEN, Row
+from dpaudit.reports.digest import ABOVE, Row
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render import bars
 from dpaudit.reports.sections import (
@@ -187,7 +187,7 @@ def _show_columns(shown: Sequence[Column], console: Console) -> None:
 
 
 def _style(cell: str) -> str:
-    return palette.MARKED if cell.endswith(BROKEN) else ""
+    return palette.MARKED if cell.endswith(ABOVE) else ""
 
 
 def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:

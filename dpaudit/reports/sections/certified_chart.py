@@ -87,7 +87,7 @@ def _spec(
         base.mark_point(strokeWidth=1.5, opacity=1).encode(
             stroke=parts.color(series, "Stroke"),
             shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
-            fill=_by_verdict("Fill", [parts.BROKEN, "var(--card)", parts.MUTED, parts.MUTED]),
+            fill=_by_verdict("Fill", [parts.FALSE, "var(--card)", parts.MUTED, parts.MUTED]),
             size=alt.SizeValue(
                 170, condition={"test": f"datum.verdict === '{NO_POWER}'", "value": 30}
             ),

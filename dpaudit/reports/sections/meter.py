@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from operator import itemgetter
 
 from pydantic import ValidationError
 
@@ -20,7 +22,7 @@ MOST = 8
 
 
 def rows(result: AuditResult) -> list[Frequency]:
-    """Return what each attacker finds of each model, the most first.
+    """Return what each attacker finds of each model, the surest first.
 
     Of a sweep it is the ε at which the attacker finds most, of those that a gate limits if any are.
     """
@@ -32,6 +34,8 @@ def rows(result: AuditResult) -> list[Frequency]:
             key = measurement.model, frequency.attacker
             most[key] = max(most.get(key, frequency), frequency, key=_order)
     ordered = sorted(most.values(), key=_sureness, reverse=True)
+    if len(ordered) > MOST:
+        ordered = _from_all_models(ordered)
     return [
         replace(row, attacker=f"{row.attacker}, ε = {words.epsilon(row.measurement.epsilon)}")
         if digest.swept(result, row.measurement.model)
@@ -76,6 +80,16 @@ def _gate(table: object) -> Gate | None:
         return Gate.model_validate(table)
     except ValidationError:
         return None
+
+
+def _from_all_models(rows: Sequence[Frequency]) -> list[Frequency]:
+    """Order rows so that the first are those with limits, then the surest of each model."""
+    places: Counter[str] = Counter()
+    keys = []
+    for row in rows:
+        keys.append((row.limit is None, places[row.measurement.model]))
+        places[row.measurement.model] += 1
+    return [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
 
 
 def _order(frequency: Frequency) -> tuple[bool, float, float]:

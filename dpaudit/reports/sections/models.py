@@ -10,7 +10,7 @@ from dpaudit.record.metric import MODELS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, words
-from dpaudit.reports.digest import BROKEN, MORE, Row, noised, rows
+from dpaudit.reports.digest import ABOVE, MORE, Row, noised, rows
 from dpaudit.reports.table import NONE, Column, Table
 
 _POWER = (
@@ -134,7 +134,7 @@ def _largest(row: Row) -> str:
     least = min((control.factor for control in controls if control.found), default=None)
     remark = ""
     if row.exceeding:
-        remark = BROKEN
+        remark = ABOVE
     elif row.point.claim:
         remark = " (no power)" if least is None else f" (finds {least:.3g}×)"
     return f"≥ {rounding.at_least(largest, _SHORT)}{remark}"

@@ -45,8 +45,10 @@ class Screen:
     @property
     def scale(self) -> float:
         """Return the share at the right end of the meter."""
-        ends = [max(row.value, row.guess, row.limit or 0.0) for row in self.rows]
-        return next(end for end in _SCALES if end >= max(ends, default=1.0) - 1e-12)
+        ends = [
+            max(row.measurement.estimate.upper, row.guess, row.limit or 0.0) for row in self.rows
+        ]
+        return next(end for end in _SCALES if end >= min(1.0, max(ends, default=1.0)) - 1e-12)
 
     @property
     def end(self) -> str:

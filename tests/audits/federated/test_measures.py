@@ -554,6 +554,7 @@ def test_games_of_the_recommender_estimate_divergences(outcome: AuditResult) -> 
         assert exact.lower <= near.upper
 
 
+@pytest.mark.long
 def test_games_of_other_observers_have_no_law_of_the_steps(outcome: AuditResult) -> None:
     game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
     record = run(model=[CORRECTED], attack=[{"name": "popularity"}], game=[game])
@@ -566,6 +567,7 @@ def test_games_of_other_observers_have_no_law_of_the_steps(outcome: AuditResult)
 # The record.
 
 
+@pytest.mark.long
 def test_the_record_is_read_again(result: AuditResult, outcome: AuditResult) -> None:
     for record in (result, outcome):
         text = record.model_dump_json()

@@ -155,6 +155,7 @@ def test_a_long_training_is_drawn_at_few_rounds() -> None:
     assert 20 < len(kept) <= 42
 
 
+@pytest.mark.long
 def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> None:
     page = html.render(result)
     assert EVIL not in page

@@ -238,6 +238,7 @@ def test_the_telling_pair_is_found_among_useless_ones() -> None:
     assert audit_pairs(silent, [(0.0, 1.0)] * 5, trials=200, search=200, batched=True).pair == 0
 
 
+@pytest.mark.long
 def test_the_search_sees_no_output_of_the_certificate() -> None:
     """Otherwise the choice of the pair would invalidate the confidence."""
     noises: list[float] = []

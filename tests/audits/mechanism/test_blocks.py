@@ -149,6 +149,7 @@ def test_cheap_calls_stay_where_they_are() -> None:
         assert not chosen(Executor(pool), laplace)
 
 
+@pytest.mark.long
 def test_one_worker_takes_one_sequence() -> None:
     def slow(data: float, rng: Rng) -> float:
         time.sleep(0.01)

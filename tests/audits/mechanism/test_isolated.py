@@ -23,6 +23,7 @@ def answers(mechanism: Any, units: int = 3, size: int = 2, **options: Any) -> li
     return list(each_in_a_process(Snapshot.of(mechanism).work, jobs, 2, **options))
 
 
+@pytest.mark.long
 def test_every_unit_has_a_process_and_some_share_hashes() -> None:
     units = answers(lambda data, rng: (os.getpid(), hash("a")), units=4)
     processes = [{process for process, _ in unit} for unit in units]

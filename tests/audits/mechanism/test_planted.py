@@ -117,6 +117,7 @@ def test_a_game_that_sees_finds_the_mutant() -> None:
         assert 1 < control.certified <= 1.5
 
 
+@pytest.mark.long
 def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
     result = controlled(lambda data, rng: data + rng.laplace(), score=itself, trials=400)
     assert result.control is None

@@ -233,6 +233,7 @@ def test_modules_beside_the_config_are_found_from_anywhere(
     assert (elsewhere / "out" / "report.html").is_file()
 
 
+@pytest.mark.long
 def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     project.write(target="'own:many'", batched="true", delta="1e-3")
     assert project.run("--allow-code", "-q").exit_code == 0
@@ -369,23 +370,22 @@ def test_wrong_tables_are_refused(project: Project, changes: dict[str, str], wor
 GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 'claim'\ndetectable = "
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
         ({"tail": GATE + "3"}, 0, "the same game finds"),
         ({"epsilon": "0.1", "d_prime": "[0.0, 4.0]", "tail": GATE + "3"}, 1, "above 0.1"),
         ({"tail": GATE + "1.01"}, 4, "use more trials"),
-        pytest.param(
+        (
             {"d_prime": "[0.0, 4.0]", "tail": (GATE + "3").replace("'claim'", "0.001")},
             1,
             "above 0.001",
-            marks=pytest.mark.long,
         ),
-        pytest.param(
+        (
             {"label": "'mine'", "tail": GATE + "3\nwhere = { model = 'mine', pair = 'given' }"},
             0,
             "mine",
-            marks=pytest.mark.long,
         ),
     ],
 )

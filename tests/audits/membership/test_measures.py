@@ -419,6 +419,7 @@ def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
     assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined in some training")
 
 
+@pytest.mark.long
 def test_a_leak_that_is_certain_fails_and_one_of_ignorance_is_not_found() -> None:
     for trainable, low, high in ((Copying(), 0.5, 1.0), (Ignorant(), 0.0, 0.5)):
         parts = found_of(trainable, trainings=64, units=["interaction"], observers=["scores"])

@@ -8,6 +8,7 @@ import pytest
 from dpaudit.audits.membership.propensity import Propensity, basis_of
 
 
+@pytest.mark.long
 def test_the_odds_of_a_shift_in_scale_are_found() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(3000) < 0.3

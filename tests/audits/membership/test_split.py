@@ -78,6 +78,7 @@ def trained(config: Path) -> list[Path]:
     return folders
 
 
+@pytest.mark.long
 def test_what_comes_back_is_judged_like_trainings_of_ones_own(config: Path) -> None:
     folders = trained(config)
     assert len(folders) == 4
@@ -156,6 +157,7 @@ def test_trainings_whose_scores_were_mixed_up_decide_nothing(config: Path) -> No
     assert "INCONCLUSIVE  attack.auc <= 0.6" in said
 
 
+@pytest.mark.long
 def test_interactions_that_were_changed_are_refused_and_sorted_ones_are_not(config: Path) -> None:
     folders = trained(config)
     path = folders[0] / "interactions.csv"

@@ -61,7 +61,7 @@ def test_an_assumption_that_fails_is_counted(make: Make) -> None:
         (0.42, 0.28, 0.54, ("42 of 100", "28 to 54")),
         # An interval is rounded outwards.
         (0.42, 0.2801, 0.5301, ("42 of 100", "28 to 54")),
-        (0.004, 0.0001, 1.0, ("4 of 1,000", "0 to 1,000")),
+        (0.004, 0.0001, 1.0, ("under 1 of 100", "0 to 100")),
     ],
 )
 def test_what_is_found_has_an_interval_of_as_many(

@@ -57,17 +57,6 @@ class Page(HTMLParser):
         return [a["aria-label"] or "" for tag, a in self.tags if tag == "svg" and "role" in a]
 
 
-PAGES: dict[str, str] = {}
-
-
-def rendered(result: AuditResult) -> str:
-    """The page of this record, drawn once."""
-    key = repr(result)
-    if key not in PAGES:
-        PAGES[key] = html.render(result)
-    return PAGES[key]
-
-
 def chart(result: AuditResult, name: str) -> Chart:
     return next(chart for chart in charts.render(result) if chart.name == name)
 
@@ -81,7 +70,7 @@ def drawn(drawing: Chart) -> str:
 
 
 def test_numbers_and_verdict(result: AuditResult) -> None:
-    page = Page(rendered(result))
+    page = Page(html.render(result))
     for part in ("0.400 [0.360, 0.420]", "1.234 [1.100, 1.400]", "≥ 2.718 (more than claimed)"):
         assert part in page.text
     assert ("section", {"class": "verdict bad"}) in page.tags
@@ -90,7 +79,7 @@ def test_numbers_and_verdict(result: AuditResult) -> None:
 
 
 def test_cells_are_those_of_markdown(result: AuditResult) -> None:
-    text = Page(rendered(result)).text
+    text = Page(html.render(result)).text
     for line in markdown.render(result).splitlines():
         if line.startswith("| ") and "---" not in line:
             for cell in line.strip("| ").split(" | "):
@@ -99,12 +88,13 @@ def test_cells_are_those_of_markdown(result: AuditResult) -> None:
 
 def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
     said = '</table>\n</div>\n<p class="muted">Power: the least factor by which a copy has to break'
-    assert rendered(make()).count(said) == 1
-    assert said not in rendered(make(game=False))
+    assert html.render(make()).count(said) == 1
+    assert said not in html.render(make(game=False))
 
 
+@pytest.mark.long
 def test_loads_nothing(result: AuditResult) -> None:
-    text = rendered(result)
+    text = html.render(result)
     page = Page(text)
     for _, attributes in page.tags:
         assert not {"src", "srcset", "data", "action"} & set(attributes)
@@ -115,8 +105,9 @@ def test_loads_nothing(result: AuditResult) -> None:
     assert "default-src 'none'" in page.policy()
 
 
+@pytest.mark.long
 def test_a_page_has_no_script_and_allows_none(result: AuditResult) -> None:
-    text = rendered(result)
+    text = html.render(result)
     assert "<script" not in text
     assert "<svg" in text
     # Nothing that `default-src 'none'` forbids is allowed again, but styles.
@@ -125,6 +116,7 @@ def test_a_page_has_no_script_and_allows_none(result: AuditResult) -> None:
     assert not re.findall(r"<[^>]+ on[a-z]+=", text)
 
 
+@pytest.mark.long
 def test_colours_of_charts_follow_the_page(result: AuditResult) -> None:
     for name in ("accuracy", "certified", "tradeoff"):
         picture = drawn(chart(result, name))
@@ -135,14 +127,16 @@ def test_colours_of_charts_follow_the_page(result: AuditResult) -> None:
         }
 
 
+@pytest.mark.long
 def test_places_are_short_and_numbers_on_axes_are_whole(result: AuditResult) -> None:
     picture = drawn(chart(result, "accuracy"))
     assert not re.findall(r' (?:d|transform)="[^"]*\.\d\d', picture)
     assert ">0.1</text>" in drawn(chart(result, "certified"))
 
 
+@pytest.mark.long
 def test_labels_cannot_break_out(make: Make) -> None:
-    text = rendered(make(label=EVIL, attack=EVIL + "2", rule=EVIL))
+    text = html.render(make(label=EVIL, attack=EVIL + "2", rule=EVIL))
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert "<img" not in text
@@ -151,14 +145,15 @@ def test_labels_cannot_break_out(make: Make) -> None:
     assert any(EVIL in said for said in page.pictures())
 
 
+@pytest.mark.long
 def test_same_record_same_bytes(result: AuditResult, lists: AuditResult) -> None:
     for record in (result, lists):
-        assert html.render(record) == rendered(record)
+        assert html.render(record) == html.render(record)
 
 
 @pytest.mark.long
 def test_headings_and_captions(hard: AuditResult) -> None:
-    page = Page(rendered(hard))
+    page = Page(html.render(hard))
     tags = [tag for tag, _ in page.tags]
     assert ("html", {"lang": "en"}) in page.tags
     assert tags.count("h1") == 1
@@ -197,8 +192,9 @@ def test_false_claims_are_marked(result: AuditResult) -> None:
     }
 
 
+@pytest.mark.long
 def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
-    assert Page(rendered(lists)).charts() == ["certified", "difference", "convergence"]
+    assert Page(html.render(lists)).charts() == ["certified", "difference", "convergence"]
     drawing = chart(lists, "convergence")
     states = [panel.name for panel in drawing.panels]
     assert sorted(states) == ["all states", "explored states, at most 10"]
@@ -276,7 +272,7 @@ def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
 
 @pytest.mark.long
 def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
-    text = rendered(hard)
+    text = html.render(hard)
     for drawing in charts.render(hard):
         assert drawing.summary.endswith(".")
         assert any(character.isdigit() for character in drawing.summary)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.sections import meter
+from tests.support.records import accuracy
 
 Make = Callable[..., AuditResult]
 
@@ -46,6 +47,19 @@ def test_a_gate_on_a_metric_that_is_not_installed_limits_nothing(make: Make) -> 
     assert gate is None
     assert record == result.gates[0]
     assert {row.limit for row in meter.rows(result)} == {None}
+
+
+def test_of_many_rows_limits_come_first_then_the_surest_of_each_model(make: Make) -> None:
+    base = make(epsilons=(1.0,))
+    finds = [("a", one, 0.9) for one in "12345678"] + [("b", "1", 0.4), ("b", "2", 0.3)]
+    measurements = [
+        accuracy(value, value, value).model_copy(update={"model": model, "attack": attack})
+        for model, attack, value in finds
+    ]
+    gate = {"metric": "attack.accuracy", "max": 0.35, "where": {"model": "b", "attack": "2"}}
+    many = gated(base.model_copy(update={"measurements": measurements}), gate)
+    models = [row.measurement.model for row in meter.rows(many)]
+    assert models == ["b", "a", "b", *"aaaaaaa"]
 
 
 def test_without_attacks_there_is_no_row(make: Make) -> None:
