@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dpaudit.audits.membership import tables
@@ -91,7 +91,8 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     rate = data[0]["rate"]
-    x = Axis.around("nDCG on held-out interactions", _ends(data, "utility"))
+    popular = sorted({one.estimate.value for one in digest.of(result, "utility.popular")})[:1]
+    x = Axis.around("nDCG on held-out interactions", [*_ends(data, "utility"), *popular])
     y = Axis("true-positive rate", 0, 1)
     return Chart(
         "utility",
@@ -99,14 +100,16 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         f"The true-positive rate at {words.percent(rate)} false positives of the strongest attack "
         "of the best placed observer, against nDCG on held-out interactions; bars are ranges over "
         "the judged trainings. Models further right serve better; those further up leak more. The "
-        "dashed line is a guess.",
+        "dashed lines are a guess and the nDCG of the most popular items.",
         parts.extremes("true-positive rate", data),
-        parts.panels(data, "target", lambda points: _utility(points, look, x, y)),
+        parts.panels(data, "target", lambda points: _utility(points, popular, look, x, y)),
         parts.numbers(_AGAINST, data),
     )
 
 
-def _utility(data: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
+def _utility(
+    data: list[Datum], popular: Sequence[float], look: Look, x: Axis, y: Axis
+) -> dict[str, Any]:
     series = parts.foremost(look.series(data, "value"), data)
     colors = {line.name: line.color for line in series}
     rate = data[0]["rate"]
@@ -121,6 +124,7 @@ def _utility(data: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
             for datum in data
         ]
         + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
+        + [Label("most popular items", 1.0, x=x.share(utility)) for utility in popular]
     )
     base = parts.drawn_from("points").encode(
         x=x.x("utility"), y=y.y("value"), color=parts.color(series)
@@ -129,13 +133,17 @@ def _utility(data: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
         parts.drawn_from("guess")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
         .encode(x=x.x("low"), x2="high", y=y.y("rate")),
+        parts.drawn_from("popular")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("utility")),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
         base.mark_point(filled=True, size=90, opacity=1),
         *named,
     ]
     guess = [{"low": x.low, "high": x.high, "rate": rate}]
-    return parts.spec(layers, points=data, guess=guess, labels=rows)
+    reference = [{"utility": utility} for utility in popular]
+    return parts.spec(layers, points=data, guess=guess, popular=reference, labels=rows)
 
 
 def exposed(result: AuditResult, look: Look) -> Chart | None:

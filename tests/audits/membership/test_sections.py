@@ -398,6 +398,19 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert not alone.panels
 
 
+def test_the_most_popular_items_are_a_line_of_reference(make: Make) -> None:
+    result = two(make)
+    popular = Measurement(
+        metric="utility.popular", model="own", epsilon=1.0, estimate=Estimate.exact(0.6, "lists")
+    )
+    result = result.model_copy(update={"measurements": [*result.measurements, popular]})
+    drawn = drawings.against_utility(result, Look(["other", "own"]))
+    assert drawn is not None
+    data = drawn.panels[0].spec["datasets"]
+    assert data["popular"] == [{"utility": 0.6}]
+    assert ["most popular items"] in [row["text"] for row in data["labels"]]
+
+
 def test_colours_are_models_and_dashes_are_observers(make: Make) -> None:
     drawn = drawings.curves(two(make), Look(["own", "other"]))
     assert drawn is not None
