@@ -52,7 +52,7 @@ def _outcome(shown: Screen) -> Iterator[str]:
 
 
 def _meter(shown: Screen, top: int) -> Iterator[str]:
-    heads = {_ATTACKER: "the attacker sees", _FOUND: "found", _GUESS: "a guess", _LIMIT: "limit"}
+    heads = {_ATTACKER: "attacker", _FOUND: "found", _GUESS: "a guess", _LIMIT: "limit"}
     yield from (text(x, top, head, "muted") for x, head in heads.items())
     yield text(_BAR, top, f"0 to {shown.end}", "muted")
     for at, row in enumerate(shown.rows):

@@ -47,7 +47,7 @@ _LONGEST, _NAME, _HUGE = 999, 200, 10**6
 # What reports show of the states of a claim that is stated, and of all else.
 _CLAIM: Mapping[State, Word] = {
     "fail": palette.CLAIM["false"],
-    "accepted": palette.accepted(palette.CLAIM["false"]),
+    "accepted": palette.harmless(palette.CLAIM["false"]),
     "untested": palette.CLAIM["not tested"],
     "pass": palette.CLAIM["survived"],
 }
@@ -77,7 +77,7 @@ class Check:
             finding, or an unused waiver; `untested`: a claim; `pass`: otherwise.
         said: what was found, in one line without invisible characters.
         place: the line of the config, or of the record if the run was started from Python.
-        because: why a false claim, or a gate that does not pass, is accepted.
+        because: why a false claim, or a gate that does not pass, stops nothing.
     """
 
     kind: Kind
@@ -113,7 +113,7 @@ class Check:
         """Return what was found, at most 1000 characters."""
         said = self.said
         if self.because:
-            said = f"{said.removesuffix('.')}. Accepted: {self.because}."
+            said = f"{said.removesuffix('.')}. It stops nothing: {self.because}."
         return quoted(said, _LONGEST)
 
     @property

@@ -71,6 +71,19 @@ class Frequency:
         return f"{self.clause}{alarms}"
 
     @property
+    def below(self) -> bool:
+        """Whether surely less is found than by a guess, so that the attack is weak or reversed."""
+        return self.measurement.estimate.upper < self.guess
+
+    @property
+    def detailed(self) -> str:
+        """Return who finds what, with the range or interval and what it is beside a guess."""
+        found, guess, most = self.counts
+        beside = f"less than a guess, {guess}" if self.below else f"a guess finds {guess}"
+        limit = "" if self.limit is None else f"; the limit is {most}"
+        return f"{self.attacker}: {found} {self.what} ({self.between}); {beside}{limit}"
+
+    @property
     def sentence(self) -> str:
         """Return `60 of 100 … with 1 false alarm in 100; a guess finds 1; the limit is 45`."""
         found, guess, most = self.counts

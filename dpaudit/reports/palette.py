@@ -110,9 +110,9 @@ def survived(count: int, stated: int) -> Word:
     return Word(f"survived {count} of {stated}", "good" if count == stated else "neutral")
 
 
-def accepted(word: Word) -> Word:
-    """Return the word of a problem that is accepted, and so stops nothing."""
-    return Word(f"{word.text}, accepted", "open")
+def harmless(word: Word) -> Word:
+    """Return the word of a problem that is waived or not set to stop a run."""
+    return Word(f"{word.text}, stops nothing", "open")
 
 
 def order(word: Word) -> int:

@@ -27,8 +27,8 @@ FALSE = Rule(
     "false-claim",
     "A claim of differential privacy is false",
     "A game certifies, with the simultaneous confidence of the run, that the model leaks more than "
-    "its claimed ε. Correct the mechanism or the claim. A claim that is known to be false is "
-    "accepted by audit.fail_on_false_claim = false.",
+    "its claimed ε. Correct the mechanism or the claim. One that is known to be false stops "
+    "no run with audit.fail_on_false_claim = false.",
     9.0,
 )
 FAILED = Rule(

@@ -153,7 +153,7 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "error"
     assert (
         ci_reports.badge(Path("b").read_text())["message"]
-        == "UNDECIDED, 1 of 1 claim false, accepted"
+        == "UNDECIDED, 1 of 1 claim false, stops nothing"
     )
     assert call("gate", "good", *options).exit_code == 0
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"

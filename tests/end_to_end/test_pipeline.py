@@ -148,7 +148,7 @@ def test_github(repository: Path) -> None:
         for outcome in (
             "GO",
             "STOP",
-            "GO, with 2 problems accepted",
+            "GO, with 2 problems that stop nothing",
             "UNDECIDED",
             "NO RESULT",
         )

@@ -37,7 +37,7 @@ def test_a_false_claim_that_is_accepted_does_not_look_kept(result: AuditResult) 
     assert check.level == "warning"
     assert check.text.startswith("published: The claim is false at ε = 0.1: ")
     assert "ε ≥ 2.71 is certified" in check.text
-    assert check.text.endswith("Accepted: audit.fail_on_false_claim = false in the config.")
+    assert check.text.endswith("It stops nothing: audit.fail_on_false_claim = false in the config.")
 
 
 def test_a_model_without_a_claim_has_none_to_test(make: Make) -> None:

@@ -48,7 +48,7 @@ class SybilSections(OnDemandSections):
         """Return what an attacker recovers with an effort, or without one."""
         if measurement.metric != "sybil.accuracy":
             return super().frequency(measurement)
-        clause = f"hidden ratings are recovered with an effort of {measurement.effort}"
+        clause = "hidden ratings are recovered"
         label = measurement.attack or ""
         attack = self.result.sybil_attacks.get(label, {})
         return Frequency(measurement, label, clause, charts.guess(self.result, attack)[1])

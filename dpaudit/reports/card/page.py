@@ -104,7 +104,7 @@ def _attackers(card: PrivacyCard) -> Table:
         ]
         for row in rows[:_ATTACKERS]
     ]
-    header = ["the attacker sees", "found", "range or interval", "a guess", "limit"]
+    header = ["attacker", "found", "range or interval", "a guess", "limit"]
     left = len(rows[_ATTACKERS:])
     return Table(
         f"How many {' or '.join(dict.fromkeys(row.what for row in rows))}",

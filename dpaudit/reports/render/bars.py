@@ -45,7 +45,7 @@ def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
     """
     if not screen.rows:
         return []
-    header = [*(["model"] if named else []), "the attacker sees"]
+    header = [*(["model"] if named else []), "attacker"]
     names = [[*([row.measurement.model] if named else []), row.attacker] for row in screen.rows]
     right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
     most = width - len(right[0]) - _BAR[0] - 2 * _GAP

@@ -89,9 +89,9 @@ def _show_details(result: AuditResult, console: Console) -> None:
 
 
 def close(result: AuditResult, console: Console) -> None:
-    """Print the outcome, so that it is the last thing on the screen, and the next step."""
-    _show_decision(result, console)
-    _say(next_step.sentence(result), console)
+    """Print the outcome, so that it is the last thing on the screen, with the next step."""
+    word = summary.decision(result).word
+    _say(next_step.sentence(result), console, first=word, indent=_INDENT)
 
 
 def _show_meter(shown: Screen, console: Console, *, named: bool) -> None:

@@ -31,7 +31,8 @@ def _render(run: Run) -> str:
             break
     more = [f"\n{len(lines) - kept} more are in the report."] if kept < len(lines) else []
     accepted = sum(check.state == "accepted" for check in run.checks)
-    but = f", with {accepted} problem{'s' if accepted > 1 else ''} accepted" if accepted else ""
+    problems = "1 problem that stops" if accepted == 1 else f"{accepted} problems that stop"
+    but = f", with {problems} nothing" if accepted else ""
     head = [
         f"## Privacy audit: {run.word.shown}{but}",
         f"{escape(run.headline)} Exit code {run.exit_code}, dpaudit {escape(run.tool)}.",

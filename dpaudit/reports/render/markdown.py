@@ -70,7 +70,7 @@ def render(result: AuditResult) -> str:
 def _meter(shown: Screen) -> str:
     if not shown.rows:
         return ""
-    header = ["model", "the attacker sees", "found", "a guess", "limit"]
+    header = ["model", "attacker", "found", "a guess", "limit"]
     cells = [[row.measurement.model, row.attacker, *row.counts] for row in shown.rows]
     return table_text(Table("", header, cells))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from operator import itemgetter
@@ -24,29 +24,59 @@ MOST = 8
 def rows(result: AuditResult) -> list[Frequency]:
     """Return what each attacker finds of each model, the surest first.
 
-    Of a sweep it is the ε at which the attacker finds most, of those that a gate limits if any are.
+    Of a sweep it is the number with a limit, else that at `epsilon`, else the largest one.
     """
-    sections, judged = sections_of(result), gates(result)
+    at = epsilon(result)
     most: dict[tuple[str, str], Frequency] = {}
-    for measurement in sections.metered():
-        frequency = _limited(sections.frequency(measurement), judged)
-        if frequency is not None:
-            key = measurement.model, frequency.attacker
-            most[key] = max(most.get(key, frequency), frequency, key=_order)
+    for frequency in _all(result):
+        key = frequency.measurement.model, frequency.attacker
+        most[key] = max(most.get(key, frequency), frequency, key=lambda row: _order(row, at))
     ordered = sorted(most.values(), key=_sureness, reverse=True)
     if len(ordered) > MOST:
         ordered = _from_all_models(ordered)
-    return [
-        replace(row, attacker=f"{row.attacker}, ε = {words.epsilon(row.measurement.epsilon)}")
-        if digest.swept(result, row.measurement.model)
-        else row
-        for row in ordered
-    ]
+    return [_named(row, result) for row in ordered]
+
+
+def epsilon(result: AuditResult) -> float | None:
+    """Return the ε of sweeps on the first screen: the least that a gate is about, if any."""
+    judged = (
+        {
+            one.epsilon
+            for one in picked_by(gate, result.measurements)
+            if digest.swept(result, one.model)
+        }
+        for gate, _ in gates(result)
+        if gate
+    )
+    return min((min(several) for several in judged if len(several) == 1), default=None)
+
+
+def unlimited(result: AuditResult) -> list[Frequency]:
+    """Return the numbers without a limit, at every ε, the largest first."""
+    free = [row for row in _all(result) if row.limit is None]
+    return [_named(row, result) for row in sorted(free, key=lambda row: row.value, reverse=True)]
 
 
 def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
     """Return a measurement as a natural frequency with its limit, if it counts what is found."""
-    return _limited(sections_of(result).frequency(measurement), gates(result))
+    frequency = _limited(sections_of(result).frequency(measurement), gates(result))
+    return frequency and _named(frequency, result)
+
+
+def _all(result: AuditResult) -> Iterator[Frequency]:
+    """Yield what each attacker finds of each model at each ε, with its limit."""
+    sections, judged = sections_of(result), gates(result)
+    for measurement in sections.metered():
+        if frequency := _limited(sections.frequency(measurement), judged):
+            yield frequency
+
+
+def _named(row: Frequency, result: AuditResult) -> Frequency:
+    """Return a row whose attacker is named with the effort, and the ε if its model has several."""
+    one = row.measurement
+    effort = f", effort {one.effort}" if one.effort else ""
+    at = f", ε = {words.epsilon(one.epsilon)}" if digest.swept(result, one.model) else ""
+    return replace(row, attacker=f"{row.attacker}{effort}{at}")
 
 
 def _limited(
@@ -92,8 +122,9 @@ def _from_all_models(rows: Sequence[Frequency]) -> list[Frequency]:
     return [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
 
 
-def _order(frequency: Frequency) -> tuple[bool, float, float]:
-    return frequency.limit is not None, *_sureness(frequency)
+def _order(frequency: Frequency, at: float | None) -> tuple[bool, bool, float, float]:
+    shown = frequency.measurement.epsilon == at
+    return frequency.limit is not None, shown, *_sureness(frequency)
 
 
 def _sureness(frequency: Frequency) -> tuple[float, float]:

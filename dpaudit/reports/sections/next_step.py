@@ -54,7 +54,10 @@ def _narrow(result: AuditResult) -> str:
 def _decide(result: AuditResult) -> str:
     name = next(_limitable(result), None)
     metric = f" with metric = {name!r}" if name else ""
-    gate = f"set a limit by a [[gate]]{metric}, and judge this run by it: {_GATE!r}"
+    gate = (
+        f"set a limit by a [[gate]]{metric}, and judge this run by it: {_GATE!r}; with "
+        "audit.require_decision = true a run that decides nothing exits with 4"
+    )
     if any(verdict.claimed is not None for verdict in result.verdicts):
         return f"test the claim, as the verdict above says; or {gate}"
     return gate

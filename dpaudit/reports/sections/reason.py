@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
+from dpaudit.reports import words
+from dpaudit.reports.digest import swept
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
 
-# What became of claims in a run that goes: a false one was waived, or its config accepts it.
-_CLAIMS: Mapping[Verdict, str] = {
-    "survived": "survived",
-    "false": "false and accepted",
-    "not tested": "not tested",
-}
 _Judged = tuple[Gate | None, GateRecord]
 
 
@@ -38,7 +35,8 @@ def sentence(result: AuditResult) -> str:
         deciding = [(gate, record) for gate, record in judged if record.outcome == outcome]
         if deciding:
             gate, record = deciding[0]
-            return f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
+            decided = f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
+            return " ".join([decided, *(_claims(result) if _false(result) else ())])
     return " ".join(_undisturbed(result, judged))
 
 
@@ -88,6 +86,8 @@ def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
     named = f"{shown.model}: " if len(result.models) > 1 else ""
     if frequency is not None:
         return f"{named}{frequency.sentence}"
+    if swept(result, shown.model):
+        named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.metric == "epsilon":
         return f"{named}{_of_bound(shown, limit)}"
@@ -106,28 +106,71 @@ def _of_bound(shown: Measurement, limit: float | str | None) -> str:
 
 def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield what a run shows that neither stops nor is open."""
-    claims = Counter(one.verdict for one in result.verdicts if one.claimed is not None)
+    stated = [one for one in result.verdicts if one.claimed is not None]
+    tested = any(one.verdict != "not tested" for one in stated)
     if judged:
-        yield f"All {len(judged)} gates pass." if len(judged) > 1 else "The gate passes."
+        several = "Both gates pass." if len(judged) == 2 else f"All {len(judged)} gates pass."
+        yield several if len(judged) > 1 else "The gate passes."
         yield from _nearest(result, judged)
-    if claims["survived"] or claims["false"]:
-        counts = [f"{claims[word]} {text}" for word, text in _CLAIMS.items() if claims[word]]
-        yield f"Of {claims.total()} privacy claims: {', '.join(counts)}."
-    elif claims and judged:
+    elif tested or result.outcome != "no decision":
+        yield "Every gate is waived." if result.gates else "No gate is set."
+    if tested:
+        yield from _claims(result)
+    elif stated and judged:
         yield "No privacy claim was tested."
-    elif result.outcome != "no decision" and not judged:
-        yield "Nothing that counts stops it."
-    elif not judged:
-        tested = ", and no claim was tested" if claims else ""
-        yield f"Nothing was decided: no gate is set{tested}."
+    elif not judged and result.outcome == "no decision":
+        tests = ", and no claim was tested" if stated else ""
+        yield f"Nothing was decided: no gate is set{tests}."
         for row in meter.rows(result)[:1]:
             yield f"The attacks find: {row.sentence}."
 
 
+def _claims(result: AuditResult) -> Iterator[str]:
+    """Yield what became of the claims, the models none of whose was tested, and the power."""
+    stated = [one for one in result.verdicts if one.claimed is not None]
+    counts: Counter[str] = Counter(
+        _false_word(one, result) if one.verdict == "false" else one.verdict for one in stated
+    )
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items())
+    yield f"Of {len(stated)} privacy claims: {listed}."
+    verdicts: dict[str, set[Verdict]] = {}
+    for one in stated:
+        verdicts.setdefault(one.model, set()).add(one.verdict)
+    untested = [model for model, words in verdicts.items() if words == {"not tested"}]
+    if untested and len(verdicts) > 1:
+        yield f"No claim of {' or '.join(untested)} was tested."
+    factors = sorted(one.factor for one in stated if one.verdict == "survived" and one.factor)
+    if factors:
+        ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
+        yield f"Where claims survived, a leak of {' to '.join(ends)} times the claim is caught."
+
+
+def _false(result: AuditResult) -> bool:
+    return any(one.verdict == "false" for one in result.verdicts)
+
+
+def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
+    """Return what became of a false claim: it is waived, or stops the run, or is not set to."""
+    if verdict.id in result.waived:
+        return "false and waived"
+    return "false" if result.fail_on_false_claim else "false (not set to stop the run)"
+
+
 def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
-    """Yield the frequency that is nearest to its limit, if a gate limits any."""
+    """Yield the number that is nearest to its limit, and the largest one without a limit."""
     shown = [one for gate, _ in judged if gate and (one := _shown(gate, result))]
     limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
     if limited:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
-        yield f"At most {nearest.sentence}."
+        yield f"Nearest to its limit: {_whose(nearest, result)}{nearest.detailed}."
+    free = meter.unlimited(result)
+    if free:
+        most = free[0]
+        others = "One number has" if len(free) == 1 else f"{len(free)} numbers have"
+        largest = "" if len(free) == 1 else "the largest is "
+        found, _, _ = most.counts
+        yield f"{others} no limit: {largest}{found} ({_whose(most, result)}{most.attacker})."
+
+
+def _whose(row: Frequency, result: AuditResult) -> str:
+    return f"{row.measurement.model}, " if len(result.models) > 1 else ""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.core.assumption import LONGEST
+from dpaudit.record.bases import BEYOND_RELEASED, BEYOND_WITHOUT, RELEASED, SUBMITTED
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, PointRecord, VerdictRecord
+from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
 from dpaudit.reports.sections import meter, summary, untried
@@ -67,8 +68,13 @@ class Screen:
         of = f" with {false_alarms(max(alarms))}" if alarms else ""
         limited = any(row.limit is not None for row in self.rows)
         marks = f"{guess} is a guess" + (f", {limit} the limit" if limited else "")
-        more = f" {self.left_out} more attackers are in the report." if self.left_out else ""
-        return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{more}"
+        more = ""
+        if self.left_out:
+            rows = "row is" if self.left_out == 1 else "rows are"
+            more = f" {self.left_out} more {rows} among the results."
+        weak = " Less than a guess is no privacy: the attack is weak here."
+        below = weak if any(row.below for row in self.rows) else ""
+        return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{below}{more}"
 
 
 def of(result: AuditResult) -> Screen:
@@ -98,7 +104,7 @@ def _claims(result: AuditResult) -> Table | None:
         ["model", "claimed ε", "leaks at least", "claim", "a leak of this size would be caught"],
         [_claim(verdict, points[verdict.model, verdict.epsilon]) for verdict in shown],
         {(row, 3) for row, verdict in enumerate(shown) if verdict.verdict == "false"},
-        f"{left} more in the report." if left else "",
+        f"{left} more stand below, model by model." if left else "",
     )
 
 
@@ -122,12 +128,18 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
         yield "Protected", unit
     if counts := violated(result):
         yield "Not as assumed", assumed(counts)
+    if unenforced := dict.fromkeys(
+        assumption for point in result.points if point.claim for assumption in point.claim.assumes
+    ):
+        yield "Assumed", f"Claims hold only for: {'; '.join(unenforced)}."
+    if recovered := _recovered(result):
+        yield "Recovered", recovered
     sure = words.percent(result.family.confidence)
     yield "Confidence", f"{sure}, for everything that decides this run together."
     if served := utility(result):
         yield "Utility", served
     missing = untried.sentences(result)
-    yield "Not tried", f"{missing[0]} {len(missing) - 1} more in the report."
+    yield "Not tried", f"{missing[0]} {len(missing) - 1} more stand below."
 
 
 def protected(result: AuditResult) -> str:
@@ -158,22 +170,68 @@ def assumed(counts: Mapping[str, float]) -> str:
     return f"A claim assumes 0, and this was counted: {listed}."
 
 
+def _recovered(result: AuditResult) -> str:
+    """Return the error or share of what is recovered best, and how much better it is than what."""
+    gains = [
+        one
+        for one in result.measurements
+        if entry(one.metric).role == "recovery" and one.basis in (BEYOND_WITHOUT, BEYOND_RELEASED)
+    ]
+    if not gains:
+        return ""
+    most = max(
+        (one for one in gains if one.metric == gains[0].metric),
+        key=lambda one: one.estimate.lower,
+    )
+    source = RELEASED if most.basis == BEYOND_WITHOUT else SUBMITTED
+    place = most.metric, most.model, most.epsilon, most.attack, source
+    value = next(
+        one.estimate.value
+        for one in result.measurements
+        if (one.metric, one.model, one.epsilon, one.attack, one.basis) == place
+    )
+    what = (entry(most.metric).quantity or most.metric).removesuffix(" by")
+    low, high = (rounding.measured(end) for end in (most.estimate.lower, most.estimate.upper))
+    others = " Other models show less." if len({one.model for one in gains}) > 1 else ""
+    return (
+        f"{what}: {rounding.measured(value)} from the {source} of {most.model}, "
+        f"{rounding.measured(most.estimate.value)} {most.basis} ({low} to {high}).{others}"
+    )
+
+
 def utility(result: AuditResult) -> str:
-    """Return the first utility of each model at its best, beside that of the most popular items."""
+    """Return the first utility of each model, beside that of the most popular items.
+
+    Of a sweep it is that at the ε of the meter, else the best one, with its ε.
+    """
     measured = [one for one in result.measurements if entry(one.metric).role == "utility"]
     if not measured:
         return ""
-    metric = entry(measured[0].metric)
+    metric, at = entry(measured[0].metric), meter.epsilon(result)
     sign = 1 if metric.larger == "better" else -1
-    models: dict[str, float] = {}
+    models: dict[str, Measurement] = {}
     for one in measured:
         if one.metric == metric.name:
-            value = one.estimate.value
-            models[one.model] = max(models.get(one.model, value), value, key=lambda v: sign * v)
-    best = sorted(models, key=lambda model: -sign * models[model])
-    named = [f"{model} {rounding.measured(models[model])}" for model in best[:_MODELS]]
+            models[one.model] = max(
+                models.get(one.model, one),
+                one,
+                key=lambda one: (one.epsilon == at, sign * one.estimate.value),
+            )
+    best = sorted(models.values(), key=lambda one: -sign * one.estimate.value)
+    named = [_useful(one, result) for one in best[:_MODELS]]
+    if len(best) > _MODELS:
+        named.append(f"{len(best) - _MODELS} more")
     popular = digest.of(result, "utility.popular")
+    worse = ""
     if popular and metric.name == "utility.ndcg":
-        named.append(f"the most popular items {rounding.measured(popular[0].estimate.value)}")
+        gain = popular[0].estimate.value
+        named.append(f"the most popular items {rounding.measured(gain)}")
+        below = [one.model for one in best if one.estimate.upper < gain]
+        worse = f" Worse than the most popular items: {', '.join(below)}." if below else ""
     better = "more" if sign > 0 else "less"
-    return f"{metric.quantity or metric.name}: {', '.join(named)} ({better} is better)."
+    return f"{metric.quantity or metric.name}: {'; '.join(named)} ({better} is better).{worse}"
+
+
+def _useful(one: Measurement, result: AuditResult) -> str:
+    at = f" at ε = {words.epsilon(one.epsilon)}" if digest.swept(result, one.model) else ""
+    return f"{one.model} {rounding.measured(one.estimate.value)}{at}"

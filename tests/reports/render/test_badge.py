@@ -18,7 +18,7 @@ from tests.support.records import judged
 FREE = {"epsilons": (float("inf"),), "game": False}
 CASES: list[tuple[dict[str, Any], bool, str, str]] = [
     ({"epsilons": (1.0, 5.0)}, True, "STOP, 1 of 2 claims false", "red"),
-    ({"epsilons": (1.0, 5.0)}, False, "GO, 1 of 2 claims false, accepted", "orange"),
+    ({"epsilons": (1.0, 5.0)}, False, "GO, 1 of 2 claims false, stops nothing", "orange"),
     ({"epsilons": (5.0, 10.0)}, True, "GO, 1 of 2 claims survived", "lightgrey"),
     ({"epsilons": (5.0,)}, True, "GO, 1 of 1 claim survived", "green"),
     ({"epsilons": (10.0,)}, True, "GO, no claim tested", "lightgrey"),

@@ -27,4 +27,4 @@ def test_rows_fit_80_columns_and_stand_in_line(make: Make) -> None:
     assert len(lines) == 3
     assert max(map(len, lines)) <= 80
     assert len({line.index(" of 100  ") for line in lines[1:]}) == 1
-    assert lines[0].startswith("model      the attacker sees")
+    assert lines[0].startswith("model      attacker")

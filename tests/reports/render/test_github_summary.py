@@ -18,8 +18,10 @@ def test_it_begins_with_the_outcome_and_shows_every_claim_and_gate(hard: AuditRe
 
 def test_a_false_claim_is_not_hidden_below_a_go(make: Callable[..., AuditResult]) -> None:
     text = github_summary.render(make(outcome="pass"))
-    assert text.startswith("## Privacy audit: GO, with 2 problems accepted\n")
-    [first] = [line for line in text.split("\n") if line.startswith("| claim false, accepted")][:1]
+    assert text.startswith("## Privacy audit: GO, with 2 problems that stop nothing\n")
+    [first] = [
+        line for line in text.split("\n") if line.startswith("| claim false, stops nothing")
+    ][:1]
     assert "The claim is false" in first
     assert "1 claim false" in text.split("\n")[2]
 

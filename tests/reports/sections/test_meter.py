@@ -31,7 +31,8 @@ def test_a_gate_picks_the_row_and_sets_its_limit(make: Make) -> None:
     gates = [{"metric": "attack.accuracy", "max": limit, "where": where} for limit in (0.5, 0.4)]
     rows = meter.rows(gated(make(), *gates))
     assert [(row.attacker, row.limit) for row in rows] == [
-        ("one prediction, ε = 10", None),
+        # Without a limit, at the ε of the gates.
+        ("one prediction, ε = 1", None),
         ("second, ε = 1", 0.4),
     ]
 

@@ -47,7 +47,8 @@ def test_without_a_decision_a_gate_on_what_was_measured_is_named(make: Make) -> 
     free = make(epsilons=(math.inf,), gate=False, game=False)
     assert sentence(free) == (
         "Next: set a limit by a [[gate]] with metric = 'attack.accuracy', and judge this run by "
-        "it: 'dpaudit gate FOLDER --policy FILE'."
+        "it: 'dpaudit gate FOLDER --policy FILE'; with audit.require_decision = true a run that "
+        "decides nothing exits with 4."
     )
     nothing = make(epsilons=(math.inf,), gate=False, game=False, attacks=False)
     assert "set a limit by a [[gate]], and" in sentence(nothing)

@@ -10,9 +10,10 @@ import pytest
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement
 from dpaudit.reports.sections import reason
 from tests.reports.sections.test_verdicts import low
-from tests.support.records import estimate, judged
+from tests.support.records import accuracy, estimate, judged
 
 Make = Callable[..., AuditResult]
+FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
 ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
 
 
@@ -52,15 +53,15 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
     [
         (
             {"metric": "epsilon", "max": 0.5, "detectable": 2.0},
-            "an attack shows a leak of at least 5.43 times the limit.",
+            "published at ε = 0.1: an attack shows a leak of at least 5.43 times the limit.",
         ),
         (
             {"metric": "utility.rmse", "max": 1.0},
-            "utility.rmse is 1.234, and the limit is at most 1.",
+            "published at ε = 0.1: utility.rmse is 1.234, and the limit is at most 1.",
         ),
         (
             {"metric": "utility.overlap", "min": 0.95, "where": {"epsilon": 0.1}},
-            "utility.overlap is 0.091, and the limit is at least 0.95.",
+            "published at ε = 0.1: utility.overlap is 0.091, and the limit is at least 0.95.",
         ),
         ({"metric": "other.metric", "max": 1.0}, "a rule: because."),
     ],
@@ -68,7 +69,7 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
 def test_other_gates_name_their_number_and_limit(
     make: Make, table: dict[str, Any], said: str
 ) -> None:
-    assert reason.sentence(gated(make(), "fail", table)) == said
+    assert reason.sentence(gated(make(), "fail", table)) == f"{said} {FALSE}"
 
 
 def test_the_number_of_a_gate_is_one_that_it_judges(make: Make) -> None:
@@ -90,14 +91,39 @@ def test_the_number_of_a_gate_is_one_that_it_judges(make: Make) -> None:
 def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> None:
     result = gated(low(make()), "pass", {**ACCURACY, "max": 0.5})
     assert reason.sentence(result) == (
-        "The gate passes. At most 40 of 100 hidden ratings are recovered; a guess finds 20; the "
-        "limit is 50. Of 3 privacy claims: 2 survived, 1 not tested."
+        "The gate passes. Nearest to its limit: one prediction, ε = 1: 40 of 100 hidden ratings "
+        "are recovered (36 to 42); a guess finds 20; the limit is 50. 5 numbers have no limit: the "
+        "largest is 73 of 100 (one prediction, ε = 10). Of 3 privacy claims: 2 survived, 1 not "
+        "tested. Where claims survived, a leak of 1.25 times the claim is caught."
     )
 
 
-def test_false_claims_that_are_accepted_are_named(make: Make) -> None:
+def test_false_claims_that_stop_nothing_are_named(make: Make) -> None:
     result = gated(make(), "pass", {**ACCURACY, "max": 0.5})
-    assert "Of 3 privacy claims: 2 false and accepted, 1 not tested." in reason.sentence(result)
+    assert FALSE in reason.sentence(result)
+    # One that a gate stops, or leaves open, hides none.
+    for outcome in ("fail", "inconclusive"):
+        stopped = gated(make(), outcome, {**ACCURACY, "max": 0.5})
+        assert reason.sentence(stopped).endswith(FALSE)
+
+
+def test_less_than_a_guess_is_said(make: Make) -> None:
+    base = make(epsilons=(1.0,))
+    weak = base.model_copy(update={"measurements": [accuracy(0.13, 0.1, 0.16)]})
+    said = reason.sentence(gated(weak, "pass", {**ACCURACY, "max": 0.5, "where": {}}))
+    assert "13 of 100 hidden ratings are recovered (10 to 16); less than a guess, 20; the" in said
+
+
+def test_a_model_none_of_whose_claims_was_tested_is_named(make: Make) -> None:
+    base = judged(low(make(gate=False)))
+    other = [
+        one.model_copy(update={"model": "other", "verdict": "not tested"}) for one in base.verdicts
+    ]
+    result = base.model_copy(update={"verdicts": [*base.verdicts, *other], "outcome": "go"})
+    assert reason.sentence(result) == (
+        "No gate is set. Of 6 privacy claims: 2 survived, 4 not tested. No claim of other was "
+        "tested. Where claims survived, a leak of 1.25 times the claim is caught."
+    )
 
 
 def test_without_a_decision_nothing_passes(make: Make) -> None:

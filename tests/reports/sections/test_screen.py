@@ -26,7 +26,7 @@ def test_a_long_sweep_is_cut(make: Make) -> None:
     claims = screen.of(make(epsilons=tuple(0.1 * n for n in range(1, 12)))).claims
     assert claims is not None
     assert len(claims.cells) == 8
-    assert claims.note == "3 more in the report."
+    assert claims.note == "3 more stand below, model by model."
 
 
 def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:

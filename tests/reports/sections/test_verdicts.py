@@ -140,7 +140,8 @@ def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     goes = make(outcome="pass")
     said = summary.decision(goes)
     assert said.text == (
-        "GO: The gate passes. Of 3 privacy claims: 2 false and accepted, 1 not tested."
+        "GO: The gate passes. 6 numbers have no limit: the largest is 73 of 100 (one prediction, "
+        "ε = 10). Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
     )
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
     assert summary.decision(stops).text == (
@@ -150,10 +151,11 @@ def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
 
 
 def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
+    false = "Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
     assert summary.decision(make(outcome="inconclusive")).text == (
-        "UNDECIDED: epsilon <= claim: above 1."
+        f"UNDECIDED: epsilon <= claim: above 1. {false}"
     )
-    assert summary.decision(make()).text == "STOP: epsilon <= claim: above 1."
+    assert summary.decision(make()).text == f"STOP: epsilon <= claim: above 1. {false}"
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
@@ -168,7 +170,10 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
     goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
-    assert summary.decision(goes).reason == "The gate passes. No privacy claim was tested."
+    assert summary.decision(goes).reason == (
+        "The gate passes. 2 numbers have no limit: the largest is 40 of 100 (one prediction). "
+        "No privacy claim was tested."
+    )
     assert summary.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
 
 
@@ -184,4 +189,7 @@ def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     free = make(epsilons=(math.inf,), gate=False, game=False)
     assert summary.decision(free).reason.startswith("Nothing was decided: no gate is set.")
     held = low(make(epsilons=(0.1, 1.0), gate=False))
-    assert summary.decision(held).text == ("GO: Of 2 privacy claims: 2 survived.")
+    assert summary.decision(held).text == (
+        "GO: No gate is set. Of 2 privacy claims: 2 survived. Where claims survived, a leak of "
+        "1.25 times the claim is caught."
+    )
