@@ -14,6 +14,8 @@ from dpaudit.reports.digest import swept
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
 
+# The order in which verdicts are counted.
+_ORDER: tuple[Verdict, ...] = ("false", "survived", "not tested")
 _Judged = tuple[Gate | None, GateRecord]
 
 
@@ -129,7 +131,8 @@ def _claims(result: AuditResult) -> Iterator[str]:
     """Yield what became of the claims, the models none of whose was tested, and the power."""
     stated = [one for one in result.verdicts if one.claimed is not None]
     counts: Counter[str] = Counter(
-        _false_word(one, result) if one.verdict == "false" else one.verdict for one in stated
+        _false_word(one, result) if one.verdict == "false" else one.verdict
+        for one in sorted(stated, key=lambda one: _ORDER.index(one.verdict))
     )
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     yield f"Of {len(stated)} privacy claims: {listed}."

@@ -18,7 +18,7 @@ from dpaudit.reports.sections.summary import Decision
 from dpaudit.reports.table import NONE, Table
 
 # The ends of the meter's scale.
-_SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 # Claims of the first screen; the details of models have all.
 _CLAIMS = 8
 # Models whose utility the first screen names.

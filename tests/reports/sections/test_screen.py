@@ -31,15 +31,15 @@ def test_a_long_sweep_is_cut(make: Make) -> None:
 
 def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:
     shown = screen.of(make())
-    assert shown.scale == 1.0
-    assert shown.end == "100 of 100"
+    assert shown.scale == 0.8
+    assert shown.end == "80 of 100"
     assert shown.legend("|", "#") == "Found: how many hidden ratings are recovered; | is a guess."
 
 
 def test_the_scale_contains_every_range(make: Make) -> None:
     base = make(epsilons=(1.0,))
     wide = base.model_copy(update={"measurements": [accuracy(0.15, 0.02, 0.28)]})
-    assert screen.of(wide).scale == 0.5
+    assert screen.of(wide).scale == 0.3
 
 
 def test_facts_name_attacker_unit_confidence_utility_and_what_was_not_tried(make: Make) -> None:
