@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpaudit.record.comparison import Judgement, Move
-from dpaudit.record.result import Outcome, RunOutcome, Verdict
+from dpaudit.record.result import Outcome, RunOutcome, Untested, Verdict, VerdictRecord
 from dpaudit.record.waivers import State
 
 # A tone is also the class of CSS that page.html.j2 gives its colours.
@@ -75,6 +75,14 @@ CLAIM: Mapping[Verdict, Word] = {
     "survived": Word("claim survived", "good"),
     "not tested": Word("claim not tested", "neutral"),
 }
+# What became of a claim that is not tested, by the reason, and what that means.
+UNTESTED: Mapping[Untested, tuple[str, str]] = {
+    "doubt": ("in doubt", "what was measured or computed speaks against the claim, uncertified"),
+    "finding": ("left open", "a finding on the model leaves open what it reveals"),
+    "no power": ("too weak to tell", "the games would miss a leak of several times the claim too"),
+    "no game": ("never tested", "no game is about what the claim covers"),
+    "no claim": ("no claim", "nothing is claimed"),
+}
 LEAK_MEASURED = Word("leak measured", "neutral")
 NOT_ATTACKED = Word("not attacked", "neutral")
 WAIVER: Mapping[State, Word] = {
@@ -103,6 +111,11 @@ NO_CLAIM = Word("no claim", "neutral")
 NOTICED = Word("noticed", "open")
 # The style of a cell on a terminal that shows more than is allowed.
 MARKED = _CONSOLE["bad"]
+
+
+def became(verdict: VerdictRecord) -> str:
+    """Return what became of a claim: false, survived, or why it is not tested."""
+    return UNTESTED[verdict.reason][0] if verdict.reason else verdict.verdict
 
 
 def survived(count: int, stated: int) -> Word:

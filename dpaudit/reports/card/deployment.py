@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import deployed
+from dpaudit.reports import deployed, palette
 from dpaudit.reports.card.document import Deployment, Found
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, reason, screen, untried, verdicts
@@ -24,7 +24,7 @@ def deployment(result: AuditResult) -> Deployment:
         named=deployed.named(part) if chosen else "",
         choice=deployed.choice(part),
         badge=verdicts.badge(part.verdicts, part.measurements).text,
-        claims=Counter(one.verdict for one in part.verdicts if one.claimed is not None),
+        claims=Counter(palette.became(one) for one in part.verdicts if one.claimed is not None),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
         found=[_attack(row) for row in meter.rows(part)],

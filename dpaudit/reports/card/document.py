@@ -262,7 +262,7 @@ class Deployment(_Part):
         named: the model with its claimed ε, in words; empty if that is not chosen.
         choice: which keys of the config choose; empty if one model at one ε is left.
         badge: the verdict on it in a few words.
-        claims: how many claims have each verdict; one at most if a model is chosen.
+        claims: what became of how many claims; one at most if a model is chosen.
         attacker: who attacks, as a sentence.
         protected: what this attacker is not to learn, as a sentence.
         found: what each attacker finds, the most first.
@@ -278,7 +278,7 @@ class Deployment(_Part):
     named: Text
     choice: Text
     badge: Text
-    claims: dict[Verdict, Count]
+    claims: dict[Text, Count]
     attacker: Text
     protected: Text
     found: list[Found]

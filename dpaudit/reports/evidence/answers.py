@@ -19,7 +19,7 @@ from dpaudit.record.result import (
     Measurement,
     VerdictRecord,
 )
-from dpaudit.reports import columns, deployed, digest, words
+from dpaudit.reports import columns, deployed, digest, palette, words
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.guarantees import guarantees
 from dpaudit.reports.sections import meter, untried
@@ -98,7 +98,7 @@ def _claim(verdict: VerdictRecord) -> str:
     power = ""
     if verdict.factor is not None and verdict.verdict != "false":
         power = f", copies that leak {verdict.factor:.3g} times the claim are caught"
-    return f"{claimed}{certified}{power}; claim {verdict.verdict}."
+    return f"{claimed}{certified}{power}; claim {palette.became(verdict)}."
 
 
 def guessing(part: AuditResult) -> Answer:

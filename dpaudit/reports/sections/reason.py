@@ -9,7 +9,7 @@ from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
-from dpaudit.reports import words
+from dpaudit.reports import palette, words
 from dpaudit.reports.digest import swept
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
@@ -131,17 +131,18 @@ def _claims(result: AuditResult) -> Iterator[str]:
     """Yield what became of the claims, the models none of whose was tested, and the power."""
     stated = [one for one in result.verdicts if one.claimed is not None]
     counts: Counter[str] = Counter(
-        _false_word(one, result) if one.verdict == "false" else one.verdict
+        _false_word(one, result) if one.verdict == "false" else palette.became(one)
         for one in sorted(stated, key=lambda one: _ORDER.index(one.verdict))
     )
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
-    yield f"Of {len(stated)} privacy claims: {listed}."
+    claims = "privacy claim" if len(stated) == 1 else "privacy claims"
+    yield f"Of {len(stated)} {claims}: {listed}."
     verdicts: dict[str, set[Verdict]] = {}
     for one in stated:
         verdicts.setdefault(one.model, set()).add(one.verdict)
     untested = [model for model, words in verdicts.items() if words == {"not tested"}]
     if untested and len(verdicts) > 1:
-        yield f"No claim of {' or '.join(untested)} was tested."
+        yield f"No claim of {' or '.join(untested)} was decided."
     factors = sorted(one.factor for one in stated if one.verdict == "survived" and one.factor)
     if factors:
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))

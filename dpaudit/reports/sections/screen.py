@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
@@ -10,7 +10,7 @@ from dpaudit.core.assumption import LONGEST
 from dpaudit.record.bases import BEYOND_RELEASED, BEYOND_WITHOUT, RELEASED, SUBMITTED
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
 from dpaudit.reports.sections import meter, summary, untried
 from dpaudit.reports.sections.base import sections_of
@@ -104,8 +104,15 @@ def _claims(result: AuditResult) -> Table | None:
         ["model", "claimed ε", "leaks at least", "claim", "a leak of this size would be caught"],
         [_claim(verdict, points[verdict.model, verdict.epsilon]) for verdict in shown],
         {(row, 3) for row, verdict in enumerate(shown) if verdict.verdict == "false"},
-        f"{left} more stand below, model by model." if left else "",
+        " ".join([*_meanings(shown), *([f"{left} more are not shown here."] if left else [])]),
     )
+
+
+def _meanings(verdicts: Iterable[VerdictRecord]) -> Iterator[str]:
+    """Yield what the words of claims that are not tested mean."""
+    reasons = dict.fromkeys(verdict.reason for verdict in verdicts if verdict.reason)
+    for name, meaning in (palette.UNTESTED[reason] for reason in reasons):
+        yield f"{name.capitalize()}: {meaning}."
 
 
 def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
@@ -116,7 +123,7 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
         verdict.model,
         f"{words.epsilon(verdict.claimed or 0)}{swept}",
         certified,
-        verdict.verdict,
+        palette.became(verdict),
         "not needed" if verdict.verdict == "false" else caught,
     ]
 

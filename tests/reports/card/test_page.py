@@ -62,7 +62,7 @@ def test_one_epsilon_is_deployed(
 def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: AuditResult) -> None:
     shown = page.of(card_of(result))
     assert named(shown.who)["Deployed"].startswith("Not chosen: 3 were audited")
-    assert named(shown.numbers)["Claims"] == "2 false, 1 not tested."
+    assert named(shown.numbers)["Claims"] == "2 false, 1 too weak to tell."
     assert "Claim covers" not in named(shown.threat)
 
 

@@ -71,7 +71,7 @@ def inferred(
         (
             (3.0, 10.0),
             "undecided",
-            "published: ε = 10 is claimed, ε ≥ 2.71 is certified; claim not tested.",
+            "published: ε = 10 is claimed, ε ≥ 2.71 is certified; claim too weak to tell.",
         ),
         ((3.0, math.inf), "gap", "No ε is claimed: published."),
     ],

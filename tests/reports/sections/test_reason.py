@@ -13,7 +13,7 @@ from tests.reports.sections.test_verdicts import low
 from tests.support.records import accuracy, estimate, judged
 
 Make = Callable[..., AuditResult]
-FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
+FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
 ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
 
 
@@ -93,8 +93,8 @@ def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> Non
     assert reason.sentence(result) == (
         "The gate passes. Nearest to its limit: one prediction, ε = 1: 40 of 100 hidden ratings "
         "are recovered (36 to 42); a guess finds 20; the limit is 50. 5 numbers have no limit: the "
-        "largest is 73 of 100 (one prediction, ε = 10). Of 3 privacy claims: 2 survived, 1 not "
-        "tested. Where claims survived, a leak of 1.25 times the claim is caught."
+        "largest is 73 of 100 (one prediction, ε = 10). Of 3 privacy claims: 2 survived, 1 too "
+        "weak to tell. Where claims survived, a leak of 1.25 times the claim is caught."
     )
 
 
@@ -117,12 +117,13 @@ def test_less_than_a_guess_is_said(make: Make) -> None:
 def test_a_model_none_of_whose_claims_was_tested_is_named(make: Make) -> None:
     base = judged(low(make(gate=False)))
     other = [
-        one.model_copy(update={"model": "other", "verdict": "not tested"}) for one in base.verdicts
+        one.model_copy(update={"model": "other", "verdict": "not tested", "reason": "no power"})
+        for one in base.verdicts
     ]
     result = base.model_copy(update={"verdicts": [*base.verdicts, *other], "outcome": "go"})
     assert reason.sentence(result) == (
-        "No gate is set. Of 6 privacy claims: 2 survived, 4 not tested. No claim of other was "
-        "tested. Where claims survived, a leak of 1.25 times the claim is caught."
+        "No gate is set. Of 6 privacy claims: 2 survived, 4 too weak to tell. No claim of other "
+        "was decided. Where claims survived, a leak of 1.25 times the claim is caught."
     )
 
 

@@ -17,7 +17,7 @@ def test_claims_that_are_false_come_first_and_say_what_would_be_caught(make: Mak
     assert claims.cells == [
         ["published", "0.1", "2.71", "false", "not needed"],
         ["published", "1", "2.71", "false", "not needed"],
-        ["published", "10", "2.71", "not tested", "–"],
+        ["published", "10", "2.71", "too weak to tell", "–"],
     ]
     assert claims.marked == {(0, 3), (1, 3)}
 
@@ -26,7 +26,7 @@ def test_a_long_sweep_is_cut(make: Make) -> None:
     claims = screen.of(make(epsilons=tuple(0.1 * n for n in range(1, 12)))).claims
     assert claims is not None
     assert len(claims.cells) == 8
-    assert claims.note == "3 more stand below, model by model."
+    assert claims.note == "3 more are not shown here."
 
 
 def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:

@@ -141,7 +141,7 @@ def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     said = summary.decision(goes)
     assert said.text == (
         "GO: The gate passes. 6 numbers have no limit: the largest is 73 of 100 (one prediction, "
-        "ε = 10). Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
+        "ε = 10). Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
     )
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
     assert summary.decision(stops).text == (
@@ -151,7 +151,7 @@ def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
 
 
 def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
-    false = "Of 3 privacy claims: 2 false (not set to stop the run), 1 not tested."
+    false = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
     assert summary.decision(make(outcome="inconclusive")).text == (
         f"UNDECIDED: epsilon <= claim: above 1. {false}"
     )

@@ -69,14 +69,15 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
         "claimed. It does not count"
     )
     assert decision(judged(strict, *claims)).text == (
-        "STOP: epsilon <= claim: above 1. Of 3 privacy claims: 2 false and waived, 1 not tested. "
-        "It does not count what is waived: claim/published/0.1, claim/published/1."
+        "STOP: epsilon <= claim: above 1. Of 3 privacy claims: 2 false and waived, 1 too weak to "
+        "tell. It does not count what is waived: claim/published/0.1, claim/published/1."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
     assert decision(waived).text == (
-        "GO: Every gate is waived. Of 3 privacy claims: 2 false and waived, 1 not tested. It does "
-        "not count what is waived: claim/published/0.1, claim/published/1, gate/epsilon/max."
+        "GO: Every gate is waived. Of 3 privacy claims: 2 false and waived, 1 too weak to "
+        "tell. It does not count what is waived: claim/published/0.1, claim/published/1, "
+        "gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert decision(late).text == (
