@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.interactions import given_ratings, interactions_of, ratings_of
+from dpaudit.data.interactions import given_ratings, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 
 SCALE = Scale(0, 5, 1)
@@ -37,7 +37,6 @@ def test_a_rating_of_zero_is_stored() -> None:
     ratings = Ratings.build(np.array([1]), np.array([2]), np.array([0.0]), 3, 4, SCALE)
     matrix = interactions_of(ratings)
     assert (matrix.nnz, matrix.indices.tolist(), matrix.data.tolist()) == (1, [2], [0])
-    assert len(ratings_of(matrix, SCALE)) == 1
 
 
 def test_purchases_are_ones() -> None:
@@ -68,24 +67,6 @@ def test_whoever_trains_on_it_may_change_it(masked: bool) -> None:
         == digest
         == Ratings.build(ratings.user, ratings.item, ratings.value, 6, 8, SCALE).digest
     )
-
-
-def test_there_and_back_changes_nothing() -> None:
-    ratings = sparse()
-    back = ratings_of(interactions_of(ratings), SCALE)
-    assert back.digest == ratings.digest
-    assert (back.n_users, back.n_items, back.scale) == (6, 8, SCALE)
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [(([5.0, 3], [1, 1]), "repeated"), (([9.0, 3], [0, 1]), "outside the scale")],
-)
-def test_what_is_no_data_set_is_refused(columns: tuple[list[float], list[int]], said: str) -> None:
-    values, items = columns
-    wrong = csr_array((np.array(values, np.float32), items, [0, 2]), shape=(1, 2))
-    with pytest.raises(DataError, match=said):
-        ratings_of(wrong, SCALE)
 
 
 def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.exchange import Exchange, Format
+from tests.support.trained_on import trained_on
 
 DATA = csr_array(np.array([[5, 0, 1], [0, 0, 0], [0.5, 2, 0]], dtype=np.float32))
 SCORES, LISTS = "user,item,score\n0,1,4\n", "user,rank,item\n0,1,1\n2,1,2\n2,2,0\n"
@@ -35,12 +36,13 @@ def read(folder: Path, factors: bool = False, **texts: str) -> Answer:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format) -> None:
     exchange = files(tmp_path, suffix=suffix)
-    exchange.write(DATA, 3)
+    exchange.write(trained_on(DATA), 3)
     task = json.loads(exchange.task.read_text())
     tables = ("interactions", "pairs", "users", "scores", "lists")
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
         **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
+        **dict.fromkeys(("user_ids", "item_ids", "user_features", "item_features")),
     }  # fmt: skip
     load = pd.read_csv if suffix == "csv" else pd.read_parquet
     rows = [[0, 0, 5], [0, 2, 1], [2, 0, 0.5], [2, 1, 2]]
@@ -50,7 +52,7 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert load(task["pairs"]).to_dict("list") == {"user": [0, 2], "item": [1, 2]}
     assert load(task["users"]).to_dict("list") == {"user": [2, 0]}
     with_factors = files(tmp_path, True, suffix)
-    with_factors.write(DATA, 3)
+    with_factors.write(trained_on(DATA), 3)
     assert json.loads(exchange.task.read_text())["factors"] == {
         "items": str(tmp_path / f"item_factors.{suffix}"),
         "users": str(tmp_path / f"user_factors.{suffix}"),

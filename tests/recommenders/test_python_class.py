@@ -19,6 +19,7 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Workers, started
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.python_class import PythonClass
+from tests.support.trained_on import trained_on
 
 N_USERS, N_ITEMS, K = 6, 5, 3
 USERS = np.arange(N_USERS, dtype=np.int32)
@@ -97,12 +98,12 @@ def query(factors: bool = False) -> Query:
 
 
 def answer(name: str, asked: Query | None = None, /, **settings: Any) -> Answer:
-    return PythonClass(f"my_class:{name}", settings).answer(data(), 7, asked or query())
+    return PythonClass(f"my_class:{name}", settings).answer(trained_on(data()), 7, asked or query())
 
 
 def test_scores_are_those_of_the_class_and_its_changes_stay_with_it() -> None:
     asked, given = query(), data()
-    shown = PythonClass("my_class:Counts", {"weight": 2.0}).answer(given, 7, asked)
+    shown = PythonClass("my_class:Counts", {"weight": 2.0}).answer(trained_on(given), 7, asked)
     counts = data().sum(axis=0) * 2 + 7
     np.testing.assert_array_equal(shown.scores, counts[asked.items])
     assert shown.scores.dtype == np.float32
@@ -222,7 +223,11 @@ def test_a_worker_process_runs_it_and_reports_its_errors() -> None:
     asked = query()
 
     def work(weight: float) -> Any:
-        return PythonClass("my_class:Counts", {"weight": weight}).answer(data(), 7, asked).scores
+        return (
+            PythonClass("my_class:Counts", {"weight": weight})
+            .answer(trained_on(data()), 7, asked)
+            .scores
+        )
 
     with started(Workers(2, "processes")) as pool:
         (there,) = Executor(pool).map("scores", work, [2.0], lambda _: 1)
@@ -235,8 +240,8 @@ def test_the_example_can_be_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(dpaudit.__file__).parents[1] / "examples" / "own-model")
     monkeypatch.delitem(sys.modules, "model", raising=False)
     recommender = PythonClass("model:Recommender", {"factors": 4})
-    shown = recommender.answer(data(), 7, query(factors=True))
-    again = recommender.answer(data(), 7, query(factors=True))
+    shown = recommender.answer(trained_on(data()), 7, query(factors=True))
+    again = recommender.answer(trained_on(data()), 7, query(factors=True))
     np.testing.assert_array_equal(shown.scores, again.scores)
     np.testing.assert_allclose(shown.scores, data().todense()[USERS, USERS % N_ITEMS], atol=1)
     assert shown.factors is not None

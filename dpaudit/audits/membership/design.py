@@ -8,9 +8,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import Interactions
+from dpaudit.attacks.membership.interactions import Pairs
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
 from dpaudit.audits.membership.config import Membership
@@ -18,7 +17,7 @@ from dpaudit.audits.membership.targets import chosen_rows, fake_users
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
 from dpaudit.core.streams import generator
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Query
 
@@ -150,9 +149,9 @@ class Design:
         out = self.users[~tossed[cut:]]
         return kept & ~np.isin(self.ratings.user, out)
 
-    def data(self, training: int) -> csr_array:
+    def data(self, training: int) -> Interactions:
         """Return the data of a training."""
-        return interactions_of(self.ratings, self.kept(training))
+        return Interactions.of(self.ratings, self.kept(training))
 
     @cached_property
     def known(self) -> Mask:
@@ -177,12 +176,10 @@ class Design:
         return np.unique(np.concatenate((*asked, self.users, self.observed))).astype(np.int32)
 
     @cached_property
-    def tested(self) -> Interactions:
+    def tested(self) -> Pairs:
         """The target interactions, then the held-out ones."""
         rows = np.concatenate((self.rows, self.held))
-        return Interactions(
-            self.ratings.user[rows], self.ratings.item[rows], self.ratings.value[rows]
-        )
+        return Pairs(self.ratings.user[rows], self.ratings.item[rows], self.ratings.value[rows])
 
     @cached_property
     def tested_users(self) -> Users:

@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership import interactions, users
 from dpaudit.attacks.membership.known import Numbers, Shown
@@ -21,6 +20,7 @@ from dpaudit.audits.membership.design import Design
 from dpaudit.core.errors import RunError
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.core.messages import place
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.saving import digest_of_folder
@@ -205,7 +205,7 @@ class Training:
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         return packed([*blocks, _words(digest), np.array([self._utility(answer, kept)])])
 
-    def answer(self, data: csr_array, seed: int) -> Answer:
+    def answer(self, data: Interactions, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
 
         Raises:

@@ -116,7 +116,7 @@ def test_only_fake_users_are_decided_by_coins() -> None:
     design = Design.of(ratings, table, 1)
     assert design.users.tolist() == list(range(60, 90))
     for training in range(4):
-        inside = design.data(training)
+        inside = design.data(training).matrix
         assert inside[:60].nnz == len(ratings) - 20
         present = np.diff(inside.indptr)[60:] > 0
         np.testing.assert_array_equal(present, design.coins(training))
