@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,7 +151,13 @@ def given_ratings(interactions: Any) -> Ratings:
                 f"interactions are {type(interactions).__name__}: give a sparse matrix of users "
                 "and items, a data frame, or the path of a file"
             )
-        ratings, name = _valued(*numbered(*frame)), frame[0].path
+        rows, name = numbered(*frame), frame[0].path
+        counts = len(rows.user_ids), len(rows.item_ids)
+        ratings = replace(
+            _valued(rows.user, rows.item, rows.rating, counts, rows.time),
+            user_ids=rows.user_ids,
+            item_ids=rows.item_ids,
+        )
     if not len(ratings):
         raise DataError(f"{name} holds no ratings: give some")
     return ratings
@@ -223,11 +229,19 @@ def _damaged(said: str) -> DataError:
     return DataError(f"{_MATRIX} is damaged ({said}): make it again from its entries")
 
 
-def _valued(users: Any, items: Any, numbers: Any, shape: tuple[int, ...]) -> Ratings:
+def _valued(
+    users: Any, items: Any, numbers: Any, shape: tuple[int, ...], time: Any = None
+) -> Ratings:
     low, high = (numbers.min(), numbers.max()) if len(numbers) else (1.0, 1.0)
     if low == high:
         low = high = 1.0
         numbers = np.ones(len(numbers))
     return Ratings.build(
-        users, items, numbers, shape[0], shape[1], Scale(float(low), float(high), 1.0)
+        users,
+        items,
+        numbers,
+        shape[0],
+        shape[1],
+        Scale(float(low), float(high), 1.0),
+        time=time,
     )

@@ -112,7 +112,9 @@ class Stale(Trainable):
         rng = np.random.default_rng(seed if self.noise == "seed" else None)
         rows = (old + 0.3 * rng.normal(size=old.shape)).astype(np.float32)
         nothing = csr_array((len(query.listed), interactions.shape[1]))
-        lists = top_lists((old if self.fresh else rows)[query.listed], nothing, query.k)
+        lists = top_lists(
+            (old if self.fresh else rows).astype(np.float32)[query.listed], nothing, query.k
+        )
         if self.fresh:
             rows += interactions.matrix.toarray().sum(0)
         return Answer(rows[query.users, query.items], lists, None)
@@ -126,7 +128,8 @@ class Copying(Trainable):
         had: NDArray[np.float32] = (interactions.matrix.toarray() > 0).astype(np.float32)
         nothing = csr_array((len(query.listed), interactions.shape[1]))
         shown: NDArray[np.float32] = np.where(had > 0, had, np.nan).astype(np.float32)
-        return Answer(had[query.users, query.items], top_lists(shown[query.listed], nothing, query.k), None)
+        lists = top_lists(shown[query.listed], nothing, query.k)
+        return Answer(had[query.users, query.items], lists, None)
 
 
 @dataclass(frozen=True)
