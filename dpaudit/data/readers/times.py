@@ -35,10 +35,10 @@ def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
     return times, [(row, "time", fault)]
 
 
-def readable(cells: list[str]) -> bool:
-    """Return whether texts can be read as the times of one column."""
-    read = number if _numbers(cells) else _seconds
-    return all(np.isfinite(read(cell)) for cell in cells)
+def moment(value: Any) -> float:
+    """Return a number, or a date in seconds since 1970; NaN if it is neither."""
+    as_number = number(value)
+    return _seconds(value) if np.isnan(as_number) else as_number
 
 
 def _numbers(values: list[Any]) -> bool:

@@ -99,8 +99,8 @@ def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
         assert (number.census is not None) == key.census
     # Two units and two observers have a bound on ε; no gate asks for an average.
     assert result.family.size == sum(key.counted for key in planned) == 4
-    # AUC and advantage; two rates of 60 interactions, one of 24 users; leak and five utilities.
-    assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 6
+    # AUC and advantage; two rates of 60 interactions, one of 24 users; leak and eight utilities.
+    assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 9
 
 
 @pytest.mark.parametrize(
