@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.audits.membership.audit import audit_recommender
+    from dpaudit.data.interactions import Interactions
 
     __version__: str
 
-__all__ = ["__version__", "audit", "audit_pairs", "audit_recommender"]
+__all__ = ["Interactions", "__version__", "audit", "audit_pairs", "audit_recommender"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> Any:
         from dpaudit.audits.membership.audit import audit_recommender
 
         return audit_recommender
+    if name == "Interactions":
+        from dpaudit.data.interactions import Interactions
+
+        return Interactions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

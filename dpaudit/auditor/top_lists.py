@@ -1,4 +1,4 @@
-"""Top-k lists without a model, and precision, recall and nDCG of lists."""
+"""Top-k lists without a model, and how well lists show the items to find."""
 
 from __future__ import annotations
 
@@ -38,6 +38,19 @@ def precision_and_recall(
     hits, counts = _hits(lists, users, liked_by, liked)
     hit_counts = hits.sum(2)
     return hit_counts.mean(1) / lists.shape[2], (hit_counts / counts).mean(1)
+
+
+def hit_rate_and_mrr(
+    lists: Indices, users: Indices, liked_by: Indices, liked: Indices
+) -> tuple[Numbers, Numbers]:
+    """Compute the share of users whose list hits, and the mean reciprocal rank of its first hit.
+
+    A list without a hit has the reciprocal rank 0. Both are over users with items to find.
+    Arguments, results and errors as in `precision_and_recall`.
+    """
+    hits, _ = _hits(lists, users, liked_by, liked)
+    some = hits.any(2)
+    return some.mean(1), (some / (1 + hits.argmax(2))).mean(1)
 
 
 def ndcg(lists: Indices, users: Indices, liked_by: Indices, liked: Indices) -> Numbers:

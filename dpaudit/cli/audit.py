@@ -95,9 +95,9 @@ def run(
     from dpaudit.auditor.plan import check_gates, check_waivers
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
-    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
+    from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.shards import Shard
     from dpaudit.execution.workers import Workers
 

@@ -94,9 +94,9 @@ def claims(
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import seed_of
     from dpaudit.claims.verify import verify as run
-    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
     from dpaudit.data.source import DataSource
+    from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.store import NAME
     from dpaudit.record.result import concluded
 

@@ -114,8 +114,8 @@ def _plan_config(
     from dpaudit.auditor.kind import kind_of
     from dpaudit.auditor.plan import check_gates
     from dpaudit.auditor.run import cost_of
-    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
+    from dpaudit.execution.reporter import Reporter
 
     checked = config_file.load(path, overrides, checks=[methodcaller("check_named"), check_gates])
     rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
@@ -164,7 +164,7 @@ def _show_cost(cost: Cost, workers: Workers) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from dpaudit.cli.words import duration, size
+    from dpaudit.core.amounts import duration, size
     from dpaudit.core.messages import plain
 
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])

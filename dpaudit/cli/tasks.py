@@ -8,8 +8,8 @@ import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, force_option
-from dpaudit.cli.words import size
 from dpaudit.cli.writing import Output
+from dpaudit.core.amounts import size
 from dpaudit.core.errors import ConfigError
 
 
@@ -39,7 +39,7 @@ def merge(
     those of positive controls, it says so: run the shards again, and merge again.
     """
     from dpaudit.auditor.shards import merge as merged
-    from dpaudit.cli.progress import Reporter
+    from dpaudit.execution.reporter import Reporter
 
     target = Output.of(output or folders[0], reports)
     with Reporter(quiet=quiet) as reporter:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError, foreign
 from dpaudit.core.messages import show
+from dpaudit.data.readers import times
 from dpaudit.data.readers.cells import (
     Coded,
     Codes,
@@ -68,10 +69,28 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
     return table, kind
 
 
-def numbered(
-    table: RawTable, kind: str
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], tuple[int, int]]:
-    """Return the user, the item and the rating of each row `(n,)`, and how many of both there are.
+class Rows(NamedTuple):
+    """The rows of a data frame.
+
+    Attributes:
+        user: the index of the user `(n,)`.
+        item: the index of the item `(n,)`.
+        rating: the rating, 1 without ratings `(n,)`.
+        user_ids: the sorted ids of the users.
+        item_ids: the sorted ids of the items.
+        time: when it happened `(n,)`; None if no column says so.
+    """
+
+    user: Codes
+    item: Codes
+    rating: Values
+    user_ids: NDArray[np.object_]
+    item_ids: NDArray[np.object_]
+    time: Values | None
+
+
+def numbered(table: RawTable, kind: str) -> Rows:
+    """Return the rows of a data frame, with users and items by the index of their id.
 
     Args:
         table: the columns.
@@ -97,7 +116,8 @@ def numbered(
             check_marks(f"{_NAME}, {table.label('rating')}", *occurring(numbers[:-1], codes), kind)
         except UnknownScaleError as error:
             raise DataError(f"{error.fault}: {UNMARKED}") from error
-    return users, items, values, (len(user_ids), len(item_ids))
+    time, unreadable = times.of(table) if "time" in table.cells else (None, [])
+    return Rows(users, items, values, user_ids, item_ids, None if unreadable else time)
 
 
 def _faults(values: Values, codes: Codes, distinct: list[Any], kind: str) -> list[Fault]:

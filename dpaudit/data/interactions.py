@@ -1,9 +1,11 @@
-"""Ratings as the sparse matrix of users and items that recommender libraries train on."""
+"""Ratings as recommender libraries train on them: a sparse matrix, and a table in time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,95 @@ from dpaudit.data.sniff import source_of
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 _MATRIX = "the sparse matrix"
+
+
+class Table(NamedTuple):
+    """Interactions in the order of time; those of one time by user, then item.
+
+    Attributes:
+        user: the user's index `(R,)`.
+        item: the item's index `(R,)`.
+        rating: the rating, 1 for purchases `(R,)`.
+        time: when it happened, in the source's unit or in seconds since 1970 `(R,)`; None if the
+            data do not say, and then the order is by user and item.
+    """
+
+    user: NDArray[np.int32]
+    item: NDArray[np.int32]
+    rating: NDArray[np.float32]
+    time: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """What one training gets; its arrays and frames belong to it alone.
+
+    A user's class whose `fit(interactions, seed)` is annotated with this type gets it; any other
+    gets `matrix`. Users and items are numbered by their sorted ids, in all trainings alike: index
+    `i` is `item_ids[i]` and row `i` of `item_features`.
+
+    Attributes:
+        ratings: the ratings to train on, shared and read-only.
+    """
+
+    ratings: Ratings
+
+    @classmethod
+    def of(cls, ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> Interactions:
+        """Return some of the ratings to train on.
+
+        Args:
+            ratings: the ratings.
+            kept: mask of the ratings to include `(R,)`; all if None.
+        """
+        return cls(ratings if kept is None else ratings.only(kept))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of users N and of items M, also of those without interactions."""
+        return self.ratings.n_users, self.ratings.n_items
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """Users × items `(N, M)`, as in `interactions_of`."""
+        return interactions_of(self.ratings)
+
+    @cached_property
+    def table(self) -> Table:
+        """The interactions in the order of time."""
+        rows = self.ratings
+        # Rows are by user, then item, and the sort keeps this order within one time.
+        order = np.arange(len(rows)) if rows.time is None else np.argsort(rows.time, kind="stable")
+        time = None if rows.time is None else rows.time[order]
+        return Table(rows.user[order], rows.item[order], rows.value[order], time)
+
+    @cached_property
+    def user_features(self) -> DataFrame | None:
+        """What the data say of each user, a row each `(N, …)`; None if nothing."""
+        return _copied(self.ratings.user_features)
+
+    @cached_property
+    def item_features(self) -> DataFrame | None:
+        """What the data say of each item, a row each `(M, …)`; None if nothing."""
+        return _copied(self.ratings.item_features)
+
+    @property
+    def user_ids(self) -> NDArray[np.object_] | None:
+        """The source's id of each user, as text `(N,)`; None if the data have only indices."""
+        return _copied(self.ratings.user_ids)
+
+    @property
+    def item_ids(self) -> NDArray[np.object_] | None:
+        """The source's id of each item, as text `(M,)`; None if the data have only indices."""
+        return _copied(self.ratings.item_ids)
+
+
+def _copied(values: Any) -> Any:
+    return None if values is None else values.copy()
 
 
 def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> csr_array:
@@ -35,17 +125,6 @@ def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> 
     # Copies: a library may change its input, and other trainings share the ratings.
     columns = (np.array(rows.value), np.array(rows.item), start)
     return csr_array(columns, shape=(ratings.n_users, ratings.n_items))
-
-
-def ratings_of(interactions: csr_array, scale: Scale) -> Ratings:
-    """Return the ratings in a users × items matrix with sorted, distinct entries.
-
-    Raises:
-        DataError: an entry is repeated, or outside the scale.
-    """
-    n_users, n_items = interactions.shape
-    users = np.repeat(np.arange(n_users), np.diff(interactions.indptr))
-    return Ratings.build(users, interactions.indices, interactions.data, n_users, n_items, scale)
 
 
 def given_ratings(interactions: Any) -> Ratings:
@@ -72,7 +151,13 @@ def given_ratings(interactions: Any) -> Ratings:
                 f"interactions are {type(interactions).__name__}: give a sparse matrix of users "
                 "and items, a data frame, or the path of a file"
             )
-        ratings, name = _valued(*numbered(*frame)), frame[0].path
+        rows, name = numbered(*frame), frame[0].path
+        counts = len(rows.user_ids), len(rows.item_ids)
+        ratings = replace(
+            _valued(rows.user, rows.item, rows.rating, counts, rows.time),
+            user_ids=rows.user_ids,
+            item_ids=rows.item_ids,
+        )
     if not len(ratings):
         raise DataError(f"{name} holds no ratings: give some")
     return ratings
@@ -144,11 +229,19 @@ def _damaged(said: str) -> DataError:
     return DataError(f"{_MATRIX} is damaged ({said}): make it again from its entries")
 
 
-def _valued(users: Any, items: Any, numbers: Any, shape: tuple[int, ...]) -> Ratings:
+def _valued(
+    users: Any, items: Any, numbers: Any, shape: tuple[int, ...], time: Any = None
+) -> Ratings:
     low, high = (numbers.min(), numbers.max()) if len(numbers) else (1.0, 1.0)
     if low == high:
         low = high = 1.0
         numbers = np.ones(len(numbers))
     return Ratings.build(
-        users, items, numbers, shape[0], shape[1], Scale(float(low), float(high), 1.0)
+        users,
+        items,
+        numbers,
+        shape[0],
+        shape[1],
+        Scale(float(low), float(high), 1.0),
+        time=time,
     )

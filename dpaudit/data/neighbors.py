@@ -8,7 +8,7 @@ under which relation a change is a single step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -228,12 +228,18 @@ def _insert(
 
 
 def _rebuild(ratings: Ratings, user: IntArray, item: IntArray, value: FloatArray) -> Ratings:
-    sensitive = None
+    sensitive, time = None, None
+    held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
     if ratings.sensitive is not None:
         # A changed rating stays sensitive or not; a new rating is not sensitive.
-        held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
         sensitive = np.isin(rows, held[ratings.sensitive])
-    return Ratings.build(
+    if ratings.time is not None:
+        # A changed rating keeps its time; a new rating comes last.
+        known = np.append(held, ratings.n_users * ratings.n_items)
+        place = np.searchsorted(known, rows)
+        times = np.append(ratings.time, ratings.time.max(initial=0.0))
+        time = times[np.where(known[place] == rows, place, len(held))]
+    rebuilt = Ratings.build(
         user,
         item,
         value,
@@ -246,6 +252,10 @@ def _rebuild(ratings: Ratings, user: IntArray, item: IntArray, value: FloatArray
         ratings.friends,
         ratings.repairs,
         budgets=ratings.budgets,
+        time=time,
+    )
+    return replace(
+        rebuilt, user_features=ratings.user_features, item_features=ratings.item_features
     )
 
 

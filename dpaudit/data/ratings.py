@@ -6,13 +6,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import FloatArray, IntArray, Profile
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,10 @@ class Ratings:
         budgets: the share of ε that each user accepts, above 0 and at most 1 `(N,)`; None if
             unknown.
         repairs: what loading dropped, merged or changed; not part of the digest.
+        time: when each row happened, in the source's unit or in seconds since 1970 `(R,)`; None if
+            unknown.
+        user_features: what the source says of each user, one row each `(N, …)`; None if unknown.
+        item_features: what the source says of each item, one row each `(M, …)`; None if unknown.
     """
 
     user: IntArray
@@ -148,6 +155,9 @@ class Ratings:
     friends: Friends | None = None
     budgets: NDArray[np.float64] | None = None
     repairs: tuple[Repair, ...] = ()
+    time: NDArray[np.float64] | None = None
+    user_features: DataFrame | None = None
+    item_features: DataFrame | None = None
 
     @classmethod
     def build(
@@ -165,6 +175,7 @@ class Ratings:
         repairs: tuple[Repair, ...] = (),
         *,
         budgets: NDArray[np.float64] | None = None,
+        time: NDArray[np.floating] | None = None,
         ordered: bool = False,
     ) -> Ratings:
         """Sort the rows, unless they are `ordered` already, and check them.
@@ -173,8 +184,8 @@ class Ratings:
 
         Raises:
             DataError: an index is out of range, a rating is outside the range of the scale, a
-                (user, item) is repeated, the links or budgets have another number of users, or a
-                budget is not above 0 and at most 1.
+                (user, item) is repeated, the links or budgets have another number of users, a
+                budget is not above 0 and at most 1, or a time is not finite.
         """
         order = slice(None) if ordered else np.lexsort((item, user))
         columns = (
@@ -183,9 +194,12 @@ class Ratings:
             np.ascontiguousarray(value[order], dtype=np.float32),
         )
         flags = None if sensitive is None else np.ascontiguousarray(sensitive[order], np.bool_)
-        _freeze(*columns, flags, budgets)
+        times = None if time is None else np.ascontiguousarray(time[order], np.float64)
+        _freeze(*columns, flags, budgets, times)
         ids = user_ids, item_ids
-        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, budgets, repairs)
+        ratings = cls(
+            *columns, n_users, n_items, scale, *ids, flags, friends, budgets, repairs, times
+        )
         ratings._check()
         return ratings
 
@@ -201,6 +215,8 @@ class Ratings:
                 f"the budgets are not one number above 0 and at most 1 for each of {self.n_users} "
                 "users: give each user's share of ε"
             )
+        if self.time is not None and not np.isfinite(self.time).all():
+            raise DataError("a time is not a finite number: give when each interaction happened")
         if not len(self.user):
             return
         if self.user[0] < 0 or self.user[-1] >= self.n_users:
@@ -227,12 +243,14 @@ class Ratings:
         """Return the kept rows; users and items, their ids and links stay the same."""
         user, item, value = self.user[kept], self.item[kept], self.value[kept]
         flags = None if self.sensitive is None else self.sensitive[kept]
-        _freeze(user, item, value, flags)
-        return replace(self, user=user, item=item, value=value, sensitive=flags)
+        time = None if self.time is None else self.time[kept]
+        _freeze(user, item, value, flags, time)
+        return replace(self, user=user, item=item, value=value, sensitive=flags, time=time)
 
     def with_users(self, profiles: Sequence[Profile]) -> Ratings:
         """Append users, who come last, share all that they rate and have no friends.
 
+        What they rate happens last, their ids are new, and each has the features of another user.
         The budgets of the other users are left out.
 
         Raises:
@@ -261,17 +279,40 @@ class Ratings:
             np.append(self.item, new.item),
             np.append(self.value, new.value),
         )
-        _freeze(*columns, flags)
+        time = self.time
+        if time is not None:
+            time = np.append(time, np.full(len(new), time.max(initial=0.0)))
+        _freeze(*columns, flags, time)
         return Ratings(
             *columns,
             self.n_users + len(profiles),
             self.n_items,
             self.scale,
-            item_ids=self.item_ids,
+            self._ids_beside(len(profiles)),
+            self.item_ids,
             sensitive=flags,
             friends=friends,
             repairs=self.repairs,
+            time=time,
+            user_features=self._features_beside(len(profiles)),
+            item_features=self.item_features,
         )
+
+    def _ids_beside(self, count: int) -> NDArray[np.object_] | None:
+        """Return the ids of users beside `count` more."""
+        if self.user_ids is None:
+            return None
+        taken = set(self.user_ids)
+        names = (f"added-{number}" for number in range(len(taken) + count))
+        new = [name for name in names if name not in taken][:count]
+        return np.append(self.user_ids, np.array(new, object))
+
+    def _features_beside(self, count: int) -> DataFrame | None:
+        """Return the features of users beside `count` more, who have those of the first ones."""
+        if self.user_features is None:
+            return None
+        rows = np.append(np.arange(self.n_users), np.arange(count) % self.n_users)
+        return self.user_features.take(rows).reset_index(drop=True)
 
     @cached_property
     def kept_private(self) -> NDArray[np.bool_]:
@@ -304,15 +345,18 @@ class Ratings:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of sizes, scale, sorted columns, links and budgets, in hexadecimal."""
+        """SHA-256 of sizes, scale, columns, links, budgets and features, in hexadecimal."""
         head = f"{self.n_users} {self.n_items} {self.scale}".encode()
         state = hashlib.sha256(head)
         columns: list[NDArray[Any]] = [self.user, self.item, self.value]
         columns += [] if self.sensitive is None else [self.sensitive]
         columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
         columns += [] if self.budgets is None else [self.budgets]
+        columns += [] if self.time is None else [self.time]
         for column in columns:
             state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
+        for features in (self.user_features, self.item_features):
+            state.update(b"" if features is None else features.to_csv().encode())
         return state.hexdigest()
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.readers import times
 from dpaudit.data.readers.binary import parquet_names
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
-from dpaudit.data.readers.load import check_file, check_files, unreadable
+from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
 from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
 from dpaudit.data.sniff_names import meanings_of
@@ -137,7 +138,7 @@ def source_of(path: Path) -> DataSource:
 
 
 def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str]:
-    """Return which of the named columns hold the user, the item and perhaps ratings or counts.
+    """Return which of the named columns hold the user, the item and perhaps ratings and times.
 
     The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
 
@@ -145,7 +146,8 @@ def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str
         UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
     meanings = meanings_of(where, names)
-    columns = {"user": meanings["user"], "item": meanings["item"]}
+    used = ("user", "item", "time")
+    columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
     kind = _kind(meanings)
     return (columns | {"rating": meanings[kind]}, kind) if kind else (columns, "")
 
@@ -240,7 +242,13 @@ def _with_columns(
         columns["rating"] = rated.column
     said = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]
     if "time" in meanings:
-        said.append(f"time = {_label(meanings['time'])} (not used)")
+        time = {"time": meanings["time"]}
+        table = read_columns(path, DataSource(**layout, columns={**columns, **time}))
+        # A time that the user states is reported as wrong when it is read.
+        used = stated.columns is not None or not times.of(table)[1]
+        columns |= time if used else {}
+        why = "" if used else " (not used: neither numbers nor dates such as 2026-01-31)"
+        said.append(f"time = {_label(meanings['time'])}{why}")
     other = [_label(name) for name in names if name not in {*meanings.values()}]
     if other:
         said.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")

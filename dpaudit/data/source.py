@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from dpaudit.data.ratings import Scale
+from dpaudit.data.source_features import FeatureSource
 from dpaudit.data.source_named import NAMED, Format
 from dpaudit.data.source_parts import (
     FROZEN,
@@ -38,10 +39,10 @@ MissingIds = Literal["error", "drop", "keep"]
 # The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {
     "path", "scale", "on_duplicate", "missing_ids", "outside_scale", "least_raters", "binarize",
-    "trust", "budgets",
+    "trust", "budgets", "in_order", "users", "items",
 }  # fmt: skip
 _OPTIONS: dict[Format, set[str]] = {
-    **dict.fromkeys(NAMED, _ANY_FILE),
+    **dict.fromkeys(NAMED, _ANY_FILE | {"timed"}),
     "synthetic": {"synthetic", "binarize"},
     "delimited": _ANY_FILE | {"columns", "delimiter", "header", "skip", "encoding"},
     "jsonl": _ANY_FILE | {"columns", "encoding"},
@@ -104,6 +105,11 @@ class DataSource(BaseModel):
         trust: the links between users; for formats read from a folder, only `mutual` can be set.
         sensitive: which ratings their users keep private, if no column says so.
         budgets: the share of ε that each user accepts, for models with `params.budgets`.
+        timed: whether the times of a named format are read, for models that need the order.
+        in_order: whether the rows are in the order of time, so that the number of a row is its
+            time.
+        users: what is known of each user, for models with features.
+        items: what is known of each item, for models with features.
     """
 
     model_config = FROZEN
@@ -126,6 +132,10 @@ class DataSource(BaseModel):
     trust: TrustSource | None = None
     sensitive: SensitiveSource | None = None
     budgets: BudgetSource | None = None
+    timed: bool = False
+    in_order: bool = False
+    users: FeatureSource | None = None
+    items: FeatureSource | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -159,7 +169,7 @@ class DataSource(BaseModel):
                 f"columns is missing: format {self.format!r} needs the columns of user, item and, "
                 "unless every row is a purchase, rating"
             )
-        problem = position_needed(self.columns, self.format, self.header)
+        problem = position_needed(self.columns.used, self.format, self.header)
         if problem:
             raise ValueError(problem)
         for option in ("scale", "binarize", "on_duplicate", "outside_scale"):
@@ -169,6 +179,18 @@ class DataSource(BaseModel):
                     f"{option} = {getattr(self, option)!r} needs a rating column: remove it or "
                     "name columns.rating"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_time(self) -> Self:
+        named = NAMED.get(self.format)
+        if self.timed and named is not None and named.time is None:
+            raise ValueError(f"format {self.format!r} has no times: remove timed")
+        if self.in_order and (self.timed or (self.columns and self.columns.time is not None)):
+            raise ValueError(
+                "in_order takes the number of a row for its time, and the data have times: remove "
+                "in_order, or what names the times"
+            )
         return self
 
     @model_validator(mode="after")
@@ -211,7 +233,9 @@ class DataSource(BaseModel):
             )
         content = {
             "format": named.format,
-            "columns": named.columns,
+            "columns": named.columns.model_copy(
+                update={"time": named.time if self.timed else None}
+            ),
             "scale": self.scale or named.scale,
         }
         how = {"delimiter": named.delimiter, "header": named.header}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dpaudit.data.source_parts import Columns, RatingScale
+from dpaudit.data.source_parts import Column, Columns, RatingScale
 
 Format = Literal[
     "synthetic",
@@ -36,6 +36,7 @@ class NamedDataSet:
         ratings: the file of ratings in the folder; None if the path is that of a file.
         trust: the file of links in the folder.
         defaults: default values of options.
+        time: the column of times; None without one.
     """
 
     format: Literal["delimited", "matlab"]
@@ -46,18 +47,20 @@ class NamedDataSet:
     ratings: str | None = None
     trust: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
+    time: Column | None = None
 
 
 _TRIPLE = Columns(user=0, item=1, rating=2)
 _LAST = {"on_duplicate": "last"}
 NAMED: dict[Format, NamedDataSet] = {
-    "movielens-100k": NamedDataSet("delimited", _TRIPLE, delimiter="\t"),
-    "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::"),
+    "movielens-100k": NamedDataSet("delimited", _TRIPLE, delimiter="\t", time=3),
+    "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::", time=3),
     "movielens-csv": NamedDataSet(
         "delimited",
         Columns(user="userId", item="movieId", rating="rating"),
         RatingScale(minimum=0.5, maximum=5.0, step=0.5),
         header=True,
+        time="timestamp",
     ),
     "filmtrust": NamedDataSet(
         "delimited",
@@ -81,6 +84,7 @@ NAMED: dict[Format, NamedDataSet] = {
         ratings="movie-ratings.txt",
         trust="trusts.txt",
         defaults=_LAST,
+        time=5,
     ),
     "epinions": NamedDataSet(
         "matlab",

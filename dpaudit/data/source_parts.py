@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -140,6 +141,8 @@ class Columns(_Columns):
         rating: the rating; without it every row is a purchase.
         category: the category of the item, as in `sensitive.categories`.
         sensitive: 1 where the user keeps the rating private, else 0.
+        time: when the interaction happened: numbers, or dates as in ISO 8601, such as
+            `2026-01-31T12:00:00Z`, which are in UTC unless they say otherwise.
     """
 
     user: Column
@@ -147,6 +150,7 @@ class Columns(_Columns):
     rating: Column | None = None
     category: Column | None = None
     sensitive: Column | None = None
+    time: Column | None = None
 
 
 class TrustColumns(_Columns):
@@ -225,12 +229,12 @@ class SyntheticParams(BaseModel):
         return self
 
 
-def position_needed(columns: _Columns, format_: str, header: bool) -> str | None:
+def position_needed(columns: Mapping[str, Column], format_: str, header: bool) -> str | None:
     """Return why a column cannot be given by name in this format; None if it can."""
-    named = [column for column in columns.used.values() if isinstance(column, str)]
+    named = [column for column in columns.values() if isinstance(column, str)]
     if named and format_ == "matlab":
         return f"column {show(named[0])} is a name: give its position, counted from 0"
-    placed = [column for column in columns.used.values() if isinstance(column, int)]
+    placed = [column for column in columns.values() if isinstance(column, int)]
     if placed and format_ == "jsonl":
         return f"column {placed[0]} is a position, and a record has none: give its key"
     if named and format_ == "delimited" and not header:

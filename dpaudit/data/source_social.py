@@ -50,7 +50,7 @@ class TrustSource(BaseModel):
         for name in _MATLAB if self.format == "delimited" else _DELIMITED:
             if getattr(self, name):
                 raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
-        problem = position_needed(self.columns, self.format, self.header)
+        problem = position_needed(self.columns.used, self.format, self.header)
         if problem:
             raise ValueError(problem)
         return self
@@ -78,7 +78,7 @@ class BudgetSource(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        problem = position_needed(self.columns, "delimited", self.header)
+        problem = position_needed(self.columns.used, "delimited", self.header)
         if problem:
             raise ValueError(problem)
         return self

@@ -5,15 +5,16 @@ An adapter pins the shape of the data, so that no user or item vanishes with its
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, NoModelError, RunError, foreign, said
 from dpaudit.core.plugin import Plugin
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
 
 Scores = NDArray[np.float32]
@@ -115,11 +116,11 @@ class Trainable(ABC):
         return True
 
     @abstractmethod
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked.
 
         Args:
-            interactions: as in `Recommender.fit`.
+            interactions: what to train on; they belong to this training alone.
             seed: as in `Recommender.fit`.
             query: what is asked.
 
@@ -129,7 +130,7 @@ class Trainable(ABC):
         """
 
     def answer_saved(
-        self, interactions: csr_array, seed: int, query: Query, folder: Path
+        self, interactions: Interactions, seed: int, query: Query, folder: Path
     ) -> Answer:
         """Do as `answer`, and keep the trained model in a folder, which is there whole or not.
 
@@ -171,7 +172,7 @@ class Trainable(ABC):
             RunError: as `answer` does.
         """
         for rows, seed in zip(kept, seeds, strict=True):
-            yield self.answer(interactions_of(ratings, rows), seed, query)
+            yield self.answer(Interactions.of(ratings, rows), seed, query)
 
 
 class Recommender(Plugin, Trainable):
@@ -181,13 +182,14 @@ class Recommender(Plugin, Trainable):
     """
 
     @abstractmethod
-    def fit(self, interactions: csr_array, seed: int) -> Fitted:
+    def fit(self, interactions: Any, seed: int) -> Fitted:
         """Train on interactions.
 
         Args:
-            interactions: users × items `(N, M)`, float32 ratings, 1 for purchases. The shape is
-                that of the whole data set, so rows and columns may be empty. It belongs to this
-                training alone.
+            interactions: users × items `(N, M)`, float32 ratings, 1 for purchases, as a
+                `csr_array`; or `Interactions`, with times, features and ids, if the parameter is
+                annotated so. The shape is that of the whole data set, so rows and columns may be
+                empty. It belongs to this training alone.
             seed: decides everything that is random; 0 to 2^31 - 1.
 
         Raises:
@@ -201,9 +203,9 @@ class Recommender(Plugin, Trainable):
             return Factors(fitted.items, fitted.users)
         return None
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`."""
-        fitted = self.fit(interactions, seed)
+        fitted = self.fit(taken_by(self.fit, interactions), seed)
         published = self.factors(fitted) if query.factors else None
         if query.factors and published is None:
             raise ConfigError(f"{self.name} publishes no factors: remove the observer 'factors'")
@@ -213,6 +215,24 @@ class Recommender(Plugin, Trainable):
                 fitted.recommend(query.listed, query.k),
                 published,
             )
+
+
+def taken_by(fit: Callable[..., Any], interactions: Interactions) -> Interactions | csr_array:
+    """Return what a method `fit` takes: interactions if it is annotated so, else their matrix."""
+    try:
+        parameters = signature(fit, eval_str=True).parameters
+    except (NameError, AttributeError, SyntaxError, TypeError, ValueError):
+        # A name that only type checkers import; builtins have no signature.
+        try:
+            parameters = signature(fit).parameters
+        except (TypeError, ValueError):
+            return interactions.matrix
+    annotation: Any = next(iter(parameters.values())).annotation if parameters else Parameter.empty
+    if isinstance(annotation, str):
+        asked = "Interactions" in re.split(r"\W+", annotation)
+    else:
+        asked = annotation is Interactions or Interactions in get_args(annotation)
+    return interactions if asked else interactions.matrix
 
 
 @dataclass(frozen=True, eq=False)

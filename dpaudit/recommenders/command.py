@@ -15,11 +15,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic.dataclasses import dataclass as parameters
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.messages import place, quoted
 from dpaudit.core.plugin import STRICT
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.process import Ended, Log, run
@@ -82,7 +82,7 @@ class Command(Trainable):
         """What it does not write."""
         return {"scores", "lists"} - set(self.shows)
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
 
         Raises:
@@ -93,13 +93,13 @@ class Command(Trainable):
         return self._tried(interactions, seed, query, None)
 
     def answer_saved(
-        self, interactions: csr_array, seed: int, query: Query, folder: Path
+        self, interactions: Interactions, seed: int, query: Query, folder: Path
     ) -> Answer:
         """Do as `answer`, and keep all files that the command writes beside its task."""
         return self._tried(interactions, seed, query, folder)
 
     def _tried(
-        self, interactions: csr_array, seed: int, query: Query, folder: Path | None
+        self, interactions: Interactions, seed: int, query: Query, folder: Path | None
     ) -> Answer:
         self._check_asked(query)
         tries = self.retries + 1
@@ -118,7 +118,7 @@ class Command(Trainable):
                 )
 
     def _once(
-        self, interactions: csr_array, seed: int, query: Query, tried: int, folder: Path | None
+        self, interactions: Interactions, seed: int, query: Query, tried: int, folder: Path | None
     ) -> Answer:
         with scratch_folder() as scratch:
             files = Exchange(scratch.folder, self.format, interactions.shape, query)

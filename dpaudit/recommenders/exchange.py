@@ -6,15 +6,16 @@ docs/guides/own-models.md describes them for users.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.tables import Kind, NumberTable, read_rows, read_table, write_table
@@ -46,25 +47,22 @@ class Exchange:
         """The file that names all others."""
         return self.folder / "task.json"
 
-    def write(self, interactions: csr_array, seed: int) -> None:
+    def write(self, interactions: Interactions, seed: int) -> None:
         """Write the task and its tables.
 
         Args:
-            interactions: users × items `(N, M)`, the ratings to train on.
+            interactions: what to train on.
             seed: decides everything that is random.
 
         Raises:
             ConfigError: the format is parquet, and pyarrow is not installed.
         """
-        counts = np.diff(interactions.indptr)
+        columns = interactions.table._asdict()
         write_table(
             self._path("interactions"),
-            {
-                "user": np.repeat(np.arange(self.shape[0], dtype=np.int32), counts),
-                "item": interactions.indices.astype(np.int32),
-                "rating": interactions.data,
-            },
+            {name: column for name, column in columns.items() if column is not None},
         )
+        known = self._write_known(interactions)
         pairs = self._pairs()
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
         write_table(self._path("pairs"), {"user": users, "item": items})
@@ -78,10 +76,29 @@ class Exchange:
             "n_items": int(self.shape[1]),
             **{name: self._named(name) for name in tables},
             "factors": factors if self.query.factors else None,
+            **known,
         }
         self.task.write_text(json.dumps(task, indent=1), encoding="utf-8")
 
-    def still_holds(self, interactions: csr_array) -> bool:
+    def _write_known(self, interactions: Interactions) -> dict[str, str | None]:
+        """Write what is known of users and items; return the entries of the task.
+
+        Row `i`, counted from 0, of each table is that of index `i`.
+        """
+        ids = {"user_ids": interactions.user_ids, "item_ids": interactions.item_ids}
+        tables: dict[str, Mapping[str, Any] | None] = {
+            name: None if texts is None else {"id": texts} for name, texts in ids.items()
+        }
+        tables["user_features"] = interactions.user_features
+        tables["item_features"] = interactions.item_features
+        for name, columns in tables.items():
+            if columns is not None:
+                write_table(self._path(name), columns)
+        return {
+            name: None if columns is None else self._named(name) for name, columns in tables.items()
+        }
+
+    def still_holds(self, interactions: Interactions) -> bool:
         """Return whether the file of interactions has these, in any order, or is gone.
 
         Raises:
@@ -90,16 +107,15 @@ class Exchange:
         path = self._path("interactions")
         if not path.exists():
             return True
+        ratings = interactions.ratings
         columns: dict[str, Kind] = {"user": "index", "item": "index", "rating": "number"}
-        table = read_table(path, columns, interactions.nnz)
-        user, item, rating = table.columns.values()
-        key = self._key(user, item)
+        columns |= {} if ratings.time is None else {"time": "number"}
+        read = read_table(path, columns, len(ratings)).columns
+        key = self._key(read["user"], read["item"])
         order = np.argsort(key, kind="stable")
-        users = np.repeat(np.arange(self.shape[0]), np.diff(interactions.indptr))
-        expected = self._key(users, interactions.indices)
-        return np.array_equal(key[order], expected) and np.array_equal(
-            rating[order].astype(np.float32), interactions.data.astype(np.float32)
-        )
+        same = np.array_equal(key[order], self._key(ratings.user, ratings.item))
+        rated = same and np.array_equal(read["rating"][order].astype(np.float32), ratings.value)
+        return rated and (ratings.time is None or np.array_equal(read["time"][order], ratings.time))
 
     def read(self) -> Answer:
         """Read and check what the command wrote; what is not asked is not read.

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, RunError, foreign
 from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.reference import import_object, raised_at
+from dpaudit.data.interactions import Interactions, interactions_of
+from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import (
     Answer,
     Factors,
@@ -30,6 +31,7 @@ from dpaudit.recommenders.base import (
     Settings,
     Trainable,
     built,
+    taken_by,
 )
 from dpaudit.recommenders.checks import checked_answer, checked_scores
 from dpaudit.recommenders.saving import Saves, saved
@@ -38,7 +40,7 @@ from dpaudit.recommenders.saving import Saves, saved
 class _UserModel(Trainable):
     """Train objects of the user's class; `PythonClass` lists the methods that they need."""
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
 
         Raises:
@@ -49,13 +51,13 @@ class _UserModel(Trainable):
         return self._trained(interactions, seed, query, None)
 
     def answer_saved(
-        self, interactions: csr_array, seed: int, query: Query, folder: Path
+        self, interactions: Interactions, seed: int, query: Query, folder: Path
     ) -> Answer:
         """Do as `answer`, and let the trained model write itself to `model` in the folder."""
         return self._trained(interactions, seed, query, folder)
 
     def _trained(
-        self, interactions: csr_array, seed: int, query: Query, folder: Path | None
+        self, interactions: Interactions, seed: int, query: Query, folder: Path | None
     ) -> Answer:
         model = self._made()
         if not callable(getattr(model, "fit", None)):
@@ -64,9 +66,9 @@ class _UserModel(Trainable):
                 "with fit(interactions, seed)"
             )
         with self._running(seed):
-            fitted = model.fit(interactions.copy(), seed)
+            fitted = model.fit(taken_by(model.fit, interactions), seed)
             answer = checked_answer(
-                self._shown(fitted, interactions, query), query, interactions.shape
+                self._shown(fitted, interactions.ratings, query), query, interactions.shape
             )
             if folder is not None:
                 self._save(fitted, folder)
@@ -86,7 +88,7 @@ class _UserModel(Trainable):
     def _made(self) -> Any:
         """Return a new object."""
 
-    def _shown(self, fitted: Any, interactions: csr_array, query: Query) -> Answer:
+    def _shown(self, fitted: Any, ratings: Ratings, query: Query) -> Answer:
         """Ask only for what the query holds, with arrays that the user's code may change."""
         if not hasattr(fitted, "scores"):
             raise RunError(
@@ -98,7 +100,12 @@ class _UserModel(Trainable):
             scores = fitted.scores(query.users.copy(), query.items.copy())
         lists: Indices = np.empty((0, query.k), np.int32)
         if len(query.listed):
-            lister = fitted if hasattr(fitted, "recommend") else _ByScores(interactions, fitted)
+            # Not what fit got, which it may have changed.
+            lister = (
+                fitted
+                if hasattr(fitted, "recommend")
+                else _ByScores(interactions_of(ratings), fitted)
+            )
             lists = lister.recommend(query.listed.copy(), query.k)
         return Answer(scores, lists, self._factors(fitted) if query.factors else None)
 
@@ -145,7 +152,8 @@ class PythonClass(_UserModel):
     """Train the user's own class, which runs in this process with this environment.
 
     Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
-    `csr_array` of float32 ratings `(N, M)`, a copy of its own. What `fit` returns has
+    `csr_array` of float32 ratings `(N, M)`, a copy of its own; or `dpaudit.Interactions`, with
+    times, features and ids, if the parameter is annotated so. What `fit` returns has
 
     - `scores(users, items)`: the scores of pairs `(n,)`; NaN for what it does not know;
     - `recommend(users, k)`: the lists, best first `(l, k)`; -1 pads. Without this method, lists are

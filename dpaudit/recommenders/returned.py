@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
 from dpaudit.core.messages import place
 from dpaudit.core.plugin import STRICT
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.command import Folder, Shown
 from dpaudit.recommenders.exchange import Exchange, Format
@@ -56,7 +56,7 @@ class Returned(Trainable):
         """It trains nothing."""
         return False
 
-    def hand_out(self, interactions: csr_array, seed: int, query: Query) -> Path:
+    def hand_out(self, interactions: Interactions, seed: int, query: Query) -> Path:
         """Write the data of a training and what is asked of it; return its folder.
 
         A folder of the same training is left as it is, so more trainings extend a split.
@@ -75,7 +75,7 @@ class Returned(Trainable):
             path.write_text(seal, encoding="utf-8")
         return files.folder
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Return what came back of a training with these data and this seed.
 
         Raises:
@@ -109,7 +109,7 @@ class Returned(Trainable):
         with _named(folder):
             return files.read()
 
-    def _files(self, interactions: csr_array, seed: int, query: Query) -> Exchange:
+    def _files(self, interactions: Interactions, seed: int, query: Query) -> Exchange:
         folder = (self.cwd / self.returned / f"training-{seed}").absolute()
         return Exchange(folder, self.format, interactions.shape, query, moves=True)
 
@@ -123,10 +123,15 @@ def _named(folder: str) -> Iterator[None]:
         raise RunError(f"{folder}: {error}") from error
 
 
-def _digest(interactions: csr_array, query: Query) -> str:
+def _digest(interactions: Interactions, query: Query) -> str:
     """Return a digest of a training's data and of what is asked of it."""
     digest = hashlib.sha256()
-    parts = (interactions.indptr, interactions.indices, interactions.data)
-    for part in (*parts, query.users, query.items, query.listed, np.array([query.k])):
+    matrix, ratings = interactions.matrix, interactions.ratings
+    parts = [matrix.indptr, matrix.indices, matrix.data]
+    parts += [query.users, query.items, query.listed, np.array([query.k])]
+    parts += [] if ratings.time is None else [ratings.time]
+    for part in parts:
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
+    for features in (ratings.user_features, ratings.item_features):
+        digest.update(b"" if features is None else features.to_csv().encode())
     return digest.hexdigest()

@@ -37,10 +37,8 @@ _RATED: _Audits = {
     "trained": "that predict ratings",
     "membership": "of models that predict ratings",
 }
-_LISTED: _Audits = {
-    "trained": "that rank",
-    "membership": "of models that show lists",
-}
+_SHOWN: _Audits = {"membership": "of models that show lists"}
+_LISTED: _Audits = {"trained": "that rank", **_SHOWN}
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "view", "shift", "theory", "control", "tried")
@@ -118,6 +116,15 @@ _TABLE = (
     Metric("utility.recall", "share of held-out items that are listed", "share", _LISTED,
            larger="better", role="utility", columns=(Column("recall"),),
            quantity="recall of lists"),
+    Metric("utility.hits", "share of users whose list shows a held-out item", "share",
+           _SHOWN, larger="better", role="utility", columns=(Column("hit rate", brief=False),),
+           quantity="hit rate of lists"),
+    Metric("utility.mrr", "mean reciprocal rank of the first held-out item of a list", "share",
+           _SHOWN, larger="better", role="utility", columns=(Column("MRR", brief=False),),
+           quantity="reciprocal rank of lists"),
+    Metric("utility.coverage", "share of all items that a list shows", "share",
+           _SHOWN, larger="better", role="utility", columns=(Column("coverage", brief=False),),
+           quantity="coverage of lists"),
     Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
            larger="worse", role="utility", columns=(Column("rmse"),), quantity="rmse"),
     Metric("utility.mae", "mean absolute error on held-out ratings", "rating", _RATED,

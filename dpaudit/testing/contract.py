@@ -27,12 +27,12 @@ from dpaudit.core.observation import Observer, View
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
-from dpaudit.recommenders.base import Recommender
+from dpaudit.recommenders.base import Recommender, taken_by
 from dpaudit.recommenders.saving import Saves, digest_of_folder
 from dpaudit.testing.attacks import ContractError, calls_of
 
@@ -157,7 +157,7 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
 
     def shown(kept: np.ndarray[Any, np.dtype[np.bool_]], noise: int) -> tuple[Any, Any]:
         np.random.seed(noise)  # noqa: NPY002
-        fitted = recommender.fit(interactions_of(ratings, kept), 3)
+        fitted = recommender.fit(taken_by(recommender.fit, Interactions.of(ratings, kept)), 3)
         return fitted.scores(users, items), fitted.recommend(np.arange(n, dtype=np.int32), k)
 
     every = np.ones(len(ratings), np.bool_)

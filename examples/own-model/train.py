@@ -12,10 +12,12 @@ from rectools.models.implicit_als import AlternatingLeastSquares
 with open(sys.argv[1]) as file:
     task = json.load(file)
 
-# Train on the interactions. RecTools needs a column of times, which is not used here.
+# Train on the interactions. RecTools needs a column of times, which this model does not use.
 given = pd.read_csv(task["interactions"])
-given.columns = [Columns.User, Columns.Item, Columns.Weight]
-given[Columns.Datetime] = pd.Timestamp(0)
+times = given["time"] if "time" in given else pd.Series(0, given.index)
+given[Columns.Datetime] = pd.to_datetime(times, unit="s")
+names = {"user": Columns.User, "item": Columns.Item, "rating": Columns.Weight}
+given = given.rename(columns=names)
 dataset = Dataset.construct(given)
 als = AlternatingLeastSquares(factors=16, iterations=10, random_state=task["seed"], num_threads=1)
 model = ImplicitALSWrapperModel(als).fit(dataset)

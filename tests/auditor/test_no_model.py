@@ -26,6 +26,7 @@ from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, NoModelError, RunError
 from dpaudit.core.streams import Streams, generator
+from dpaudit.data.interactions import Interactions
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.execution.workers import Workers
@@ -277,7 +278,7 @@ class Diverging(Copying):  # type: ignore[misc]
 
     share: float = 0.0
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         answer: Answer = super().answer(interactions, seed, query)
         if generator(seed, "diverging").random() < self.share:
             answer.scores[:] = np.nan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
-from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
+from dpaudit.auditor.top_lists import hit_rate_and_mrr, most_popular, ndcg, precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.data import SyntheticParams, generate
 from dpaudit.data.ratings import Ratings, Scale
@@ -104,3 +104,13 @@ def test_a_list_of_popular_items_that_is_short_ends_with_none() -> None:
     shared = Ratings.build(user, item, np.ones(3), 2, 3, Scale())
     lists = most_popular(shared, np.array([0, 1], np.int32), 3)
     assert lists.tolist() == [[2, -1, -1], [0, 1, -1]]
+
+
+def test_hit_rate_and_reciprocal_rank() -> None:
+    lists = np.array([[[3, 1, 2], [0, 5, -1], [4, 4, 4]]], np.int32)
+    users = np.array([0, 1, 2], np.int32)
+    liked_by, liked = np.array([0, 0, 1], np.int32), np.array([1, 2, 7], np.int32)
+    hit_rate, mrr = hit_rate_and_mrr(lists, users, liked_by, liked)
+    # User 2 has nothing to find; user 0's first hit is second, and user 1 has none.
+    assert hit_rate.tolist() == [1 / 2]
+    assert mrr.tolist() == [1 / 4]

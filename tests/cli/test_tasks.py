@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
-from dpaudit.cli.progress import Reporter
+from dpaudit.execution.reporter import Reporter
 from dpaudit.execution.store import NAME, read, words_of
 
 SMALL = """

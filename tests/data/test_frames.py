@@ -188,4 +188,4 @@ def test_only_the_used_columns_are_read() -> None:
     frame = of(time=[datetime.date(2020, 1, 1)] * 3, tags=[["x"], [], ["y"]])
     read = frame_table(frame)
     assert read is not None
-    assert sorted(read[0].cells) == ["item", "rating", "user"]
+    assert sorted(read[0].cells) == ["item", "rating", "time", "user"]

@@ -1,15 +1,17 @@
-"""Ratings as a sparse matrix and back."""
+"""Ratings as a sparse matrix, and as a table in time."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.interactions import given_ratings, interactions_of, ratings_of
+from dpaudit.data.interactions import Interactions, given_ratings, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 
 SCALE = Scale(0, 5, 1)
@@ -37,7 +39,6 @@ def test_a_rating_of_zero_is_stored() -> None:
     ratings = Ratings.build(np.array([1]), np.array([2]), np.array([0.0]), 3, 4, SCALE)
     matrix = interactions_of(ratings)
     assert (matrix.nnz, matrix.indices.tolist(), matrix.data.tolist()) == (1, [2], [0])
-    assert len(ratings_of(matrix, SCALE)) == 1
 
 
 def test_purchases_are_ones() -> None:
@@ -70,22 +71,58 @@ def test_whoever_trains_on_it_may_change_it(masked: bool) -> None:
     )
 
 
-def test_there_and_back_changes_nothing() -> None:
-    ratings = sparse()
-    back = ratings_of(interactions_of(ratings), SCALE)
-    assert back.digest == ratings.digest
-    assert (back.n_users, back.n_items, back.scale) == (6, 8, SCALE)
+def test_the_table_is_in_the_order_of_time_and_ties_by_user_then_item() -> None:
+    user, item = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 2])
+    ratings = Ratings.build(
+        user, item, np.array([1.0, 2, 3, 4]), 2, 3, SCALE, time=np.array([9.0, 5, 5, 1])
+    )
+    table = Interactions.of(ratings).table
+    assert table.time is not None
+    assert table.time.tolist() == [1, 5, 5, 9]
+    assert list(zip(table.user, table.item, table.rating, strict=True)) == [
+        (1, 2, 4), (0, 1, 2), (1, 0, 3), (0, 0, 1),
+    ]  # fmt: skip
+    part = Interactions.of(ratings, np.array([True, False, True, True])).table
+    assert part.time is not None
+    assert part.time.tolist() == [1, 5, 9]
 
 
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [(([5.0, 3], [1, 1]), "repeated"), (([9.0, 3], [0, 1]), "outside the scale")],
-)
-def test_what_is_no_data_set_is_refused(columns: tuple[list[float], list[int]], said: str) -> None:
-    values, items = columns
-    wrong = csr_array((np.array(values, np.float32), items, [0, 2]), shape=(1, 2))
-    with pytest.raises(DataError, match=said):
-        ratings_of(wrong, SCALE)
+def test_without_times_the_table_is_by_user_and_item() -> None:
+    table = Interactions.of(sparse()).table
+    assert table.time is None
+    np.testing.assert_array_equal(table.user, sparse().user)
+
+
+def test_what_a_training_gets_is_its_own() -> None:
+    features = pd.DataFrame({"age": np.arange(6)})
+    ratings = replace(sparse(), user_features=features, user_ids=np.arange(6).astype(object))
+    given = Interactions.of(ratings)
+    assert given.shape == (6, 8)
+    assert given.item_features is None
+    assert given.item_ids is None
+    assert given.user_features is not None
+    given.user_features.loc[:, "age"] = 0
+    given.matrix.data[:] = 0
+    given.table.rating[:] = 0
+    again = Interactions.of(ratings)
+    assert again.user_features is not None
+    assert again.user_features["age"].tolist() == list(range(6))
+    np.testing.assert_array_equal(again.matrix.data, ratings.value)
+    np.testing.assert_array_equal(again.table.rating, ratings.value)
+
+
+def test_a_frame_brings_its_times_and_ids() -> None:
+    frame = pd.DataFrame({"user": [7, 7, 5], "item": ["x", "y", "x"], "time": [3, 2, 1]})
+    ratings = given_ratings(frame)
+    assert ratings.user_ids is not None
+    assert ratings.user_ids.tolist() == ["5", "7"]
+    assert ratings.time is not None
+    assert ratings.time.tolist() == [1, 3, 2]
+
+
+def test_a_column_that_holds_no_times_is_left_out_of_a_frame() -> None:
+    frame = pd.DataFrame({"user": [7, 5], "item": ["x", "y"], "time": ["soon", "late"]})
+    assert given_ratings(frame).time is None
 
 
 def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:

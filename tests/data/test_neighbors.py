@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,6 +126,21 @@ def test_each_change_keeps_settings_and_friends(
     unknown = apply(plain, change)
     assert unknown.sensitive is None
     assert unknown.friends is None
+    assert unknown.time is None
+
+
+@pytest.mark.parametrize("change", [change for change, _ in SETTINGS])
+def test_each_change_keeps_times_and_features(change: Change) -> None:
+    plain = small()
+    times = {(u, i): 10.0 * u + i for u, i in zip(plain.user, plain.item, strict=True)}
+    features = pd.DataFrame({"age": [1, 2, 3]})
+    ratings = replace(plain, time=np.array([*times.values()]), user_features=features)
+    changed = apply(ratings, change)
+    assert changed.time is not None
+    rows = zip(changed.user, changed.item, changed.time, strict=True)
+    last = max(times.values())
+    assert all(time == times.get((user, item), last) for user, item, time in rows)
+    assert changed.user_features is features
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpaudit.core.errors import DataError
@@ -45,6 +46,56 @@ def test_new_users_come_last_and_keep_every_column_in_step() -> None:
     )  # fmt: skip
     assert again.digest == wider.digest
     assert not wider.value.flags.writeable
+
+
+def timed() -> Ratings:
+    """Ratings with times, ids and features; users a to c, the last without a rating."""
+    plain = from_profiles([[(0, 5), (2, 1)], [(1, 4)], []], 3, STARS)
+    return replace(
+        plain,
+        time=np.array([3.0, 1.0, 2.0]),
+        user_ids=np.array(["a", "added-0", "c"], object),
+        user_features=pd.DataFrame({"age": [20, 30, 40]}),
+        item_features=pd.DataFrame({"year": [1, 2, 3]}),
+    )
+
+
+def test_a_row_takes_its_time_with_it() -> None:
+    left = timed().only(np.array([False, True, True]))
+    assert left.time is not None
+    assert left.time.tolist() == [1, 2]
+    assert left.user_features is not None
+    assert len(left.user_features) == 3
+
+
+def test_what_new_users_rate_happens_last_and_they_have_ids_and_features() -> None:
+    wider = timed().with_users([account((0, 1)), account((2, 5))])
+    assert wider.time is not None
+    assert wider.time.tolist() == [3, 1, 2, 3, 3]
+    assert wider.user_ids is not None
+    assert wider.user_ids.tolist() == ["a", "added-0", "c", "added-1", "added-2"]
+    assert wider.user_features is not None
+    assert wider.user_features["age"].tolist() == [20, 30, 40, 20, 30]
+    assert wider.user_features.index.tolist() == list(range(5))
+    assert wider.item_features is not None
+
+
+def test_a_time_that_is_not_finite_is_refused() -> None:
+    one = np.zeros(1, np.int32)
+    with pytest.raises(DataError, match="a time is not a finite number"):
+        Ratings.build(one, one, np.ones(1), 1, 1, STARS, time=np.array([np.nan]))
+
+
+def test_the_digest_covers_times_and_features() -> None:
+    ratings = timed()
+    digests = {
+        ratings.digest,
+        replace(ratings, time=None).digest,
+        replace(ratings, time=np.array([1.0, 2.0, 3.0])).digest,
+        replace(ratings, user_features=None).digest,
+        replace(ratings, item_features=None).digest,
+    }
+    assert len(digests) == 5
 
 
 def test_no_new_users_are_the_same_ratings() -> None:

@@ -42,7 +42,7 @@ def table(separator: str, header: str, cells: str) -> str:
         (
             *("\t", "", "u/i/r/881250949"),
             "separator tab, no header, user = column 0, item = column 1, rating = column 2, time = "
-            "column 3 (not used)",
+            "column 3",
         ),
         ("::", "", "u/i/r", "separator '::', no header, "),
         (
@@ -56,9 +56,9 @@ def table(separator: str, header: str, cells: str) -> str:
         (",", "", "user 1/book u/r", ""),
         (
             *(",", "stars,ts,product_id,uid", "r/2020-01-01 10:00:00/i/u"),
-            "user = 'uid', item = 'product_id', rating = 'stars', time = 'ts' (not used)",
+            "user = 'uid', item = 'product_id', rating = 'stars', time = 'ts'",
         ),
-        (",", "", "u/i/2020-01-01 10:00:00/r", "rating = column 3, time = column 2 (not used)"),
+        (",", "", "u/i/2020-01-01 10:00:00/r", "rating = column 3, time = column 2"),
         (",", '"user","title","item","rating"', '"u"/"a, ""b"""/i/r', "not used: 'title'"),
         (",", "a,b,userId,c,d,movieId,rating", "x/x/u/x/x/i/r", "not used: 'a', 'b', 'c', …"),
     ],

@@ -16,9 +16,9 @@ from hostile import LABELS, unseen  # type: ignore[import-not-found]
 from rich.console import Console
 
 from dpaudit.cli import main
-from dpaudit.cli.progress import Reporter
 from dpaudit.core import registry
 from dpaudit.core.files import write_text
+from dpaudit.execution.reporter import Reporter
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, PlaceRecord
 from dpaudit.reports.ci import Failure, Format

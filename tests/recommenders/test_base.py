@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, NoModelError, RunError
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders import base
 from dpaudit.recommenders.base import (
@@ -130,11 +130,11 @@ def query(**changes: Any) -> Query:
 
 def test_factors_are_refused_where_none_are_published() -> None:
     with pytest.raises(ConfigError, match="most-popular publishes no factors: remove the observer"):
-        MostPopular().answer(interactions_of(data()), 1, query(factors=True))
+        MostPopular().answer(Interactions.of(data()), 1, query(factors=True))
 
 
 def test_an_answer_holds_what_is_asked() -> None:
-    answer = MostPopular().answer(interactions_of(data()), 1, query())
+    answer = MostPopular().answer(Interactions.of(data()), 1, query())
     assert answer.scores.shape == (1,)
     assert answer.lists.shape == (1, 2)
     assert answer.factors is None
@@ -147,7 +147,7 @@ class _Broken(MostPopular):
 
 def test_what_a_trained_model_raises_names_the_adapter() -> None:
     with pytest.raises(RunError, match=r"most-popular failed to train \(AttributeError.*scores"):
-        _Broken().answer(interactions_of(data()), 1, query())
+        _Broken().answer(Interactions.of(data()), 1, query())
 
 
 def test_a_constructor_that_refuses_a_setting_names_the_model_and_the_remedy() -> None:

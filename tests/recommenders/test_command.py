@@ -29,6 +29,7 @@ from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
+from tests.support.trained_on import trained_on
 
 N_USERS, N_ITEMS, K = 8, 6, 2
 SUPPORT = Path(own_knn.__file__).parent
@@ -66,7 +67,7 @@ def failing(way: str, **parameters: Any) -> Command:
 
 
 def answer(way: str, seed: int = 4, **parameters: Any) -> Answer:
-    return failing(way, **parameters).answer(data(), seed, query())
+    return failing(way, **parameters).answer(trained_on(data()), seed, query())
 
 
 def counts() -> Any:
@@ -97,7 +98,7 @@ def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, ki
         cwd=SUPPORT,
     )
     asked = query(factors=True)
-    shown = recommender.answer(data(), 4, asked)
+    shown = recommender.answer(trained_on(data()), 4, asked)
     seen = data().todense().astype(float)
     scores = seen @ own_knn.trained(seen)
     np.testing.assert_allclose(shown.scores, scores[asked.users, asked.items], rtol=1e-6)
@@ -111,9 +112,14 @@ def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, ki
 def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     none = np.empty(0, np.int32)
     scores = failing("works", shows=["scores"])
-    assert scores.answer(data(), 1, Query(query().users, query().items, none, K)).lists.size == 0
+    assert (
+        scores.answer(
+            trained_on(data()), 1, Query(query().users, query().items, none, K)
+        ).lists.size
+        == 0
+    )
     lists = failing("works", shows=["lists"])
-    shown = lists.answer(data(), 1, Query(none, none, np.array([1], np.int32), K))
+    shown = lists.answer(trained_on(data()), 1, Query(none, none, np.array([1], np.int32), K))
     assert shown.scores.size == 0
     np.testing.assert_array_equal(shown.lists, [np.argsort(-counts(), kind="stable")[:K]])
 
@@ -122,7 +128,7 @@ def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
 def test_what_it_does_not_show_is_a_config_error(name: str) -> None:
     others: Any = [shown for shown in ("scores", "lists", "factors") if shown != name]
     with pytest.raises(ConfigError, match=rf"own_command.* does not show {name}.*params.shows"):
-        failing("crashes", shows=others).answer(data(), 1, query(factors=True))
+        failing("crashes", shows=others).answer(trained_on(data()), 1, query(factors=True))
 
 
 def test_pairs_that_are_left_out_have_no_score() -> None:
@@ -172,7 +178,7 @@ def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     recommender = failing("every third", retries=1, env={"NOTES": str(notes)})
     for seed in range(5):
-        shown = recommender.answer(data(), seed, query())
+        shown = recommender.answer(trained_on(data()), seed, query())
         np.testing.assert_array_equal(shown.scores, counts()[query().items])
     assert len(notes.read_text()) == 7
     with pytest.raises(RunError, match=r"with seed 9, try 3 of 3: it ended with exit code 1"):
@@ -237,7 +243,7 @@ def test_placeholders_and_the_environment_name_the_task(scratch: Path, tmp_path:
         env=recommender.env,
         timeout=LIMIT,
     )
-    recommender.answer(data(), 12, query())
+    recommender.answer(trained_on(data()), 12, query())
     (log,) = (tmp_path / "logs").iterdir()
     task, rest = log.read_text().rstrip("\n").split(" ", 1)
     folder = Path(task).parent
@@ -264,7 +270,7 @@ def test_a_command_that_cannot_be_started_is_a_config_error(
     scratch: Path, parameters: dict[str, Any], words: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        Command(**parameters, retries=3).answer(data(), 1, query())
+        Command(**parameters, retries=3).answer(trained_on(data()), 1, query())
     for word in (f"the command '{parameters['command']}' cannot be started", *words):
         assert word in str(raised.value)
     assert not list(scratch.iterdir())
@@ -304,11 +310,13 @@ def test_it_is_frozen_and_can_be_sent_to_a_worker() -> None:
 
 CODE = """
 import numpy as np, sys
-from scipy.sparse import csr_array
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Query
 from dpaudit.recommenders.command import Command
 index = np.arange(3, dtype=np.int32)
-Command(sys.argv[1]).answer(csr_array(np.eye(3)), 1, Query(index, index, index, 2))
+ratings = Ratings.build(index, index, np.ones(3), 3, 3, Scale(1, 1, 1))
+Command(sys.argv[1]).answer(Interactions(ratings), 1, Query(index, index, index, 2))
 """
 
 

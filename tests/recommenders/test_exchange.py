@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.exchange import Exchange, Format
+from tests.support.trained_on import trained_on
 
 DATA = csr_array(np.array([[5, 0, 1], [0, 0, 0], [0.5, 2, 0]], dtype=np.float32))
 SCORES, LISTS = "user,item,score\n0,1,4\n", "user,rank,item\n0,1,1\n2,1,2\n2,2,0\n"
@@ -35,12 +38,13 @@ def read(folder: Path, factors: bool = False, **texts: str) -> Answer:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format) -> None:
     exchange = files(tmp_path, suffix=suffix)
-    exchange.write(DATA, 3)
+    exchange.write(trained_on(DATA), 3)
     task = json.loads(exchange.task.read_text())
     tables = ("interactions", "pairs", "users", "scores", "lists")
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
         **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
+        **dict.fromkeys(("user_ids", "item_ids", "user_features", "item_features")),
     }  # fmt: skip
     load = pd.read_csv if suffix == "csv" else pd.read_parquet
     rows = [[0, 0, 5], [0, 2, 1], [2, 0, 0.5], [2, 1, 2]]
@@ -50,11 +54,40 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert load(task["pairs"]).to_dict("list") == {"user": [0, 2], "item": [1, 2]}
     assert load(task["users"]).to_dict("list") == {"user": [2, 0]}
     with_factors = files(tmp_path, True, suffix)
-    with_factors.write(DATA, 3)
+    with_factors.write(trained_on(DATA), 3)
     assert json.loads(exchange.task.read_text())["factors"] == {
         "items": str(tmp_path / f"item_factors.{suffix}"),
         "users": str(tmp_path / f"user_factors.{suffix}"),
     }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_times_features_and_ids_are_written(tmp_path: Path, suffix: Format) -> None:
+    given = trained_on(DATA).ratings
+    given = replace(
+        given,
+        time=np.array([4.0, 3, 2, 1e9 + 0.25]),
+        user_ids=np.array(["u", "v", "w"], object),
+        user_features=pd.DataFrame({"age": [1.0, np.nan, 3.0], "place": ["a, b", None, "c"]}),
+    )
+    exchange = files(tmp_path, suffix=suffix)
+    exchange.write(Interactions(given), 3)
+    task = json.loads(exchange.task.read_text())
+    load = pd.read_csv if suffix == "csv" else pd.read_parquet
+    rows = load(task["interactions"])
+    assert list(rows) == ["user", "item", "rating", "time"]
+    assert rows["time"].tolist() == [2, 3, 4, 1e9 + 0.25]
+    assert rows["item"].tolist() == [0, 2, 0, 1]
+    assert load(task["user_ids"])["id"].tolist() == ["u", "v", "w"]
+    features = load(task["user_features"])
+    assert features["age"].isna().tolist() == [False, True, False]
+    assert features["place"].isna().tolist() == [False, True, False]
+    assert features["place"][0] == "a, b"
+    assert task["item_ids"] is None
+    assert task["item_features"] is None
+    assert exchange.still_holds(Interactions(given))
+    moved = Interactions(replace(given, time=np.array([4.0, 3, 2, 1])))
+    assert not exchange.still_holds(moved)
 
 
 def test_what_is_left_out_is_nan_or_no_item(tmp_path: Path) -> None:

@@ -15,10 +15,13 @@ from scipy.sparse import csr_array
 
 import dpaudit
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Workers, started
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.python_class import PythonClass
+from tests.support.trained_on import trained_on
 
 N_USERS, N_ITEMS, K = 6, 5, 3
 USERS = np.arange(N_USERS, dtype=np.int32)
@@ -97,12 +100,78 @@ def query(factors: bool = False) -> Query:
 
 
 def answer(name: str, asked: Query | None = None, /, **settings: Any) -> Answer:
-    return PythonClass(f"my_class:{name}", settings).answer(data(), 7, asked or query())
+    return PythonClass(f"my_class:{name}", settings).answer(trained_on(data()), 7, asked or query())
+
+
+ORDERED = """
+{imports}
+import numpy as np
+
+
+class Last:
+    def fit(self, interactions{annotation}, seed):
+        self.given = interactions
+        return self
+
+    def scores(self, users, items):
+        last = np.full(self.given.shape[0], -1)
+        table = self.given.table
+        last[table.user] = table.item
+        return (last[users] == items).astype(float)
+"""
+FORMS = [
+    ("import dpaudit", ": dpaudit.Interactions"),
+    ("from __future__ import annotations; import dpaudit", ": dpaudit.Interactions"),
+    ("from dpaudit import Interactions", ": Interactions"),
+    ("from dpaudit import Interactions", ": 'Interactions'"),
+    ("from dpaudit import Interactions", ": Interactions | None"),
+    ("from __future__ import annotations", ": Interactions"),
+    ("from __future__ import annotations", ": dpaudit.Interactions | None"),
+]
+
+
+@pytest.mark.parametrize(("imports", "annotation"), FORMS)
+def test_a_class_that_says_so_gets_the_order(tmp_path: Path, imports: str, annotation: str) -> None:
+    text = ORDERED.format(imports=imports, annotation=annotation)
+    (tmp_path / "my_class.py").write_text(text)
+    user, item = np.array([0, 0, 1]), np.array([0, 1, 1])
+    times = np.array([2.0, 1.0, 1.0])
+    ratings = Ratings.build(user, item, np.ones(3), N_USERS, N_ITEMS, Scale(1, 1, 1), time=times)
+    shown = PythonClass("my_class:Last").answer(Interactions(ratings), 7, query())
+    expected = [(0, 0), (1, 1)]
+    asked = query()
+    assert shown.scores.tolist() == [
+        float(pair in expected) for pair in zip(asked.users, asked.items, strict=True)
+    ]
+
+
+OWN = """
+import numpy as np
+
+
+class Interactions:
+    pass
+
+
+class Own:
+    def fit(self, interactions: Interactions, seed):
+        self.count = interactions.nnz
+        return self
+
+    def scores(self, users, items):
+        return np.full(len(users), self.count)
+"""
+
+
+def test_an_annotation_of_another_type_gets_the_matrix(tmp_path: Path) -> None:
+    (tmp_path / "my_class.py").write_text(OWN)
+    shown = PythonClass("my_class:Own").answer(trained_on(data()), 7, query())
+    assert set(shown.scores) == {data().nnz}
 
 
 def test_scores_are_those_of_the_class_and_its_changes_stay_with_it() -> None:
     asked, given = query(), data()
-    shown = PythonClass("my_class:Counts", {"weight": 2.0}).answer(given, 7, asked)
+    shown = PythonClass("my_class:Counts", {"weight": 2.0}).answer(trained_on(given), 7, asked)
     counts = data().sum(axis=0) * 2 + 7
     np.testing.assert_array_equal(shown.scores, counts[asked.items])
     assert shown.scores.dtype == np.float32
@@ -222,7 +291,11 @@ def test_a_worker_process_runs_it_and_reports_its_errors() -> None:
     asked = query()
 
     def work(weight: float) -> Any:
-        return PythonClass("my_class:Counts", {"weight": weight}).answer(data(), 7, asked).scores
+        return (
+            PythonClass("my_class:Counts", {"weight": weight})
+            .answer(trained_on(data()), 7, asked)
+            .scores
+        )
 
     with started(Workers(2, "processes")) as pool:
         (there,) = Executor(pool).map("scores", work, [2.0], lambda _: 1)
@@ -235,8 +308,8 @@ def test_the_example_can_be_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(dpaudit.__file__).parents[1] / "examples" / "own-model")
     monkeypatch.delitem(sys.modules, "model", raising=False)
     recommender = PythonClass("model:Recommender", {"factors": 4})
-    shown = recommender.answer(data(), 7, query(factors=True))
-    again = recommender.answer(data(), 7, query(factors=True))
+    shown = recommender.answer(trained_on(data()), 7, query(factors=True))
+    again = recommender.answer(trained_on(data()), 7, query(factors=True))
     np.testing.assert_array_equal(shown.scores, again.scores)
     np.testing.assert_allclose(shown.scores, data().todense()[USERS, USERS % N_ITEMS], atol=1)
     assert shown.factors is not None

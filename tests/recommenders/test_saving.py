@@ -24,6 +24,7 @@ from dpaudit.recommenders.base import Query
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.recommenders.saving import digest_of_folder, saved
+from tests.support.trained_on import trained_on
 
 DATA = csr_array(np.array([[1, 0, 2], [0, 3, 0]], np.float32))
 QUERY = Query(
@@ -78,10 +79,10 @@ class Bare:
 
 def test_a_class_writes_its_trained_model_to_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "one"
-    GivenModel(Model).answer_saved(DATA, 1, QUERY, folder)
+    GivenModel(Model).answer_saved(trained_on(DATA), 1, QUERY, folder)
     assert (folder / "model").read_text(encoding="utf-8") == "total 6"
     first = digest_of_folder(folder)
-    GivenModel(Model).answer_saved(2 * DATA, 1, QUERY, folder)
+    GivenModel(Model).answer_saved(trained_on(2 * DATA), 1, QUERY, folder)
     assert (folder / "model").read_text(encoding="utf-8") == "total 12"
     assert digest_of_folder(folder) != first
     assert [path.name for path in folder.parent.iterdir()] == ["one"]
@@ -99,10 +100,10 @@ def test_what_cannot_be_kept_leaves_what_was_there(
     tmp_path: Path, model: type, error: type[Exception], words: str
 ) -> None:
     folder = tmp_path / "one"
-    GivenModel(Model).answer_saved(DATA, 1, QUERY, folder)
+    GivenModel(Model).answer_saved(trained_on(DATA), 1, QUERY, folder)
     before = digest_of_folder(folder)
     with pytest.raises(error, match=words):
-        GivenModel(model).answer_saved(DATA, 1, QUERY, folder)
+        GivenModel(model).answer_saved(trained_on(DATA), 1, QUERY, folder)
     assert digest_of_folder(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
@@ -116,10 +117,10 @@ def test_a_command_keeps_what_it_writes_if_it_succeeds(tmp_path: Path, status: i
     folder = tmp_path / "kept" / "one"
     if status:
         with pytest.raises(RunError, match="exit code 1"):
-            command.answer_saved(DATA, 5, QUERY, folder)
+            command.answer_saved(trained_on(DATA), 5, QUERY, folder)
         assert not folder.parent.exists()
         return
-    command.answer_saved(DATA, 5, QUERY, folder)
+    command.answer_saved(trained_on(DATA), 5, QUERY, folder)
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
     assert names == ["scores.csv", "weights", "weights/a.txt"]
     assert (folder / "weights" / "a.txt").read_text(encoding="utf-8") == "seed 5"
@@ -131,7 +132,7 @@ def test_what_saving_itself_cannot_open_is_named(tmp_path: Path) -> None:
             (tmp_path / "store" / "weights").touch()
 
     with pytest.raises(ConfigError, match=r"'.*store.weights'.*correct what writes the model"):
-        GivenModel(Elsewhere).answer_saved(DATA, 1, QUERY, tmp_path / "one")
+        GivenModel(Elsewhere).answer_saved(trained_on(DATA), 1, QUERY, tmp_path / "one")
 
 
 def test_a_draft_that_fails_is_removed(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_draft_that_fails_is_removed(tmp_path: Path) -> None:
     assert not list((tmp_path / "a").iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"recommender\.save: .* cannot be written"):
-        GivenModel(Model).answer_saved(DATA, 1, QUERY, tmp_path / "file" / "one")
+        GivenModel(Model).answer_saved(trained_on(DATA), 1, QUERY, tmp_path / "file" / "one")
 
 
 def test_digests_depend_on_names_and_contents(tmp_path: Path) -> None:

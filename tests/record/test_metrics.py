@@ -43,7 +43,7 @@ def test_shares_of_utility_and_errors_of_attackers_are_better_if_larger() -> Non
     kinds = [(metric.name.partition(".")[0], metric.unit) for metric in better]
     assert (
         kinds
-        == [("utility", "share")] * 4
+        == [("utility", "share")] * 7
         + [("reconstruction", "rating")] * 2
         + [("submissions", "rating")] * 2
     )

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, division, judged
 from dpaudit.audits.membership.config import Membership
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Answer, Factors, Query, Trainable, top_lists
 from dpaudit.record.result import Family
@@ -83,7 +83,7 @@ class Ignorant(Trainable):
     def predicts_ratings(self) -> bool:
         return self.rated
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         rows = np.random.default_rng(seed).normal(size=interactions.shape).astype(np.float32)
         if self.constant:
             rows[:] = 0
@@ -91,7 +91,7 @@ class Ignorant(Trainable):
         lists = top_lists(rows[query.listed], nothing, query.k)
         found = Answer(rows[query.users, query.items], lists, None)
         if self.change:
-            self.change(found, interactions, query)
+            self.change(found, interactions.matrix, query)
         return found
 
 
@@ -107,14 +107,16 @@ class Stale(Trainable):
     noise: str = "seed"
     fresh: bool = False
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         old = np.random.default_rng(1).normal(size=interactions.shape)
         rng = np.random.default_rng(seed if self.noise == "seed" else None)
         rows = (old + 0.3 * rng.normal(size=old.shape)).astype(np.float32)
         nothing = csr_array((len(query.listed), interactions.shape[1]))
-        lists = top_lists((old if self.fresh else rows)[query.listed], nothing, query.k)
+        lists = top_lists(
+            (old if self.fresh else rows).astype(np.float32)[query.listed], nothing, query.k
+        )
         if self.fresh:
-            rows += interactions.toarray().sum(0)
+            rows += interactions.matrix.toarray().sum(0)
         return Answer(rows[query.users, query.items], lists, None)
 
 
@@ -122,11 +124,12 @@ class Stale(Trainable):
 class Copying(Trainable):
     """Scores of 1 for what it was trained on and 0 for all else; lists of what users have."""
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
-        had = (interactions.toarray() > 0).astype(np.float32)
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        had: NDArray[np.float32] = (interactions.matrix.toarray() > 0).astype(np.float32)
         nothing = csr_array((len(query.listed), interactions.shape[1]))
-        shown = np.where(had > 0, had, np.nan)[query.listed]
-        return Answer(had[query.users, query.items], top_lists(shown, nothing, query.k), None)
+        shown: NDArray[np.float32] = np.where(had > 0, had, np.nan).astype(np.float32)
+        lists = top_lists(shown[query.listed], nothing, query.k)
+        return Answer(had[query.users, query.items], lists, None)
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,9 @@ class Hostile(Trainable):
     def predicts_ratings(self) -> bool:
         return self.kind % 2 == 0
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         rng, fixed = np.random.default_rng([seed, self.kind]), np.random.default_rng(self.kind)
-        had = interactions.toarray() > 0
+        had = interactions.matrix.toarray() > 0
         size, other = 10.0 ** fixed.integers(-44, 38, 2)
         noise = rng.normal(size=had.shape) * size
         rows = [

@@ -19,8 +19,8 @@ _RIDGE = 1.0
 _MOST = 64
 
 
-class Interactions(NamedTuple):
-    """Interactions that are the targets or the population.
+class Pairs(NamedTuple):
+    """Pairs that are the targets or the population.
 
     Attributes:
         users: their users `(n,)`.
@@ -33,7 +33,7 @@ class Interactions(NamedTuple):
     values: NDArray[np.float32]
 
 
-def of_scores(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
+def of_scores(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """Return the score, and for predicted ratings the negative error too `(n, 1 or 2)`.
 
     A user or item that the model does not know, whose score is NaN, has a score below all others.
@@ -47,7 +47,7 @@ def of_scores(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numb
     return np.stack((scores, -np.abs(of.values - scores)), axis=1)
 
 
-def of_own_list(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
+def of_own_list(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """Return the item's discount in its user's list, and the list's similarity to it `(n, 2)`.
 
     A list that leaves out what its user has seen never holds an item that is present.
@@ -58,14 +58,14 @@ def of_own_list(shown: Shown, known: Known, of: Interactions, rated: bool) -> Nu
     return np.stack((discount, near), axis=1)
 
 
-def of_others_lists(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
+def of_others_lists(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """Return the item's discount in others' lists: mean, and weighted by similarity `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
     places = np.asarray(seen[:, of.items].toarray()).T
     return known.by_others(places, of.users)
 
 
-def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Numbers:
+def of_factors(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """Return the item's score by a user fitted to the published items, and its length `(n, 3)`.
 
     The user's vector is the ridge fit to 1 on what else the user has. The third number is the mean
@@ -106,7 +106,7 @@ def histories(known: Known, users: Indices) -> tuple[Indices, Numbers]:
     return np.where(here, items, 0).astype(np.int32), here.astype(np.float64)
 
 
-Features = Callable[[Shown, Known, Interactions, bool], Numbers]
+Features = Callable[[Shown, Known, Pairs, bool], Numbers]
 FEATURES: Mapping[str, Features] = {
     "scores": of_scores,
     "own-list": of_own_list,

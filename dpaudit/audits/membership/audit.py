@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PrivateAttr, ValidationError
 
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, target_sizes
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -26,17 +26,24 @@ from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.data.interactions import given_ratings
 from dpaudit.execution.progress import Progress
+from dpaudit.execution.reporter import Reporter, interactive
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult
-from dpaudit.reports.sections import summary, verdicts
-from dpaudit.reports.table import Table
+from dpaudit.reports.sections import screen
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["RecommenderAudit", "audit_recommender"]
 
+# The width of printed text, and the style of the frame in a notebook.
+_WIDTH = 120
+_FRAME = "width: 100%; height: 48rem; border: 0"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class RecommenderAudit:
     """The result of `audit_recommender`; it displays itself in a notebook and prints as text.
 
@@ -89,21 +96,38 @@ class RecommenderAudit:
             raise ConfigError(f"{target} has none of the endings {known}: rename it")
         write_text(target, registry.load("reports", name)(self.record))
 
+    def to_frame(self) -> DataFrame:
+        """Return every measured number, a row each, with its interval and what it is about."""
+        import pandas as pd
+
+        rows = [
+            {**one.model_dump(exclude={"estimate"}), **one.estimate.model_dump()}
+            for one in self.record.measurements
+        ]
+        return pd.DataFrame(rows).dropna(axis=1, how="all")
+
+    def __repr__(self) -> str:
+        shown = screen.of(self.record)
+        lines = [
+            f"RecommenderAudit: {shown.decision.word.shown}. {shown.decision.reason}",
+            *(f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in shown.rows),
+            "More: print(audit), audit.to_frame(), audit.estimate(metric), audit.save('x.html').",
+        ]
+        return "\n".join(lines)
+
     def __str__(self) -> str:
         from rich.console import Console
 
         from dpaudit.reports.render.console import show
 
         text = io.StringIO()
-        show(self.record, Console(file=text, width=120))
+        show(self.record, Console(file=text, width=_WIDTH))
         return text.getvalue()
 
     def _repr_html_(self) -> str:
-        sentences = [f"{one.badge.shown}: {one.text}" for one in verdicts.of(self.record)]
-        sentences += summary.findings(self.record)
-        paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        shown = tables.tables(self.record)[:2]
-        return paragraphs + "".join(_html(table) for table in shown)
+        """Show the report in a frame of its own, whose style is not that of the notebook."""
+        page = escape(registry.load("reports", "html")(self.record))
+        return f'<iframe srcdoc="{page}" title="Privacy audit" sandbox style="{_FRAME}"></iframe>'
 
 
 class _Given(OwnRecommender):
@@ -165,7 +189,8 @@ def audit_recommender(
         seed: decides everything that is random; None draws one, which the record holds.
         workers: where trainings run; by default one after the other in this process.
         folder: where finished trainings are kept, so that the same call goes on after a kill.
-        progress: receives progress reports.
+        progress: receives progress reports; by default they are shown on a terminal and in a
+            notebook.
 
     Raises:
         ConfigError: an argument is out of range, or a setting is refused.
@@ -195,14 +220,15 @@ def audit_recommender(
         given = _Given.model_validate(config.recommender[0].model_dump())
         given._trainable = trainable
         config = config.model_copy(update={"recommender": [given]})
-    record = run_audit(
-        config,
-        workers=workers or Workers(),
-        progress=progress,
-        allow_code=True,
-        folder=None if folder is None else RunFolder(Path(folder)),
-        ratings=ratings,
-    )
+    with Reporter() if progress is None and interactive() else nullcontext(progress) as shown:
+        record = run_audit(
+            config,
+            workers=workers or Workers(),
+            progress=shown,
+            allow_code=True,
+            folder=None if folder is None else RunFolder(Path(folder)),
+            ratings=ratings,
+        )
     return RecommenderAudit(record)
 
 
@@ -257,12 +283,3 @@ def _state(model: Any) -> str:
         return str(joblib.hash(model))
     except Exception:  # a user's object may raise anything
         return token_hex()  # it may have any state, so its trainings are not used again
-
-
-def _html(table: Table) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
-
-    body = "".join(row(cells, "td") for cells in table.cells)
-    caption = f"<caption>{escape(table.caption)}</caption>"
-    return f"<table>{caption}{row(table.header, 'th')}{body}</table>"

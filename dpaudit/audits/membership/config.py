@@ -23,6 +23,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
+from dpaudit.data.readers.times import moment
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
@@ -242,6 +243,16 @@ class OwnRecommender(Table):
         return self
 
 
+def _moment(value: Any) -> float:
+    time = moment(value)
+    if not math.isfinite(time):
+        raise ValueError(
+            f"{value!r} is neither a number nor a date such as '2026-01-31': give when utility "
+            "starts to be measured"
+        )
+    return time
+
+
 class Membership(Table):
     """The membership game: whose data an attacker can tell were used for training.
 
@@ -268,6 +279,9 @@ class Membership(Table):
             Canaries hide each other least if there are fewer than users and than items.
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
+        hold: which are held out: `random`, or `last`, the last one of as many users.
+        held_out_from: a time, as in `data.columns.time`: what happened then or later is held out,
+            however many these are; None for `hold`.
         k: the length of lists.
         observed_users: the number of users whose lists an observer of others' lists sees. Their
             interactions are no targets; if others' are, half of the users at most are observed.
@@ -289,6 +303,8 @@ class Membership(Table):
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
     held_out: Annotated[int, Field(ge=20, le=10_000_000)] = 1000
+    hold: Literal["random", "last"] = "random"
+    held_out_from: Annotated[float, BeforeValidator(_moment)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     observed_users: Annotated[int, Field(ge=1, le=100_000)] = 100
     rates: Annotated[
@@ -322,6 +338,15 @@ class Membership(Table):
         if self.calibrating is None:
             return default_calibrating(self.trainings)
         return self.calibrating
+
+    @model_validator(mode="after")
+    def _holds_out(self) -> Self:
+        both = {"held_out", "hold"} & self.model_fields_set
+        if self.held_out_from is not None and both:
+            raise ValueError(
+                f"held_out_from holds out all that happened since then: remove {min(both)}, or it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _of_fakes(self) -> Self:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams, stream_key
-from dpaudit.data.interactions import ratings_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Trained, TrainedDefense
 from dpaudit.kernels.lanes import LANES
@@ -52,7 +51,7 @@ class DefenseRecommender(Trainable):
         """Whether scores are predicted ratings."""
         return not self.defense.ranks
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
 
         Raises:
@@ -60,13 +59,13 @@ class DefenseRecommender(Trainable):
             RunError: the training diverges.
         """
         self._check(query)
-        ratings = self._data(interactions)
+        ratings = interactions.ratings
         if self.defense.trains_subsets():
             whole = np.ones((1, len(ratings)), np.bool_)
             return next(self._together(ratings, whole, [seed], query))
         prepared = self.defense.prepare(ratings, self._public)
         trained = self.defense.train(prepared, _streams([seed]))
-        model = _Model(interactions, trained)
+        model = _Model(interactions.matrix, trained)
         return Answer(
             model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
         )
@@ -110,18 +109,6 @@ class DefenseRecommender(Trainable):
     @property
     def _public(self) -> Ratings | None:
         return self.ratings if self.defense.claim() else None
-
-    def _data(self, interactions: csr_array) -> Ratings:
-        """Return interactions of `ratings` with what users keep private, friends and budgets."""
-        every, ratings = self.ratings, ratings_of(interactions, self.ratings.scale)
-        private = every.sensitive
-        if private is not None:
-            private = private[np.searchsorted(_cells(every), _cells(ratings))]
-        return replace(ratings, sensitive=private, friends=every.friends, budgets=every.budgets)
-
-
-def _cells(ratings: Ratings) -> NDArray[np.int64]:
-    return ratings.user.astype(np.int64) * ratings.n_items + ratings.item
 
 
 def _streams(seeds: Sequence[int]) -> Streams:

@@ -8,17 +8,16 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import Interactions
+from dpaudit.attacks.membership.interactions import Pairs
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.targets import chosen_rows, fake_users
+from dpaudit.audits.membership.targets import chosen_rows, fake_users, held_out
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
 from dpaudit.core.streams import generator
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Query
 
@@ -69,17 +68,20 @@ class Design:
         """
         real = ratings.n_users
         count = len(ratings)
-        wanted = table.held_out + table.interactions * ("interaction" in table.units)
+        draw = generator(seed, "membership rows").permutation(count)
+        held = np.sort(held_out(ratings, table, draw))
+        wanted = len(held) + table.interactions * ("interaction" in table.units)
         if wanted > _SHARE * count:
             asked = f"membership.held_out = {table.held_out}"
+            if table.held_out_from is not None:
+                asked = f"the {len(held)} since membership.held_out_from"
             if "interaction" in table.units:
                 asked += f" and membership.interactions = {table.interactions}"
             raise DataError(
                 f"{count} ratings are too few for {asked}, together at most half of them: lower "
                 "these"
             )
-        draw = generator(seed, "membership rows").permutation(count)
-        held, able = np.sort(draw[: table.held_out]), draw[table.held_out :]
+        able = draw[~np.isin(draw, held)]
         active = np.unique(ratings.user[able]).astype(np.int32)
         users = cls._users(active, table, seed) if "user" in table.units else active[:0]
         if table.draw == "fake-users":
@@ -150,9 +152,9 @@ class Design:
         out = self.users[~tossed[cut:]]
         return kept & ~np.isin(self.ratings.user, out)
 
-    def data(self, training: int) -> csr_array:
+    def data(self, training: int) -> Interactions:
         """Return the data of a training."""
-        return interactions_of(self.ratings, self.kept(training))
+        return Interactions.of(self.ratings, self.kept(training))
 
     @cached_property
     def known(self) -> Mask:
@@ -177,12 +179,10 @@ class Design:
         return np.unique(np.concatenate((*asked, self.users, self.observed))).astype(np.int32)
 
     @cached_property
-    def tested(self) -> Interactions:
+    def tested(self) -> Pairs:
         """The target interactions, then the held-out ones."""
         rows = np.concatenate((self.rows, self.held))
-        return Interactions(
-            self.ratings.user[rows], self.ratings.item[rows], self.ratings.value[rows]
-        )
+        return Pairs(self.ratings.user[rows], self.ratings.item[rows], self.ratings.value[rows])
 
     @cached_property
     def tested_users(self) -> Users:

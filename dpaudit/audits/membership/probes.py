@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.membership.answers import has_fixed_part, repeated, unchanged
@@ -17,7 +17,8 @@ from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.core.membership import Observer
 from dpaudit.core.rounding import percent
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
 from dpaudit.recommenders.base import Answer
 from dpaudit.record.result import FindingRecord
@@ -235,9 +236,25 @@ def noticed(results: Sequence[Packed] | None) -> Iterator[Noticed]:
         )
 
 
-def _shown(training: Training, data: csr_array, seed: int) -> Answer | None:
+def _shown(training: Training, data: Interactions, seed: int) -> Answer | None:
     """Train on data, and return what the model shows; None if the training ends without one."""
     return attempted(partial(training.answer, data, seed), None)
+
+
+def _reversed(ratings: Ratings) -> Ratings:
+    """Return the ratings with the items in reverse."""
+    backward = Ratings.build(
+        ratings.user,
+        ratings.n_items - 1 - ratings.item,
+        ratings.value,
+        ratings.n_users,
+        ratings.n_items,
+        ratings.scale,
+        sensitive=ratings.sensitive,
+        time=ratings.time,
+    )
+    of_users = ("user_ids", "item_ids", "friends", "budgets", "user_features", "item_features")
+    return replace(backward, **{name: getattr(ratings, name) for name in of_users})
 
 
 def _again(training: Training) -> Packed:
@@ -247,7 +264,7 @@ def _again(training: Training) -> Packed:
     lists and the factors as they are.
     """
     design, seed = training.design, training.design.training_seed(0)
-    other = design.data(1)[:, ::-1].tocsr().sorted_indices()
+    other = Interactions(_reversed(design.data(1).ratings))
     # With another between: what a model keeps of its last data shows the coins of two trainings.
     first, moved, second = (
         _shown(training, data, seed) for data in (design.data(0), other, design.data(0))
@@ -279,7 +296,7 @@ def _without(training: Training) -> Packed:
     user = asked.users[np.argmin(of_user[asked.users])]
     item = asked.items[np.argmin(of_item[asked.items])]
     kept = design.known & (data.user != user) & (data.item != item)
-    shown = _shown(training, interactions_of(data, kept), design.training_seed(0))
+    shown = _shown(training, Interactions.of(data, kept), design.training_seed(0))
     if shown is None or not len(shown.scores):
         return np.zeros(2)
     lost = np.isnan(shown.scores)

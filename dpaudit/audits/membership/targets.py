@@ -5,13 +5,63 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.audits.membership.config import Membership
+from dpaudit.core.errors import DataError
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
 
+# The fewest interactions by which utility is measured.
+_LEAST = 20
+
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
+
+
+def held_out(ratings: Ratings, table: Membership, draw: Rows) -> Rows:
+    """Return the rows that no training has, in any order.
+
+    Args:
+        ratings: the data.
+        table: says which, and how many.
+        draw: all rows in random order.
+
+    Raises:
+        DataError: the data have no times, or nothing happened since then, or too few users have
+            two interactions.
+    """
+    if table.held_out_from is None and table.hold == "random":
+        return draw[: table.held_out]
+    key = "hold = 'last'" if table.held_out_from is None else "held_out_from"
+    if ratings.time is None:
+        raise DataError(
+            f"membership.{key} needs to know when interactions happened, and the data have no "
+            "times: name them in data.columns.time, or remove it"
+        )
+    if table.held_out_from is not None:
+        late = np.flatnonzero(ratings.time >= table.held_out_from)
+        if len(late) < _LEAST:
+            first, last = ratings.time.min(), ratings.time.max()
+            raise DataError(
+                f"{len(late)} interactions happened since membership.held_out_from = "
+                f"{table.held_out_from:.17g}, too few to measure utility, as times go from "
+                f"{first:.17g} to {last:.17g}: set an earlier one"
+            )
+        return late
+    place = np.empty(len(draw), np.int64)
+    place[draw] = np.arange(len(draw))
+    # Of each user's rows the last in time, and of those at one time a random one.
+    order = np.lexsort((place, ratings.time, ratings.user))
+    ends = np.cumsum(np.bincount(ratings.user, minlength=ratings.n_users))
+    sizes = np.diff(ends, prepend=0)
+    last = order[ends[sizes > 1] - 1]
+    if len(last) < table.held_out:
+        raise DataError(
+            f"{len(last)} users have two interactions or more, too few for membership.held_out = "
+            f"{table.held_out} with hold = 'last': lower it"
+        )
+    return last[np.argsort(place[last])][: table.held_out]
 
 
 def chosen_rows(ratings: Ratings, able: Rows, draw: str, count: int) -> Rows:

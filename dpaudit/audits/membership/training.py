@@ -10,17 +10,17 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership import interactions, users
 from dpaudit.attacks.membership.known import Numbers, Shown
 from dpaudit.auditor.no_model import outcomes
-from dpaudit.auditor.top_lists import ndcg, precision_and_recall
+from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_recall
 from dpaudit.audits.membership.answers import beside
 from dpaudit.audits.membership.design import Design
 from dpaudit.core.errors import RunError
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.core.messages import place
+from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.saving import digest_of_folder
@@ -41,6 +41,9 @@ class Utility(NamedTuple):
             no ratings, the data are purchases, or the model knows none of the interactions.
         precision: share of a list's places that show a held-out item, mean over users; as `ndcg`.
         mae: mean absolute error of the predictions; as `rmse`.
+        hits: share of users whose list shows a held-out item; as `ndcg`.
+        mrr: 1 over the place of the first such item in the list, 0 without one; as `ndcg`.
+        coverage: share of all items that some list shows; NaN without lists.
     """
 
     ndcg: float = math.nan
@@ -48,6 +51,9 @@ class Utility(NamedTuple):
     rmse: float = math.nan
     precision: float = math.nan
     mae: float = math.nan
+    hits: float = math.nan
+    mrr: float = math.nan
+    coverage: float = math.nan
 
 
 class Asked(NamedTuple):
@@ -75,7 +81,8 @@ def measures(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
     """Return which fields of `Utility` a model with these observers has."""
     asked = Asked.of(trainable, observers)
     rated = asked.scores and trainable.predicts_ratings
-    lists, errors = {"ndcg", "recall", "precision"}, {"rmse", "mae"}
+    lists = {"ndcg", "recall", "precision", "hits", "mrr", "coverage"}
+    errors = {"rmse", "mae"}
     return (lists if asked.lists else set()) | (errors if rated else set())
 
 
@@ -205,7 +212,7 @@ class Training:
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         return packed([*blocks, _words(digest), np.array([self._utility(answer, kept)])])
 
-    def answer(self, data: csr_array, seed: int) -> Answer:
+    def answer(self, data: Interactions, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
 
         Raises:
@@ -273,7 +280,16 @@ class Training:
         lists = every[None, np.searchsorted(self.design.listed, users)]
         arguments = lists, users, owners, items
         [precision], [recall] = precision_and_recall(*arguments)
-        return {"ndcg": float(ndcg(*arguments)[0]), "recall": recall, "precision": precision}
+        [hit_rate], [mrr] = hit_rate_and_mrr(*arguments)
+        shown = np.unique(every[every >= 0])
+        return {
+            "ndcg": float(ndcg(*arguments)[0]),
+            "recall": recall,
+            "precision": precision,
+            "hits": hit_rate,
+            "mrr": mrr,
+            "coverage": len(shown) / self.design.ratings.n_items,
+        }
 
     @property
     def _held(self) -> slice:

@@ -175,7 +175,7 @@ def looked_up(table: Codes, index: Codes) -> Codes:
 
 
 def missing(
-    table: RawTable, codes: Codes, what: str, option: str = "", marked: str = ""
+    table: RawTable, codes: Codes, what: str, option: str = "", marked: str = "", of: str = ""
 ) -> list[Fault]:
     """Return the fault of the first row whose id is missing, if any.
 
@@ -185,6 +185,7 @@ def missing(
         what: the meaning of the column.
         option: a second remedy for the message, beside a correction of the file.
         marked: a further remedy, given only if the id is a marker of a missing value.
+        of: whose ids they are, if the column does not mean it.
     """
     if codes.min(initial=0) >= 0:
         return []
@@ -192,9 +193,9 @@ def missing(
     row, more = int(np.argmax(absent)), int(absent.sum()) - 1
     read, distinct = factorize(table, what)
     value = distinct[read[row]] if read[row] >= 0 else ""
-    fault = f"the {what} id is missing"
+    fault = f"the {of or what} id is missing"
     if identifier(value):
-        fault = f"the {what} id {show(value)} marks a missing value"
+        fault = f"the {of or what} id {show(value)} marks a missing value"
         option = f"{option}{marked}"
     if more:
         fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"

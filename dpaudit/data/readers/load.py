@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.delimited import read_delimited
+from dpaudit.data.readers.features import features_of
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import Rows, checked_rows, rated_by, without_repeats
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
 from dpaudit.data.source import DataSource, Layout
+from dpaudit.data.source_features import FeatureSource
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import BudgetSource, TrustSource
 from dpaudit.data.synthetic import generate
@@ -67,6 +70,7 @@ def _read(source: DataSource) -> Ratings:
         )
         repairs = (*ratings.repairs, *_counted([foreign]))
         ratings = replace(ratings, budgets=budgets, repairs=repairs)
+    ratings = _with_features(ratings, plain)
     if plain.trust is None or ratings.user_ids is None:
         return ratings
     links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
@@ -128,6 +132,40 @@ def _users(source: BudgetSource) -> RawTable:
             path,
             Layout(source.delimiter or ",", source.header, source.columns.used, "data.budgets"),
         )
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _with_features(ratings: Ratings, source: DataSource) -> Ratings:
+    """Return the ratings with what the tables of features say of their users and items."""
+    tables: list[tuple[Literal["user", "item"], FeatureSource | None, Any]]
+    tables = [("user", source.users, ratings.user_ids), ("item", source.items, ratings.item_ids)]
+    for what, features, ids in tables:
+        if features is None or ids is None:
+            continue
+        frame, left_out = features_of(
+            _features(features, f"data.{what}s"),
+            ids,
+            what,
+            drop=features.unknown == "drop",
+            markers=source.missing_ids == "keep",
+        )
+        repairs = (*ratings.repairs, *_counted(left_out))
+        ratings = replace(ratings, repairs=repairs, **{f"{what}_features": frame})
+    return ratings
+
+
+def _features(source: FeatureSource, table: str) -> RawTable:
+    """Read a table of features; `table` is the config table that describes it."""
+    path = expanded(source.path, f"{table}.path")
+    try:
+        check_file(path, f"{table}.path", "features")
+        if source.format == "parquet":
+            return read_parquet(path, source.used)
+        if source.format == "jsonl":
+            return read_json_lines(path, source.used, source.encoding)
+        layout = Layout(source.delimiter or ",", source.header, source.used, table, source.encoding)
+        return read_delimited(path, layout)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -213,6 +251,7 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         rows.item_ids,
         rows.sensitive,
         repairs=_counted([*repairs, *dropped, *merged]),
+        time=rows.time,
         ordered=True,
     )
 

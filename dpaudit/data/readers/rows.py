@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers import privacy_settings
+from dpaudit.data.readers import privacy_settings, times
 from dpaudit.data.readers.cells import (
     Codes,
     Fault,
@@ -47,6 +47,7 @@ class Rows:
         levels: the values of the ratings; 1 if the table has no ratings.
         sensitive: whether the rating is sensitive by its column or category `(n,)`; None if there
             is neither.
+        time: when it happened `(n,)`; None if the source does not say.
         user_ids: the sorted ids of all users, also of dropped rows.
         item_ids: the sorted ids of all items, also of dropped rows.
     """
@@ -56,6 +57,7 @@ class Rows:
     level: Codes
     levels: Values
     sensitive: Mask | None
+    time: Values | None
     user_ids: Names
     item_ids: Names
 
@@ -75,6 +77,7 @@ class Rows:
             item=self.item[rows],
             level=self.level[rows],
             sensitive=None if self.sensitive is None else self.sensitive[rows],
+            time=None if self.time is None else self.time[rows],
         )
 
 
@@ -108,12 +111,16 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     elif source.sensitive is not None and source.sensitive.categories is not None:
         sensitive, without = privacy_settings.of_categories(table, source.sensitive.categories)
         repairs.append(without)
+    time: Values | None = np.arange(len(user), dtype=np.float64) if source.in_order else None
+    if "time" in table.cells:
+        time, fault = times.of(table)
+        faults += fault
     if faults:
         table.refuse(faults)
     dropped = [("rows with a rating outside the scale", outside)]
     if drop and min(user.min(initial=0), item.min(initial=0)) < 0:
         dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
-    rows = Rows(user, item, level, levels, sensitive, user_ids, item_ids)
+    rows = Rows(user, item, level, levels, sensitive, time, user_ids, item_ids)
     return _without(table.without_cells(), rows, dropped, repairs)
 
 
@@ -210,7 +217,8 @@ def without_repeats(
 ) -> tuple[Rows, list[Repair]]:
     """Return one row per (user, item), sorted by them, and count the merged ones.
 
-    The kept row is sensitive if the last one is; a mean is sensitive if any of its ratings is.
+    The last row is the last in time if times are known. The kept row has its time and is sensitive
+    if it is; a mean is sensitive if any of its ratings is.
 
     Raises:
         DataError: a pair is repeated and `on_duplicate` is `error`.
@@ -219,6 +227,8 @@ def without_repeats(
 
     if increasing(rows.user, rows.item):
         return rows, []
+    if rows.time is not None and on_duplicate != "error":
+        rows = rows.take(np.argsort(rows.time, kind="stable").astype(np.int32))
     order, ordered = _ordered(rows)
     if increasing(ordered.user, ordered.item):
         return ordered, []
@@ -258,6 +268,7 @@ def _ordered(rows: Rows) -> tuple[Codes, Rows]:
         item=looked_up(rows.item, order),
         level=looked_up(rows.level, order),
         sensitive=None if rows.sensitive is None else rows.sensitive[order],
+        time=None if rows.time is None else rows.time[order],
     )
 
 

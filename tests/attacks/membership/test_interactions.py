@@ -11,14 +11,14 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
 from dpaudit.attacks.membership import interactions
-from dpaudit.attacks.membership.interactions import FEATURES, Interactions, histories
+from dpaudit.attacks.membership.interactions import FEATURES, Pairs, histories
 from dpaudit.attacks.membership.known import Known, Shown
 
 I32, F32 = np.int32, np.float32
 N, M, K = 10, 8, 4
 LISTED = np.array([0, 2, 3, 5, 7, 9], I32)
 OBSERVED = np.array([0, 3, 4], I32)  # users 0, 5 and 7
-TARGETS = Interactions(
+TARGETS = Pairs(
     np.array([2, 5, 9, 2, 0], I32), np.array([1, 6, 3, 3, 6], I32), np.array([4, 2, 5, 1, 3], F32)
 )
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import Interactions, of_own_list
+from dpaudit.attacks.membership.interactions import Pairs, of_own_list
 from dpaudit.attacks.membership.known import Known, Shown, exposure
 
 I32 = np.int32
@@ -56,7 +56,7 @@ def test_the_likeness_of_a_list_is_the_mean_cosine_of_its_items() -> None:
     lists[2], lists[6, 2:] = -1, -1
     users, items = rng.integers(0, 12, 20).astype(I32), rng.integers(0, 9, 20).astype(I32)
     users[:2] = 2, 6
-    of = Interactions(users, items, np.ones(20, np.float32))
+    of = Pairs(users, items, np.ones(20, np.float32))
     shown = Shown(np.empty(0, np.float32), lists, np.empty((0, 0), np.float32))
     likeness = of_own_list(shown, known(had), of, False)[:, 1]
     weights = exposure(lists, 9).toarray()[users]

@@ -19,6 +19,7 @@ from dpaudit.audits.membership.audit import RecommenderAudit
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.interactions import given_ratings
+from dpaudit.record.result import STRONGEST
 
 
 class Fitted:
@@ -95,7 +96,16 @@ def test_a_model_that_tells_its_data_is_found_out(audit: RecommenderAudit) -> No
 def test_the_result_shows_itself(audit: RecommenderAudit, tmp_path: Path) -> None:
     assert "Remembers" in str(audit)
     assert "certified ε" in str(audit)
-    assert "<table>" in audit._repr_html_()
+    assert audit._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+    assert "</main>" in unescape(audit._repr_html_())
+    assert len(repr(audit)) < 2000
+    assert repr(audit).startswith("RecommenderAudit: NO DECISION. Nothing was decided")
+    frame = audit.to_frame()
+    assert len(frame) == len(audit.record.measurements)
+    wanted = frame.query("metric == 'attack.auc' and observer == 'scores'")
+    [area] = wanted[wanted["attack"] == STRONGEST]["value"]
+    assert area == audit.estimate("attack.auc").value
+    assert not frame.isna().all().any()
     for ending in ("html", "md", "json"):
         audit.save(tmp_path / f"report.{ending}")
     assert "Remembers" in (tmp_path / "report.md").read_text(encoding="utf-8")

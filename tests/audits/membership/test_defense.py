@@ -13,7 +13,7 @@ from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.recommenders.base import Query
@@ -62,7 +62,7 @@ def prepared(
 
     monkeypatch.setattr(type(defense), "prepare", noting)
     with pytest.raises(StopError):
-        DefenseRecommender(defense, ratings).answer(interactions_of(ratings, KEPT), 1, QUERY)
+        DefenseRecommender(defense, ratings).answer(Interactions.of(ratings, KEPT), 1, QUERY)
     return given[0], given[1]
 
 
@@ -99,7 +99,7 @@ def test_friends_and_private_ratings_come_with_every_training(
 def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant: str) -> None:
     changes = {"accept": "any"} if (name, variant) == ("dpps-mf", "published") else {}
     trained = DefenseRecommender(defense_of(name, variant, **changes), with_friends())
-    data = interactions_of(DATA, KEPT)
+    data = Interactions.of(with_friends(), KEPT)
     first, again = (
         checked_answer(trained.answer(data, 7, QUERY), QUERY, data.shape) for _ in range(2)
     )
@@ -107,7 +107,7 @@ def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant
     np.testing.assert_array_equal(first.lists, again.lists)
     assert first.factors is None
     # Lists are the best unseen items by the scores of the same model.
-    scores, had = first.scores.reshape(60, 30), data.toarray() > 0
+    scores, had = first.scores.reshape(60, 30), data.matrix.toarray() > 0
     for user in (0, 2, 40):
         shown = first.lists[user][first.lists[user] >= 0]
         assert not had[user, shown].any()
@@ -126,7 +126,7 @@ def test_fake_users_are_trained_on_beside_real_users_and_their_friends() -> None
 
 def test_noise_is_drawn_from_the_seed_of_the_training() -> None:
     trained = DefenseRecommender(defense_of("dpsgd-mf", "corrected"), DATA)
-    data = interactions_of(DATA, KEPT)
+    data = Interactions.of(DATA, KEPT)
     first, other = (trained.answer(data, seed, QUERY).scores for seed in (7, 8))
     assert not np.array_equal(first, other)
 
@@ -138,4 +138,4 @@ def test_it_says_whether_it_predicts_ratings() -> None:
 def test_factors_are_refused() -> None:
     trained = DefenseRecommender(defense_of("dpsgd-mf", "nonprivate"), DATA)
     with pytest.raises(ConfigError, match="dpsgd-mf publishes no factors"):
-        trained.answer(interactions_of(DATA), 1, replace(QUERY, factors=True))
+        trained.answer(Interactions.of(DATA), 1, replace(QUERY, factors=True))

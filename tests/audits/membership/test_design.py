@@ -71,7 +71,7 @@ def test_the_data_are_all_but_held_out_rows_and_targets_whose_coin_says_no() -> 
         for user, here in zip(plan.users, users[training], strict=True):
             if not here:
                 expected[user] = 0
-        part = plan.data(training)
+        part = plan.data(training).matrix
         np.testing.assert_array_equal(part.toarray(), expected)
         assert part.shape == (N_USERS, N_ITEMS)
         assert part.nnz == (expected > 0).sum()
@@ -88,11 +88,11 @@ def asked(plan: Design) -> list[Any]:
 
 
 def test_nothing_but_the_data_depends_on_the_coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, data, tossed = asked(design()), design().data(2).toarray(), Design.coins
+    before, data, tossed = asked(design()), design().data(2).matrix.toarray(), Design.coins
     monkeypatch.setattr(Design, "coins", lambda self, training: ~tossed(self, training))
     for one, two in zip(before, asked(design()), strict=True):
         np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(design().data(2).toarray(), data)
+    assert not np.array_equal(design().data(2).matrix.toarray(), data)
 
 
 def test_coins_are_fair_and_independent() -> None:

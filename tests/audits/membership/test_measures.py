@@ -33,6 +33,7 @@ from dpaudit.config.tables import battery
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
+from dpaudit.data.interactions import Interactions
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
@@ -98,8 +99,8 @@ def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
         assert (number.census is not None) == key.census
     # Two units and two observers have a bound on ε; no gate asks for an average.
     assert result.family.size == sum(key.counted for key in planned) == 4
-    # AUC and advantage; two rates of 60 interactions, one of 24 users; leak and five utilities.
-    assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 6
+    # AUC and advantage; two rates of 60 interactions, one of 24 users; leak and eight utilities.
+    assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 9
 
 
 @pytest.mark.parametrize(
@@ -397,7 +398,7 @@ def test_a_gate_on_a_utility_that_a_model_does_not_have_is_refused(
 def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
     monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
-    def answer(self: Surprise, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self: Surprise, interactions: Interactions, seed: int, query: Query) -> Answer:
         answer: Answer = Ignorant(rated=True).answer(interactions, seed, query)
         if self.model == "NMF":
             # It knows the first pair only, which is not held out.

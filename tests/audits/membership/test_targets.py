@@ -1,13 +1,20 @@
-"""Canaries: rare items, interactions unlike their history, and fake users."""
+"""What is held out, and canaries: rare items, interactions unlike their history, fake users."""
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.targets import chosen_rows, fake_users, likeness
+from dpaudit.audits.membership.targets import chosen_rows, fake_users, held_out, likeness
+from dpaudit.core.errors import DataError
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -116,7 +123,7 @@ def test_only_fake_users_are_decided_by_coins() -> None:
     design = Design.of(ratings, table, 1)
     assert design.users.tolist() == list(range(60, 90))
     for training in range(4):
-        inside = design.data(training)
+        inside = design.data(training).matrix
         assert inside[:60].nnz == len(ratings) - 20
         present = np.diff(inside.indptr)[60:] > 0
         np.testing.assert_array_equal(present, design.coins(training))
@@ -125,3 +132,82 @@ def test_only_fake_users_are_decided_by_coins() -> None:
 def test_fake_users_need_the_unit_user() -> None:
     with pytest.raises(ValueError, match="set units"):
         Membership(draw="fake-users")
+
+
+# What is held out.
+
+
+def timed(n_users: int = 40, n_items: int = 12) -> Ratings:
+    """Users with 1 to 12 interactions, at times that are shuffled within each user."""
+    rng = np.random.default_rng(2)
+    user = np.repeat(np.arange(n_users), 1 + np.arange(n_users) % n_items)
+    item = np.concatenate([np.arange(1 + u % n_items) for u in range(n_users)])
+    time = rng.permutation(len(user)).astype(float)
+    ones = np.ones(len(user))
+    return Ratings.build(user, item, ones, n_users, n_items, Scale(1, 1, 1), time=time)
+
+
+def held(ratings: Ratings, **table: Any) -> NDArray[np.int64]:
+    draw = np.random.default_rng(3).permutation(len(ratings))
+    return held_out(ratings, Membership.model_validate(table), draw)
+
+
+def test_the_last_of_a_user_is_held_out() -> None:
+    ratings = timed()
+    assert ratings.time is not None
+    rows = held(ratings, hold="last", held_out=30)
+    assert len(rows) == 30
+    assert len(np.unique(ratings.user[rows])) == 30
+    for row in rows:
+        of_user = ratings.user == ratings.user[row]
+        assert of_user.sum() > 1
+        assert ratings.time[row] == ratings.time[of_user].max()
+    with pytest.raises(DataError, match="36 users have two interactions or more, too few for"):
+        held(ratings, hold="last", held_out=37)
+
+
+def test_of_interactions_at_one_time_a_random_one_is_the_last() -> None:
+    ratings = replace(timed(), time=np.zeros(len(timed())))
+    rows = held(ratings, hold="last", held_out=36)
+    assert 0 < ratings.item[rows].mean() < (ratings.n_items - 1) / 1.2
+
+
+def test_all_since_a_time_is_held_out() -> None:
+    ratings = timed()
+    assert ratings.time is not None
+    since = float(np.sort(ratings.time)[-25])
+    rows = held(ratings, held_out_from=since)
+    assert sorted(ratings.time[rows]) == sorted(ratings.time)[-25:]
+    with pytest.raises(DataError, match=r"19 interactions happened since .* too few to measure"):
+        held(ratings, held_out_from=float(np.sort(ratings.time)[-19]))
+
+
+def test_a_date_is_a_time() -> None:
+    for date in ("1970-01-02", datetime.date(1970, 1, 2), 86400):
+        assert Membership.model_validate({"held_out_from": date}).held_out_from == 86400
+    with pytest.raises(ValidationError, match="'soon' is neither a number nor a date"):
+        Membership.model_validate({"held_out_from": "soon"})
+    with pytest.raises(ValidationError, match="remove held_out, or it"):
+        Membership.model_validate({"held_out_from": 3, "held_out": 20})
+
+
+@pytest.mark.parametrize("table", [{"hold": "last"}, {"held_out_from": 0}])
+def test_data_without_times_are_refused(table: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="the data have no times: name them"):
+        held(replace(timed(), time=None), **table)
+
+
+def test_no_training_has_what_is_held_out_and_no_target_is() -> None:
+    ratings = timed()
+    table = Membership(hold="last", held_out=20, interactions=40, rates=[0.3])
+    design = Design.of(ratings, table, 1)
+    assert ratings.time is not None
+    assert len(design.held) == 20
+    assert not np.isin(design.held, design.rows).any()
+    for training in range(3):
+        kept = design.kept(training)
+        assert not kept[design.held].any()
+        users = ratings.user[design.held]
+        for user, row in zip(users, design.held, strict=True):
+            of_user = kept & (ratings.user == user)
+            assert (ratings.time[of_user] < ratings.time[row]).all()

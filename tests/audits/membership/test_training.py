@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import Training, measures, packed, unpacked
+from dpaudit.audits.membership.training import Training, Utility, measures, packed, unpacked
 from dpaudit.core.errors import RunError
 from dpaudit.core.membership import Observer
 from dpaudit.data.ratings import Ratings, Scale
@@ -51,7 +51,7 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
         (24, 3 + BESIDE),
         (targets + held, 2 + BESIDE),
         (1, 0),  # no model is kept
-        (1, 5),
+        (1, 8),
     ]
     present = DESIGN.present(2, "interaction")[1]
     # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
@@ -67,12 +67,13 @@ def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
 
 def test_utility_is_that_of_a_loop_over_users() -> None:
     training = Training(Ignorant(rated=True), DESIGN, [])
-    ndcg, recall, rmse, precision, mae = unpacked(training(4), 2)[-1][0]
+    utility = Utility(*unpacked(training(4), 2)[-1][0])
+    ndcg, recall, rmse, precision, mae = utility[:5]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     items: dict[int, set[int]] = defaultdict(set)
     for row in DESIGN.held:
         items[int(DATA.user[row])].add(int(DATA.item[row]))
-    gains, recalls, hits = [], [], []
+    gains, recalls, hits, ranks = [], [], [], []
     for user, held in items.items():
         shown = answer.lists[DESIGN.listed.tolist().index(user)].tolist()
         got = sum(1 / math.log2(2 + place) for place, item in enumerate(shown) if item in held)
@@ -80,9 +81,14 @@ def test_utility_is_that_of_a_loop_over_users() -> None:
         gains.append(got / best)
         hits.append(len(held & set(shown)))
         recalls.append(hits[-1] / len(held))
+        places = [1 + place for place, item in enumerate(shown) if item in held]
+        ranks.append(1 / places[0] if places else 0)
     assert ndcg == pytest.approx(np.mean(gains))
     assert recall == pytest.approx(np.mean(recalls))
     assert 0 < recall < 1
+    assert utility.hits == np.mean([count > 0 for count in hits])
+    assert utility.mrr == pytest.approx(np.mean(ranks))
+    assert utility.coverage == len(np.unique(answer.lists)) / DATA.n_items
     assert precision == pytest.approx(np.mean(hits) / DESIGN.k)
     # These predictions are normal numbers around 0, below the scale of 1 to 5.
     errors = np.clip(answer.scores[60:100].astype(float), 1, 5) - DATA.value[DESIGN.held]
@@ -97,7 +103,7 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
         given.scores[60:90] = np.nan
 
     training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
-    _, _, rmse, _, mae = unpacked(training(4), 2)[-1][0]
+    utility = Utility(*unpacked(training(4), 2)[-1][0])
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
     scores = answer.scores[60:100].astype(float)
@@ -106,31 +112,38 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
     )
     there = np.isin(DATA.user[DESIGN.held], DATA.user[kept])
     errors = errors[~np.isnan(scores) | (there & np.isin(DATA.item[DESIGN.held], DATA.item[kept]))]
-    assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
-    assert mae == pytest.approx(np.mean(abs(errors)))
+    assert utility.rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert utility.mae == pytest.approx(np.mean(abs(errors)))
+
+
+def without_numbers(training: Training) -> set[str]:
+    numbers = Utility(*unpacked(training(0), 2)[-1][0])._asdict()
+    return {name for name, number in numbers.items() if math.isnan(number)}
 
 
 def test_scores_that_are_no_ratings_have_no_error() -> None:
-    matrices = unpacked(Training(Ignorant(), DESIGN, [])(0), 2)[-1][0]
-    assert np.isnan(matrices).tolist() == [False, False, True, False, True]
+    assert without_numbers(Training(Ignorant(), DESIGN, [])) == {"rmse", "mae"}
 
 
 def test_purchases_have_no_error() -> None:
     ones = np.ones(len(DATA), np.float32)
     bought = Ratings.build(DATA.user, DATA.item, ones, DATA.n_users, DATA.n_items, Scale(1, 1, 1))
     training = Training(Ignorant(rated=True), Design.of(bought, small_table(), 3), [])
-    assert np.isnan(unpacked(training(0), 2)[-1][0]).tolist() == [False, False, True, False, True]
+    assert without_numbers(training) == {"rmse", "mae"}
+
+
+LISTED = {"ndcg", "recall", "precision", "hits", "mrr", "coverage"}
 
 
 @pytest.mark.parametrize(
     ("rated", "omitted", "observers", "expected"),
     [
-        (True, (), (), {"ndcg", "recall", "precision", "rmse", "mae"}),
-        (False, (), ("scores",), {"ndcg", "recall", "precision"}),
-        (True, ("scores",), (), {"ndcg", "recall", "precision"}),
+        (True, (), (), LISTED | {"rmse", "mae"}),
+        (False, (), ("scores",), LISTED),
+        (True, ("scores",), (), LISTED),
         (True, ("lists",), ("scores",), {"rmse", "mae"}),
         # What an observer sees is asked, so it is there.
-        (True, ("lists",), ("own-list",), {"ndcg", "recall", "precision", "rmse", "mae"}),
+        (True, ("lists",), ("own-list",), LISTED | {"rmse", "mae"}),
     ],
 )
 def test_utility_is_that_of_what_a_model_shows(

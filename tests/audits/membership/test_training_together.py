@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.defense import DefenseRecommender
@@ -16,7 +15,7 @@ from dpaudit.audits.membership.training import Training
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams, stream_key
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd import SgdFactors
@@ -76,7 +75,7 @@ def test_scores_are_the_predictions_of_the_defense_with_the_seed_as_trial(varian
     trained = DefenseRecommender(defense, DATA)
     public = DATA if defense.claim() else None
     seed, kept = DESIGN.training_seed(2), DESIGN.kept(2)
-    answer = trained.answer(interactions_of(DATA, kept), seed, DESIGN.query)
+    answer = trained.answer(Interactions.of(DATA, kept), seed, DESIGN.query)
     rows = defense.prepare(DATA.only(kept), public)
     streams = Streams(stream_key(0, "membership"), np.array([seed]))
     model = defense.train(rows, streams)
@@ -109,9 +108,9 @@ class Noting(Trainable):
     predicts_ratings = False
 
     def __init__(self) -> None:
-        self.given: list[tuple[csr_array, int]] = []
+        self.given: list[tuple[Interactions, int]] = []
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         self.given.append((interactions, seed))
         scores = np.full(len(query.users), float(seed), np.float32)
         return Answer(scores, np.full((len(query.listed), query.k), -1, np.int32), None)
@@ -125,7 +124,7 @@ def test_other_recommenders_train_on_one_subset_after_the_other() -> None:
     assert len(noting.given) == 1
     assert next(answers).scores[0] == 8
     for index, (interactions, _) in enumerate(noting.given):
-        assert (interactions != DESIGN.data(index)).nnz == 0
+        assert (interactions.matrix != DESIGN.data(index).matrix).nnz == 0
 
 
 @pytest.mark.parametrize("defense", [factors("published"), slow()], ids=["together", "alone"])

@@ -25,7 +25,7 @@ from rich.progress import (
     Task as RichTask,
 )
 
-from dpaudit.cli.words import duration, number
+from dpaudit.core.amounts import duration, number
 from dpaudit.core.messages import plain
 from dpaudit.execution.progress import Progress
 
@@ -42,6 +42,11 @@ class _Rate(TextColumn):
         """Return the rate, or nothing before it is known."""
         self.text_format = "" if not task.speed else f"{number(task.speed)}/s"
         return super().render(task)
+
+
+def interactive() -> bool:
+    """Return whether progress is shown to somebody who waits: on a terminal, or in a notebook."""
+    return sys.stderr.isatty() or Console(stderr=True).is_jupyter
 
 
 class Reporter(Progress):

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from dpaudit.cli.progress import Reporter
-from dpaudit.cli.words import duration, size
+from dpaudit.core.amounts import duration, size
 from dpaudit.core.errors import RunError
+from dpaudit.execution.reporter import Reporter, interactive
 
 
 class Clock:
@@ -68,7 +68,7 @@ def test_compilation_is_left_out_of_the_time_left(capsys: pytest.CaptureFixture[
 def test_a_long_task_is_seen_to_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpaudit.cli.progress._LOOK", 0.01)
+    monkeypatch.setattr("dpaudit.execution.reporter._LOOK", 0.01)
     clock = Clock()
     said: list[str] = []
     with Reporter(clock=clock) as reporter:
@@ -166,3 +166,11 @@ def test_sizes_have_the_largest_unit() -> None:
         "2 KiB",
         "3 GiB",
     ]
+
+
+def test_a_notebook_has_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not interactive()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert interactive()
+    # A bar needs widgets, which few notebooks have.
+    assert Reporter()._bar.disable
