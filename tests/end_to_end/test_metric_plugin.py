@@ -26,7 +26,7 @@ METRICS = """
 from dpaudit.record.metric import Column, Metric
 
 COVERAGE = Metric(
-    "utility.coverage", "share of the catalogue that any list shows", "share",
+    "utility.reach", "share of the catalogue that any list shows", "share",
     {"on_demand": ""}, larger="better", role="utility", columns=(Column("covered"),),
     quantity="coverage of the catalogue", note=("A list covers what it shows.",),
 )
@@ -50,7 +50,7 @@ class Coverage(Measure):
     @classmethod
     def plan(cls, config):
         for model, epsilon in points(config):
-            yield MetricKey("utility.coverage", model, epsilon)
+            yield MetricKey("utility.reach", model, epsilon)
             yield MetricKey("utility.novelty", model, epsilon)
             yield MetricKey("cost.memory", model, epsilon)
 
@@ -59,7 +59,7 @@ class Coverage(Measure):
             where = {"model": label, "epsilon": epsilon}
             kept = Estimate(value=0.53, lower=0.4, upper=0.6, confidence=self.family.confidence,
                             alpha=self.family.alpha, n=100, method="counted")
-            yield Measurement(metric="utility.coverage", estimate=kept, **where)
+            yield Measurement(metric="utility.reach", estimate=kept, **where)
             exact = Estimate.exact(7.25, "by hand")
             for attack in ("one", "two"):
                 yield Measurement(metric="utility.novelty", estimate=exact, attack=attack, **where)
@@ -67,7 +67,7 @@ class Coverage(Measure):
 '''
 POINTS = """
 [dpaudit.metrics]
-utility.coverage = scratch_metrics:COVERAGE
+utility.reach = scratch_metrics:COVERAGE
 utility.novelty = scratch_metrics:PLAIN
 cost.memory = scratch_metrics:APART
 [dpaudit.measures]
@@ -85,7 +85,7 @@ params = { top_k = 5 }
 [audit]
 trials = 20
 [[gate]]
-metric = "utility.coverage"
+metric = "utility.reach"
 min = 0.3
 """
 ONE = Estimate.exact(0.5, "by hand")
@@ -115,22 +115,22 @@ def run(*arguments: object, code: int = 0) -> str:
 
 def test_the_command_the_schema_and_gates_know_it(package: Path) -> None:
     listed = run("list", "metrics")
-    assert re.search(r"utility\.coverage +share of the catalogue", listed)
+    assert re.search(r"utility\.reach +share of the catalogue", listed)
     assert "may gate (larger is better), where: epsilon, model" in listed
     gates = json.loads(run("schema"))["$defs"]["Gate"]["properties"]["metric"]
-    assert gates["enum"][-1] == "utility.coverage"
+    assert gates["enum"][-1] == "utility.reach"
     assert gates["enumDescriptions"][-1] == "share of the catalogue that any list shows"
-    assert Gate(metric="utility.coverage", min=0.3).metric == "utility.coverage"
+    assert Gate(metric="utility.reach", min=0.3).metric == "utility.reach"
     with pytest.raises(ValidationError, match=r"no gate may use 'cost\.memory'; use one of"):
         Gate(metric="cost.memory", max=3)
     with pytest.raises(ValidationError, match=r"can never pass"):
-        Gate(metric="utility.coverage", min=1.5)
+        Gate(metric="utility.reach", min=1.5)
 
 
 def test_without_the_package_a_gate_on_it_names_the_metric_that_is_meant(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(CONFIG)
     said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "out", code=2)
-    assert "line 13: gate.0.metric: there is no metric utility.coverage; did you mean" in said
+    assert "line 13: gate.0.metric: there is no metric utility.reach; did you mean" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -142,7 +142,7 @@ def test_every_format_has_it(package: Path, tmp_path: Path) -> None:
     assert re.search(r"ε .*covered +utility\.novelty: one +utility\.novelty: two", printed)
     assert "0.53 [0.40, 0.60]" in printed
     assert re.search(r"What it costs\nmodel +ε +cost\.memory", printed)
-    assert "PASS  utility.coverage >= 0.3" in printed
+    assert "PASS  utility.reach >= 0.3" in printed
     text = (out / "report.md").read_text(encoding="utf-8")
     assert "| covered | utility.novelty: one | utility.novelty: two |" in text
     assert "**What it costs**\n\n| model | ε | cost.memory |" in text
@@ -151,16 +151,16 @@ def test_every_format_has_it(package: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert '<th scope="col">covered</th>' in page
     run("report", out, "--format", "card", "-o", tmp_path / "card.md")
-    assert "utility.coverage" in (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "utility.reach" in (tmp_path / "card.md").read_text(encoding="utf-8")
     policy = tmp_path / "policy.toml"
-    policy.write_text('[[gate]]\nmetric = "utility.coverage"\nmin = 0.7\n')
+    policy.write_text('[[gate]]\nmetric = "utility.reach"\nmin = 0.7\n')
     assert "FAIL" in run("gate", out, "--policy", policy, code=1)
 
     # Where the package is not installed, its numbers stand in plain columns.
     sys.path.remove(str(package))
     run("report", out, "--format", "md", "-o", tmp_path / "plain.md")
     plain = (tmp_path / "plain.md").read_text(encoding="utf-8")
-    names = "utility.coverage | utility.novelty: one | utility.novelty: two | cost.memory |"
+    names = "utility.reach | utility.novelty: one | utility.novelty: two | cost.memory |"
     assert names in plain
 
 
