@@ -226,6 +226,14 @@ def test_a_config_s_cost_is_estimated(config: Path) -> None:
     assert "positive controls run games again" in text
 
 
+def test_a_plan_fits_80_columns(config: Path) -> None:
+    label = "a model with a name that takes more than half of a line of the terminal"
+    config.write_text(SMALL.replace("[model]", f'[model]\nlabel = "{label}"'))
+    result = CliRunner().invoke(main, ["plan", str(config)], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
 def test_without_a_game_or_a_claim_only_the_cost_is_told(config: Path) -> None:
     for text in (
         SMALL.partition("[[game]]")[0],
