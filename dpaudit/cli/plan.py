@@ -253,9 +253,8 @@ def _gaps(cost: Cost, timing: float) -> Iterator[str]:
         yield "≤: its first task ran once, and may have prepared what further tasks share"
     if cost.untimed:
         yield (
-            f"not timed: the first task of the stage has not ended within the {timing:g} seconds "
-            "of this plan, of which no task gets more than half of what is left. Give it more: "
-            f"--timing {15 * timing:g}"
+            f"not timed: the first task of the stage did not end in its part of the {timing:g} "
+            f"seconds that plan takes for all. Give them more: --timing {15 * timing:g}"
         )
 
 

@@ -14,7 +14,9 @@ from dpaudit.execution.tasks import Task
 # A first task that is shorter, in seconds, is run again at once, as the first time compiles kernels
 # and prepares data that tasks share. A longer one is run again if there is time at the end.
 _QUICK = 0.5
-# Less time, in seconds, is not worth the start of a task.
+# The share of the time in which every first task has an equal part, so that short ones are timed.
+_BRIEF = 0.25
+# Less time, in seconds, is not worth the start of a longer task.
 _LEAST = 0.2
 
 
@@ -80,8 +82,8 @@ class Sampler:
     def timed(self, seconds: float) -> tuple[list[Sample], int]:
         """Time the first task of each batch, as time allows.
 
-        The first batch of each stage comes first, then the second of each, and so on. No task takes
-        more than half of the time that is left, so that a long one leaves time to others.
+        Short tasks come first. Of the longer ones none takes more than half of the time that is
+        left. The first batch of each stage comes first, then the second of each, and so on.
 
         Args:
             seconds: the time for all.
@@ -119,28 +121,34 @@ class _Timings:
     limits: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Run the first tasks until the deadline."""
+        """Run the first tasks until the deadline, those that turn out to be short before others."""
         order = self._order()
-        for number in order:
-            stage, left = self.batches[number].stage, self._left()
-            if left < _LEAST:
-                return
-            if stage in self.limits:
-                continue
-            limit = left if number == order[-1] else left / 2
-            # Cut short, it would say nothing that earlier batches of its stage do not.
-            if 2 * self._expected(number) > limit:
-                continue
-            seconds = self.stopwatch.time(number, limit)
-            if seconds is None:
-                self.limits[stage] = limit
-                continue
-            self.first[number] = seconds
-            if seconds < _QUICK:
-                self._repeat(number)
+        stages = len({batch.stage for batch in self.batches})
+        brief = self._left() * _BRIEF / stages if len(order) > 1 else 0.0
+        short = [number for number in order[:stages] if self._timed(number, brief)]
+        long = [number for number in order if number not in short]
+        for number in long:
+            left = self._left()
+            if left >= _LEAST:
+                self._timed(number, left if number == long[-1] else left / 2)
         for number in sorted(self.first, key=self.first.__getitem__):
             if self._once(self.batches[number].stage):
                 self._repeat(number)
+
+    def _timed(self, number: int, limit: float) -> bool:
+        """Time a first task, unless it surely takes longer than the limit, or nearly so long."""
+        stage = self.batches[number].stage
+        if self.limits.get(stage, 0.0) >= limit or 2 * self._expected(number) > limit:
+            return False
+        seconds = self.stopwatch.time(number, limit)
+        if seconds is None:
+            self.limits[stage] = limit
+            return False
+        self.limits.pop(stage, None)
+        self.first[number] = seconds
+        if seconds < _QUICK:
+            self._repeat(number)
+        return True
 
     def sample(self, stage: str) -> Sample:
         """Return what is known of a stage."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ class Clock:
 
     now: float = 0.0
     ran: list[str] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
     memory: int = 7
 
     def __call__(self, tasks: Sequence[Task]) -> Self:
@@ -42,11 +43,14 @@ class Clock:
 
     def time(self, number: int, limit: float) -> float | None:
         task = self.tasks[number]
-        first, later = task.part
-        seconds = later if task.name in self.ran else first
+        first, later = cast("tuple[float, float]", task.part)
+        seconds = later if task.name in self.ended else first
         self.ran.append(task.name)
         self.now += min(seconds, limit)
-        return seconds if seconds <= limit else None
+        if seconds > limit:
+            return None
+        self.ended.add(task.name)
+        return seconds
 
 
 Stage = Callable[[Sampler], bool]
@@ -81,12 +85,12 @@ def test_a_quick_task_runs_twice_and_counts_for_all(clock: Clock) -> None:
     assert clock.ran == ["a", "a"]
 
 
-def test_a_long_task_runs_again_after_all_others_if_there_is_time(clock: Clock) -> None:
+def test_a_long_task_runs_after_the_short_ones_and_again_if_there_is_time(clock: Clock) -> None:
     assert timed(20, stage("a", 5, 4, count=2), stage("b", 0.25, 0.125)) == [
         Sample("a", 2, 2, 8.0),
         Sample("b", 1, 1, 0.125),
     ]
-    assert clock.ran == ["a", "b", "b", "a"]
+    assert clock.ran == ["a", "b", "b", "a", "a"]
 
 
 def test_what_ran_once_is_marked(clock: Clock) -> None:
@@ -96,28 +100,37 @@ def test_what_ran_once_is_marked(clock: Clock) -> None:
 
 def test_a_task_gets_half_of_what_is_left_and_the_last_one_all(clock: Clock) -> None:
     """None of them is extrapolated: the time may be that of compilation."""
-    assert timed(8, stage("a", 99, 99, count=9), stage("b", 0.25, 0.25), stage("c", 99, 1)) == [
-        Sample("a", 9, 9, None, limit=4.0),
+    assert timed(12, stage("a", 99, 99, count=9), stage("b", 0.25, 0.25), stage("c", 99, 1)) == [
+        Sample("a", 9, 9, None, limit=4.75),
         Sample("b", 1, 1, 0.25),
-        Sample("c", 1, 1, None, limit=3.5),
+        Sample("c", 1, 1, None, limit=4.75),
     ]
-    assert clock.now == 8
+    assert clock.ran == ["a", "b", "b", "c", "a", "c"]
+    assert clock.now == 12
 
 
-def test_a_stage_that_is_not_reached_is_not_timed(clock: Clock) -> None:
-    samples = timed(0.04, stage("a", 0.01, 0.01), stage("b", 0.01, 0.01))
-    assert samples == [Sample("a", 1, 1, None), Sample("b", 1, 1, None)]
+def test_with_little_time_only_short_tasks_run(clock: Clock) -> None:
+    """They have a quarter of the time, in equal parts."""
+    assert timed(0.25, stage("a", 0.01, 0.01), stage("b", 0.125, 0.125)) == [
+        Sample("a", 1, 1, 0.01),
+        Sample("b", 1, 1, None, limit=0.03125),
+    ]
+    assert clock.ran == ["a", "a", "b"]
+
+
+def test_a_single_task_has_all_time_and_needs_some(clock: Clock) -> None:
+    assert timed(0.125, stage("a", 0.01, 0.01)) == [Sample("a", 1, 1, None)]
     assert clock.ran == []
 
 
 def test_every_stage_is_timed_before_a_second_batch_of_one(clock: Clock) -> None:
-    """A batch has the slowest pace of its stage if it would be cut short, as a2 in 1.25 seconds."""
+    """A batch has the slowest pace of its stage if it would be cut short, as a2 in 1.4 seconds."""
     batches = [stage("a", 1, 1, size=2, task=name) for name in ("a1", "a2", "a3")]
-    assert timed(4, *batches, stage("b", 0.25, 0.25)) == [
+    assert timed(5, *batches, stage("b", 0.25, 0.25)) == [
         Sample("a", 3, 6, 3.0),
         Sample("b", 1, 1, 0.25),
     ]
-    assert clock.ran == ["a1", "b", "b", "a3", "a1"]
+    assert clock.ran == ["a1", "b", "b", "a1", "a3", "a1"]
 
 
 def test_a_stage_with_a_batch_that_takes_too_long_is_not_timed(clock: Clock) -> None:
