@@ -26,7 +26,7 @@ _FIXED = "\N{NO-BREAK SPACE}"
 def say(
     text: str, console: Console, *, first: Word | None = None, indent: int = 0, style: str = ""
 ) -> None:
-    """Print a sentence; no line ends inside a number, an interval, its unit, or a long path."""
+    """Print a sentence; no line ends inside a number, an interval or its unit."""
     from rich.text import Text
 
     head = Text(first.shown, style=first.style) if first else Text("")
@@ -37,7 +37,6 @@ def say(
         max(console.width - indent, 1),
         initial_indent=" " * (start - indent),
         break_on_hyphens=False,
-        break_long_words=False,
     )
     for number, line in enumerate(lines or [""]):
         shown = Text(line.replace(_FIXED, " "), style=style)
