@@ -13,39 +13,34 @@ class Cost:
     """The estimated cost of a run on one worker.
 
     Attributes:
-        samples: the stages but for controls, which are chosen by what games find.
+        stages: the stages but for controls, which are chosen by what games find.
         base: bytes that the data and what is prepared from them take.
         task: bytes that a running task takes besides.
     """
 
-    samples: Sequence[Sample]
+    stages: Sequence[Sample]
     base: int
     task: int
 
     @property
-    def stages(self) -> list[Sample]:
-        """The stages, each with the tasks at all values of ε together."""
-        sums: dict[str, Sample] = {}
-        for sample in self.samples:
-            sum_ = sums.get(sample.stage, Sample(sample.stage, 0, 0, 0.0))
-            sums[sample.stage] = Sample(
-                sample.stage,
-                sum_.tasks + sample.tasks,
-                sum_.trials + sample.trials,
-                sum_.seconds + sample.seconds,
-                sample.controlled,
-            )
-        return list(sums.values())
+    def untimed(self) -> list[Sample]:
+        """The stages whose time is not known."""
+        return [stage for stage in self.stages if stage.seconds is None]
+
+    @property
+    def once(self) -> bool:
+        """Whether a stage counts for each task what is prepared once, so that times are limits."""
+        return any(stage.once for stage in self.stages)
 
     @property
     def seconds(self) -> float:
-        """Seconds of all stages on one worker, without controls."""
-        return sum(sample.seconds for sample in self.samples)
+        """Seconds of all stages that are timed on one worker, without controls."""
+        return sum(stage.seconds or 0.0 for stage in self.stages)
 
     @property
     def controlled(self) -> float:
-        """Seconds of the games; a control takes as long again for each mutant."""
-        return sum(sample.seconds for sample in self.samples if sample.controlled)
+        """Seconds of the games that are timed; a control takes as long again for each mutant."""
+        return sum(stage.seconds or 0.0 for stage in self.stages if stage.controlled)
 
     def memory(self, workers: int) -> int:
         """Return the bytes that a run on this many threads takes."""

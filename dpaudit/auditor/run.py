@@ -23,7 +23,8 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.progress import Progress
-from dpaudit.execution.sampling import Sampler, peak_memory
+from dpaudit.execution.sampling import Sampler
+from dpaudit.execution.stopwatch import peak_memory
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions
@@ -107,7 +108,13 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     return Measured(subject, audited, emitted)
 
 
-def cost_of(config: Config, *, progress: Progress | None = None, allow_code: bool = False) -> Cost:
+def cost_of(
+    config: Config,
+    *,
+    progress: Progress | None = None,
+    allow_code: bool = False,
+    timing: float = 4.0,
+) -> Cost:
     """Estimate what a run of the config costs, as its kind of audit does.
 
     A grid's first combination stands for the chosen one.
@@ -116,6 +123,7 @@ def cost_of(config: Config, *, progress: Progress | None = None, allow_code: boo
         config: a checked config.
         progress: receives the stages.
         allow_code: whether code that the config names may be run.
+        timing: the seconds in which the first tasks of the stages are timed.
 
     Raises:
         ConfigError: the kind cannot estimate it, or as in `run_audit`.
@@ -125,10 +133,11 @@ def cost_of(config: Config, *, progress: Progress | None = None, allow_code: boo
     def sampled() -> Cost:
         listener, sampler = progress or Progress(), Sampler()
         with prepared(config, allow_code, listener) as ratings:
-            base = peak_memory()
             measured(config, ratings, Executor(progress=listener, sampler=sampler))
-            most = peak_memory()
-        return Cost(sampler.samples, base, most - base)
+            base = peak_memory()
+            listener.stage("timing the first tasks")
+            stages, task = sampler.timed(timing)
+        return Cost(stages, base, task)
 
     return kind_of(config).cost(config, sampled)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from dpaudit.claims import report
 from dpaudit.claims.catalogue import PAPERS, paper
-from dpaudit.claims.entry import PublishedClaim
+from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.record import Verification, verdict_text
 from dpaudit.core.messages import plain
 from dpaudit.reports import palette
+from dpaudit.reports.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,17 +50,17 @@ def show_papers(entries: Sequence[PublishedClaim], console: Console) -> None:
     total = sum(counts.values(), Counter[str]())
     table.add_row("all", "", str(total.total()), *(str(total[verdict]) for verdict in _COLUMNS))
     console.print(table)
-    for line in (
-        "\nnot tested: the statement holds by algebra alone, and no run can try it.",
+    console.print()
+    for sentence in (
+        "not tested: the statement holds by algebra alone, and no run can try it.",
         f"'dpaudit claims {next(iter(counts))}' lists the claims of a paper, and 'dpaudit claims "
         "ID' explains one.",
     ):
-        console.print(line, markup=False, highlight=False)
+        say(sentence, console)
 
 
 def show_list(entries: Sequence[PublishedClaim], console: Console) -> None:
     """Print each claim: its id and verdict on a line, and what is claimed below."""
-    from rich.padding import Padding
     from rich.text import Text
 
     for entry in entries:
@@ -67,8 +68,32 @@ def show_list(entries: Sequence[PublishedClaim], console: Console) -> None:
         style = palette.MARKED if entry.recorded == "falsified" else ""
         console.print(Text.assemble((entry.id, "bold"), "  ", (verdict, style)))
         reading = f" [{entry.reading}]" if entry.reading else ""
-        console.print(Padding.indent(Text(entry.sentence + reading), 2))
-    console.print(Text("\n'dpaudit claims ID' explains one of them.", style="dim"))
+        say(entry.sentence + reading, console, indent=2)
+    console.print()
+    say("'dpaudit claims ID' explains one of them.", console, style="dim")
+
+
+def explain(entry: PublishedClaim, console: Console) -> None:
+    """Print a claim, its verdict and why, and what tries it."""
+    say(f"{entry.id}: {verdict_text(entry.recorded, entry.basis)}", console)
+    console.print()
+    for name, text in report.statement(entry):
+        say(f"{name}: {text}", console)
+    console.print()
+    say(f"Why: {entry.because}", console)
+    for role, experiments in (("Published", entry.published), ("Corrected", entry.corrected)):
+        for experiment in experiments:
+            console.print()
+            say(f"{role}: {experiment.label}", console)
+            if not isinstance(experiment, Check):
+                say(experiment.mechanism(), console, indent=2)
+                say(experiment.pair(), console, indent=2)
+    console.print()
+    if entry.held_by:
+        held = f"Held by {entry.held_by} of the source tree; --verify runs nothing of it."
+        say(held, console)
+    else:
+        say(f"Run it: dpaudit claims --verify {entry.id}", console)
 
 
 def _summed(entry: PublishedClaim) -> str:
@@ -85,7 +110,7 @@ def show(verification: Verification, console: Console) -> None:
     style = "" if word.tone == "good" else word.style
     console.print(Text.assemble((word.shown, style or "bold"), "  ", report.headline(verification)))
     for text in report.findings(verification):
-        console.print(Text(plain(text), style=style))
+        say(text, console, style=style)
     for table in report.tables(verification):
         drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
         # The claim's name has a line of its own, above its experiments.
@@ -110,4 +135,4 @@ def show(verification: Verification, console: Console) -> None:
             console.print(Text(f"too wide for this terminal: {', '.join(drop)}", style="dim"))
     console.print()
     for note in report.footnotes(verification):
-        console.print(Text(note, style="dim"))
+        say(note, console, style="dim")

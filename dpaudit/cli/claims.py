@@ -164,24 +164,4 @@ def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
     for number, entry in enumerate(explained):
         if number or listed:
             click.echo()
-        _explain(entry)
-
-
-def _explain(entry: PublishedClaim) -> None:
-    from dpaudit.claims.entry import Check
-    from dpaudit.claims.record import verdict_text
-    from dpaudit.claims.report import statement
-
-    click.echo(f"{entry.id}: {verdict_text(entry.recorded, entry.basis)}\n")
-    for name, text in statement(entry):
-        click.echo(f"{name}: {text}")
-    click.echo(f"\nWhy: {entry.because}")
-    for role, experiments in (("Published", entry.published), ("Corrected", entry.corrected)):
-        for experiment in experiments:
-            click.echo(f"\n{role}: {experiment.label}")
-            if not isinstance(experiment, Check):
-                click.echo(f"  {experiment.mechanism()}\n  {experiment.pair()}")
-    if entry.held_by:
-        click.echo(f"\nHeld by {entry.held_by} of the source tree; --verify runs nothing of it.")
-    else:
-        click.echo(f"\nRun it: dpaudit claims --verify {entry.id}")
+        console.explain(entry, Console())

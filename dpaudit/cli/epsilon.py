@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,6 +105,10 @@ def epsilon(
     style: str,
 ) -> None:
     """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
+    from rich.console import Console
+
+    from dpaudit.reports.terminal import say
+
     given = [
         name
         for name, value in (
@@ -158,7 +162,12 @@ def epsilon(
         event,
         drawn,
     )
-    click.echo(_json(certified) if style == "json" else _text(certified))
+    if style == "json":
+        click.echo(_json(certified))
+    else:
+        console = Console()
+        for line in _lines(certified):
+            say(line, console)
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
@@ -254,32 +263,31 @@ def _json(certified: _Certified) -> str:
     return json.dumps(record, indent=2)
 
 
-def _text(certified: _Certified) -> str:
+def _lines(certified: _Certified) -> Iterator[str]:
     from dpaudit.reports import words
 
     forward, opposite = certified.forward, certified.opposite
     stated = "credibility" if forward.kind == "credible" else "confidence"
-    lines = [
+    yield (
         f"ε >= {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
-        f"{words.percent(forward.confidence)} {stated}",
-        f"method: {forward.method}, {forward.n} trials",
-        f"kind: {forward.kind}: {_KINDS.get(forward.kind, '')}",
-    ]
+        f"{words.percent(forward.confidence)} {stated}"
+    )
+    yield f"method: {forward.method}, {forward.n} trials"
+    yield f"kind: {forward.kind}: {_KINDS.get(forward.kind, '')}"
     if certified.event:
-        lines.append(f"event: {certified.event}")
+        yield f"event: {certified.event}"
     if opposite:
-        lines.append(
+        yield (
             "Read as given, where a positive answer or a large score speaks for the target record, "
             "the attack is wrong more often than right. Reversed it shows a leak: with both "
             f"directions tried, each at α/2, ε >= {rounding.at_least(opposite.lower)}."
         )
     elif forward.lower <= 0:
-        lines.append(
+        yield (
             "These outcomes show no leak, nor would the reverse attack. That is no evidence of "
             "privacy."
         )
     elif forward.kind == "frequentist":
-        lines.append("A claim of a smaller ε is false. A claim of a larger one may be false too.")
+        yield "A claim of a smaller ε is false. A claim of a larger one may be false too."
     if certified.seed is not None:
-        lines.append(f"seed: {certified.seed}")
-    return "\n".join(lines)
+        yield f"seed: {certified.seed}"

@@ -77,8 +77,11 @@ def init(
     scale: str | None,
 ) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
+    from rich.console import Console
+
     from dpaudit.cli.stated import stated_by
     from dpaudit.data.sniff import StatedLayout
+    from dpaudit.reports.terminal import say
 
     if path.exists():
         raise ConfigError(f"{path} already exists: name another file or remove it")
@@ -86,14 +89,17 @@ def init(
     if data is not None:
         text, said = _of_file(data, recommender, stated)
     elif stated == StatedLayout():
-        text, said = _of_synthetic(recommender), ""
+        text, said = _of_synthetic(recommender), []
     else:
         raise ConfigError(
             "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
         )
     write_text(path, text)
     name = place(path)
-    click.echo(f"{said}{name} is written; run it with: dpaudit run {quote(name)}")
+    console = Console()
+    for sentence in said:
+        say(sentence, console)
+    click.echo(f"{name} is written; run it with: dpaudit run {quote(name)}")  # to be copied
 
 
 def _of_synthetic(library: str | None) -> str:
@@ -108,7 +114,7 @@ def _of_synthetic(library: str | None) -> str:
     return _own(library, _SYNTHETIC, generate(SyntheticParams()), "")
 
 
-def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str, str]:
+def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str, list[str]]:
     """Return the config for a file, and sentences on what was found and what is audited."""
     from dpaudit.cli.sizing import defense_sizes, least_raters
     from dpaudit.cli.stated import sniffed
@@ -118,17 +124,15 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
     ratings = load(file.source)
     rated = ratings.scale.width > 0
     kind = "ratings" if rated else "interactions"
-    said = (
-        f"{place(path)}: {len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} "
-        f"items; {file.layout}. {file.ratings}{_repairs(ratings)}\n"
-    )
+    size = f"{len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} items"
+    layout = f"{place(path)}: {size}; {file.layout}. {file.ratings}{_repairs(ratings)}"
     lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
     if library is None and not rated:
         library = _library()
     if library is not None:
-        said += f"Membership inference against a recommender of {library} is audited.\n"
-        return _own(library, "\n".join(lines), ratings, f"{place(path)}: "), said
-    said += "Private recommenders are audited; --recommender LIBRARY audits one of yours.\n"
+        audited = f"Membership inference against a recommender of {library} is audited."
+        return _own(library, "\n".join(lines), ratings, f"{place(path)}: "), [layout, audited]
+    audited = "Private recommenders are audited; --recommender LIBRARY audits one of yours."
     least = least_raters(ratings)
     if least > 1:
         fewer = load(file.source.model_copy(update={"least_raters": least}))
@@ -136,7 +140,7 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
         lines.append(_commented(f"least_raters = {least}", kept))
         ratings = fewer
     sizes = defense_sizes(ratings, f"{place(path)}: ")
-    return _filled("template.toml", "\n".join(lines), sizes._asdict()), said
+    return _filled("template.toml", "\n".join(lines), sizes._asdict()), [layout, audited]
 
 
 def _repairs(ratings: Ratings) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpaudit.audits.membership.observational import Corrected
     from dpaudit.audits.membership.one_model import OneModel
     from dpaudit.record.result import GateRecord, RunOutcome
-    from dpaudit.reports.palette import Word
 
 _ASSUMES = (
     "These numbers assume that members and non-members differ only by the training, and decide "
@@ -119,10 +118,13 @@ def membership(
 
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
+    from rich.console import Console
+
     from dpaudit.audits.membership.one_model import audit_scores
     from dpaudit.audits.membership.one_model_gates import Limits
     from dpaudit.record.result import concluded
     from dpaudit.reports import palette
+    from dpaudit.reports.terminal import say
 
     limits = Limits(max_auc, max_tpr, max_epsilon)
     if limits.named and features_in is None:
@@ -151,20 +153,13 @@ def membership(
     if style == "json":
         click.echo(_json(audit, judged, outcome))
     else:
-        click.echo(_text(audit, confidence, together=count > 1))
+        console = Console()
+        for line in _lines(audit, confidence, together=count > 1):
+            say(line, console)
         for gate in judged:
-            _say(palette.GATE[gate.outcome], f"{gate.rule}: {gate.reason}")
-        _say(palette.RUN[outcome], _CONCLUSIONS[outcome])
+            say(f"{gate.rule}: {gate.reason}", console, first=palette.GATE[gate.outcome])
+        say(_CONCLUSIONS[outcome], console, first=palette.RUN[outcome])
     ctx.exit(exit_code(outcome))
-
-
-def _say(word: Word, text: str) -> None:
-    """Print a line that begins with a word in its colour."""
-    from rich.console import Console
-    from rich.text import Text
-
-    line = Text.assemble((word.shown, word.style), f": {text}")
-    Console().print(line, soft_wrap=True)
 
 
 def _rows(audit: OneModel) -> dict[str, str]:
@@ -187,24 +182,26 @@ def _rows(audit: OneModel) -> dict[str, str]:
     return rows
 
 
-def _text(audit: OneModel, confidence: float, *, together: bool) -> str:
+def _lines(audit: OneModel, confidence: float, *, together: bool) -> Iterator[str]:
     from dpaudit.reports import words
 
     rows = _rows(audit)
     width = max(map(len, rows))
-    lines = [f"{name:{width}}  {said}" for name, said in rows.items()]
+    yield from (f"{name:{width}}  {said}" for name, said in rows.items())
     if audit.reversed:
         area = audit.auc
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
-        lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
+        yield f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."
     held = "; corrected numbers under a limit hold all together" if together else ""
-    lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence{held}."]
+    yield f"Each interval holds by itself with {words.percent(confidence)} confidence{held}."
     if audit.corrected is None:
-        return "\n".join([*lines, _ASSUMES, _UNKNOWN])
-    lines += [_DOUBTED if audit.doubted else _KEPT]
+        yield from (_ASSUMES, _UNKNOWN)
+        return
+    yield _DOUBTED if audit.doubted else _KEPT
     if audit.corrected.refused:
-        return "\n".join([*lines, f"Nothing is corrected: {audit.corrected.refused}."])
-    return "\n".join([*lines, *_assumed(audit.corrected)])
+        yield f"Nothing is corrected: {audit.corrected.refused}."
+    else:
+        yield from _assumed(audit.corrected)
 
 
 def _assumed(corrected: Corrected) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from dpaudit.cli.options import (
     Number,
+    NumberRange,
     PathType,
     WholeRange,
     allow_code_option,
@@ -23,10 +24,12 @@ from dpaudit.cli.options import (
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from dpaudit.auditor.cost import Cost
     from dpaudit.auditor.kind import Forecast
+    from dpaudit.execution.sampling import Sample
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
@@ -61,6 +64,14 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.option(
     "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
 )
+@click.option(
+    "--timing",
+    metavar="SECONDS",
+    type=NumberRange(0, 1e6, min_open=True),
+    default=4.0,
+    show_default=True,
+    help="With CONFIG: the time in which the first tasks of the stages are timed.",
+)
 @overrides_option("CONFIG")
 @workers_option
 @allow_code_option
@@ -75,6 +86,7 @@ def plan(
     game: str,
     factor: float | None,
     minutes: float | None,
+    timing: float,
     overrides: tuple[str, ...],
     workers: Workers,
     allow_code: bool,
@@ -82,16 +94,18 @@ def plan(
     """Forecast what a run costs, and the smallest violation that its trials detect.
 
     With CONFIG, the first task of each stage is run, which gives the time and memory of the run and
-    what --workers changes; games without training are forecast as they would be run. Without it,
-    all methods are compared on an assumed mechanism by the smallest true ε that each detects to
-    exceed --epsilon.
+    what --workers changes; what does not end within --timing seconds is not timed, and games
+    without training are forecast as they would be run. Without it, all methods are compared on an
+    assumed mechanism by the smallest true ε that each detects to exceed --epsilon.
     """
     if config is not None:
         for name in _CLAIM:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
-        _plan_config(config, overrides, factor, minutes, workers, allow_code)
+        _plan_config(config, overrides, factor, minutes, timing, workers, allow_code)
         return
+    if ctx.get_parameter_source("timing") is ParameterSource.COMMANDLINE:
+        raise ConfigError("--timing belongs to a plan with CONFIG: remove it")
     if overrides:
         raise ConfigError("--set belongs to a plan with CONFIG: remove it")
     if allow_code:
@@ -108,14 +122,18 @@ def _plan_config(
     overrides: tuple[str, ...],
     factor: float | None,
     minutes: float | None,
+    timing: float,
     workers: Workers,
     allow_code: bool,
 ) -> None:
+    from rich.console import Console
+
     from dpaudit.auditor.kind import kind_of
     from dpaudit.auditor.plan import check_gates
     from dpaudit.auditor.run import cost_of
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
+    from dpaudit.reports.terminal import say
 
     checked = config_file.load(path, overrides, checks=[methodcaller("check_named"), check_gates])
     rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
@@ -125,20 +143,22 @@ def _plan_config(
         )
     if allow_code:
         import_from(path.parent)
+    console = Console()
     for sentence in kind_of(checked).decisions(checked):
-        click.echo(sentence)
+        say(sentence, console)
     with Reporter(quiet=True) as reporter:
-        _show_cost(cost_of(checked, progress=reporter, allow_code=allow_code), workers)
+        cost = cost_of(checked, progress=reporter, allow_code=allow_code, timing=timing)
+    _show_cost(cost, timing, workers, console)
     if rows:
-        _show_forecast(rows)
+        _show_forecast(rows, console)
 
 
-def _show_forecast(rows: Sequence[Forecast]) -> None:
+def _show_forecast(rows: Sequence[Forecast], console: Console) -> None:
     """Print what each game can detect."""
-    from rich.console import Console
     from rich.text import Text
 
     from dpaudit.core.messages import plain
+    from dpaudit.reports.terminal import say
 
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
@@ -150,44 +170,92 @@ def _show_forecast(rows: Sequence[Forecast]) -> None:
         if wanted:
             cells.append(_whole(row.needed))
         table.add_row(*(Text(plain(cell)) for cell in cells))
-    Console().print(table)
-    click.echo(
+    console.print(table)
+    for sentence in (
         "finds ε from: a model that truly leaks this ε, or more, would be shown to break its claim "
-        "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.\n"
+        "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.",
         "This is an optimistic forecast, for noise whose law is Laplace's. The run itself measures "
-        "what its games find, and gates on epsilon ask for that."
-    )
+        "what its games find, and gates on epsilon ask for that.",
+    ):
+        say(sentence, console)
 
 
-def _show_cost(cost: Cost, workers: Workers) -> None:
+def _show_cost(cost: Cost, timing: float, workers: Workers, console: Console) -> None:
     """Print the stages, and what the whole run takes on one worker and on those asked for."""
-    from rich.console import Console
     from rich.text import Text
 
-    from dpaudit.core.amounts import duration, size
     from dpaudit.core.messages import plain
+    from dpaudit.reports.terminal import say
 
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
     for one in cost.stages:
-        task, whole = duration(one.seconds / one.tasks), duration(one.seconds)
-        cells = (plain(one.stage), str(one.tasks), str(one.trials), task, whole)
+        cells = (plain(one.stage), str(one.tasks), str(one.trials), *_times(one))
         table.add_row(*map(Text, cells))
-    Console().print(table)
+    console.print(table)
+    for sentence in (*_sums(cost, workers), *_gaps(cost, timing)):
+        say(sentence, console)
+    say(f"memory: {_memory(cost)}", console)
+    console.print()
+
+
+def _memory(cost: Cost) -> str:
+    from dpaudit.core.amounts import size
+
+    least = "at least " if cost.untimed else ""
+    one = f"{least}{size(cost.memory(1))}"
+    if len(cost.untimed) == len(cost.stages):
+        return f"{one} with one worker"
+    return (
+        f"{one} with one worker, {least}{size(cost.task)} more for each further thread, {one} for "
+        "each process or Dask worker"
+    )
+
+
+def _times(stage: Sample) -> tuple[str, str]:
+    """Write the time of one task and of all."""
+    from dpaudit.core.amounts import duration
+
+    if stage.seconds is None:
+        return f"> {duration(stage.limit)}" if stage.limit else "", "not timed"
+    most = "≤ " if stage.once else ""
+    return f"{most}{duration(stage.seconds / stage.tasks)}", f"{most}{duration(stage.seconds)}"
+
+
+def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
+    """Say what the timed stages take together."""
+    from dpaudit.core.amounts import duration
+
+    most = "at most " if cost.once else ""
     count = workers.count or 1
-    times = [f"{duration(cost.seconds)} on one worker"]
-    if count > 1:
-        times.append(f"about {duration(cost.seconds / count)} on {workers}")
-    click.echo(f"the run: {', '.join(times)}; each as fast as this one")
+    if len(cost.untimed) == len(cost.stages):
+        yield "the run: not timed"
+    else:
+        times = [f"{most}{duration(cost.seconds)} on one worker"]
+        if count > 1:
+            times.append(f"{most or 'about '}{duration(cost.seconds / count)} on {workers}")
+        sums = f"{', '.join(times)}; each as fast as this one"
+        if cost.untimed:
+            untimed = f"{len(cost.untimed)} of {len(cost.stages)} stages are not timed"
+            sums = f"{untimed}; the others take {sums}"
+        yield f"the run: {sums}"
     if cost.controlled:
-        click.echo(
-            "positive controls run games again on mutants, which their results choose: about "
+        least = "at least" if any(stage.controlled for stage in cost.untimed) else "about"
+        yield (
+            f"positive controls run games again on mutants, which their results choose: {least} "
             f"{duration(cost.controlled)} more on one worker if each game needs one, and up to "
             "four times as much"
         )
-    click.echo(
-        f"memory: {size(cost.memory(1))} with one worker, {size(cost.task)} more for each further "
-        f"thread, {size(cost.memory(1))} for each process or Dask worker\n"
-    )
+
+
+def _gaps(cost: Cost, timing: float) -> Iterator[str]:
+    """Say which times are not known, or are limits, and how to know them."""
+    if cost.once:
+        yield "≤: its first task ran once, and may have prepared what further tasks share"
+    if cost.untimed:
+        yield (
+            f"not timed: the first task of the stage did not end in its part of the {timing:g} "
+            f"seconds that plan takes for all. Give them more: --timing {15 * timing:g}"
+        )
 
 
 def _plan_methods(
@@ -202,6 +270,7 @@ def _plan_methods(
 
     from dpaudit.bounds.power import planning
     from dpaudit.reports import words
+    from dpaudit.reports.terminal import say
 
     supposed = cast(planning.Game, game)
     methods = planning.plan(
@@ -223,15 +292,18 @@ def _plan_methods(
             _least(reach.at_95),
             "" if reach.rounds is None else f"{reach.rounds:.0f}",
         )
-    Console().print(table)
-    click.echo(
+    console = Console()
+    console.print(table)
+    say(
         f"80 % and 95 % power: a mechanism of kind {game} that truly leaks this ε, or more, would "
         f"be shown to leak more than {epsilon:g} at δ = {delta:g} in 80 or 95 of 100 runs of "
-        f"{trials} trials, each with {words.percent(confidence)} confidence; nothing: none would be"
+        f"{trials} trials, each with {words.percent(confidence)} confidence; nothing: none would "
+        "be",
+        console,
     )
-    click.echo(f"recommended: {methods.recommended or 'more trials: no method finds anything'}")
+    say(f"recommended: {methods.recommended or 'more trials: no method finds anything'}", console)
     if factor is not None:
-        click.echo(f"{factor:g} times the claim needs {needed} trials of the {method}")
+        say(f"{factor:g} times the claim needs {needed} trials of the {method}", console)
 
 
 def _table(names: list[str]) -> Table:

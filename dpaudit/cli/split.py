@@ -20,9 +20,12 @@ def split(config: Path) -> None:
     task.json and the tables that it names: what to train on, the seed, and what is asked. Train in
     any way, write the answers beside them, and bring the folders back: 'dpaudit run' judges them.
     """
+    from rich.console import Console
+
     from dpaudit.audits.membership.config import MembershipConfig
     from dpaudit.audits.membership.split import hand_out
     from dpaudit.config import load as config_file
+    from dpaudit.reports.terminal import say
 
     checked = config_file.load(config, checks=[methodcaller("check_named")])
     if not isinstance(checked, MembershipConfig):
@@ -31,7 +34,6 @@ def split(config: Path) -> None:
         )
     folders = list(hand_out(checked))
     parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
-    click.echo(
-        f"{len(folders)} trainings are in {parents}. Train on each task.json, write what it asks, "
-        f"and run: dpaudit run {config}"
-    )
+    handed = f"{len(folders)} trainings are in {parents}."
+    say(f"{handed} Train on each task.json, and write what it asks.", Console())
+    click.echo(f"Then run: dpaudit run {config}")  # to be copied

@@ -68,7 +68,7 @@ def supervise() -> None:
     with suppress(BlockingIOError):
         in_order = bool(os.read(reader, 1))
     if not in_order and code not in _STOPPED:
-        sys.stderr.write(f"dpaudit: {_said(code)}\n")
+        sys.stderr.write(f"dpaudit: {ended(code)}\n")
         code = RUN_FAILED
     sys.stderr.flush()
     if -code in _FORWARDED:
@@ -82,7 +82,7 @@ def _forward(child: int, number: int) -> None:
         os.kill(child, number)
 
 
-def _said(code: int) -> str:
+def ended(code: int) -> str:
     """Say how a process ended out of order; `code` is its exit code, or minus a signal."""
     if code < 0:
         return (

@@ -51,7 +51,7 @@ class Executor:
         progress: receives the finished trials.
         store: where results are kept; None keeps them nowhere.
         shard: the part of the tasks to run; None for all.
-        sampler: runs the first task of each stage only, to estimate the cost of all.
+        sampler: takes the tasks instead, to estimate what they cost.
         scope: identifies the inputs of the tasks, up to what the parts say themselves.
         stage: the words under which results are listed.
         controlled: whether positive controls run the stage again on mutants.

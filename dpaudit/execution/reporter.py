@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -24,6 +25,8 @@ from rich.progress import (
 from rich.progress import (
     Task as RichTask,
 )
+from rich.table import Column
+from rich.text import Text
 
 from dpaudit.core.amounts import duration, number
 from dpaudit.core.messages import plain
@@ -33,6 +36,19 @@ from dpaudit.execution.progress import Progress
 _MOST, _LEAST = 30.0, 3.0
 # Seconds between two looks at the clock, as a long task reports nothing.
 _LOOK = 1.0
+# A narrower terminal has no room for what can be done without.
+_WIDE = 110
+
+
+class _Stage(ProgressColumn):
+    """The stage, cut short where it does not fit: all else stands whole."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(overflow="ellipsis"))
+
+    def render(self, task: RichTask) -> Text:
+        """Return the stage."""
+        return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
 class _Rate(TextColumn):
@@ -49,9 +65,31 @@ def interactive() -> bool:
     return sys.stderr.isatty() or Console(stderr=True).is_jupyter
 
 
-class Reporter(Progress):
-    """Shows the finished trials, the stage, the rate, the time left and the workers.
+class _Left(TimeRemainingColumn):
+    """The time left."""
 
+    def render(self, task: RichTask) -> Text:
+        """Return the time left in words, or what stands for it before it is known."""
+        shown = super().render(task)
+        return shown if task.time_remaining is None else shown.append(" left")
+
+
+def _columns(*, wide: bool) -> Iterator[ProgressColumn]:
+    yield _Stage()
+    yield BarColumn(bar_width=20 if wide else 10, table_column=Column(no_wrap=True))
+    yield MofNCompleteColumn(table_column=Column(no_wrap=True))
+    if wide:
+        yield _Rate("", markup=False)
+        yield TimeElapsedColumn(Column(no_wrap=True))
+    yield _Left(table_column=Column(no_wrap=True))
+    if wide:
+        yield TextColumn("{task.fields[workers]}", markup=False)
+
+
+class Reporter(Progress):
+    """Shows the stage, the finished trials and the time left.
+
+    A wide terminal and plain lines show the rate, the time so far and the workers, too.
     Plain lines have neither colours nor other escape codes, whatever FORCE_COLOR says.
     """
 
@@ -77,13 +115,7 @@ class Reporter(Progress):
         self._stage = self._workers = ""
         self._ended, self._lock = Event(), Lock()
         self._bar = RichProgress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate("", markup=False),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[workers]}", markup=False),
+            *_columns(wide=console.width >= _WIDE),
             console=console,
             transient=True,
             disable=not bar,

@@ -271,7 +271,10 @@ def gateable(name: str) -> str:
         if name in table()
         else f"there is no metric {quoted(name, 100)}"
     )
-    raise ValueError(f"{said}{registry.suggestion(name, able)}")
+    # What its name ends with, such as auc, is close to no name as a whole.
+    ends = [known for known in able if known.rpartition(".")[2] == name.lower()]
+    meant = f"; did you mean {' or '.join(map(repr, ends))}?" if ends else ""
+    raise ValueError(f"{said}{meant or registry.suggestion(name, able)}")
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.run import cost_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
-from dpaudit.execution.sampling import Sample, Sampler
-from dpaudit.execution.tasks import Task
+from dpaudit.execution.sampling import Sample
 
 VALUES: dict[str, Any] = {
     "seed": 3,
@@ -38,16 +36,25 @@ def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
         "m: game tight": 2 * 2 * 100_000_000,
         "m: Sybil attack s": 2 * 10,
     }
-    assert all(stage.seconds > 0 for stage in cost.stages)
-    assert cost.seconds == pytest.approx(sum(sample.seconds for sample in cost.samples))
-    games = [stage.seconds for stage in cost.stages if stage.stage == "m: game tight"]
-    assert cost.controlled == pytest.approx(sum(games))
+    seconds = {stage.stage: stage.seconds or 0.0 for stage in cost.stages}
+    assert all(one > 0 for one in seconds.values())
+    assert cost.seconds == pytest.approx(sum(seconds.values()))
+    assert cost.controlled == seconds["m: game tight"]
+    assert not cost.untimed
+    assert not cost.once
 
 
 def test_memory_grows_with_the_workers() -> None:
-    cost = Cost([Sample("a", 2, 20, 4.0), Sample("a", 1, 5, 1.0)], base=1000, task=10)
+    cost = Cost([Sample("a", 2, 20, 4.0)], base=1000, task=10)
     assert [cost.memory(workers) for workers in (1, 4)] == [1010, 1040]
-    assert cost.stages == [Sample("a", 3, 25, 5.0)]
+
+
+def test_what_is_not_timed_is_in_no_sum() -> None:
+    game = Sample("b", 1, 5, None, limit=2.0, controlled=True)
+    cost = Cost([Sample("a", 2, 20, 4.0, once=True), game], base=1000, task=10)
+    assert (cost.seconds, cost.controlled) == (4.0, 0.0)
+    assert cost.untimed == [game]
+    assert cost.once
 
 
 def test_a_black_box_cannot_be_estimated() -> None:
@@ -90,26 +97,3 @@ KIND = Own()
 """
     install(tmp_path, monkeypatch, code, {"dpaudit.audits": "own = scratch:KIND"})
     assert cost_of(Config.model_validate({"own": 7})).memory(2) == 9
-
-
-def test_a_task_that_takes_long_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 30.0, 30.0, 31.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    sampler = Sampler()
-    assert sampler.take("stage", [Task(str, 1, 1), Task(str, 2, 1)])
-    assert sampler.samples == [Sample("stage", 2, 2, 60.0)]
-
-
-def test_a_sampler_runs_the_first_task_and_counts_the_others() -> None:
-    called: list[int] = []
-
-    def work(number: int) -> str:
-        called.append(number)
-        return ""
-
-    sampler = Sampler()
-    assert sampler.take("stage", (Task(work, number, 4) for number in range(5)))
-    assert called == [0, 0]  # the first time loads what others share
-    [sample] = sampler.samples
-    assert (sample.stage, sample.tasks, sample.trials) == ("stage", 5, 20)
-    assert not sampler.take("nothing", [])

@@ -38,7 +38,7 @@ ARGUMENTS = ("--delta", "1e-5", "--confidence", "0.9", "--seed", "0")
 
 
 def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["epsilon", *map(str, arguments)])
+    return CliRunner().invoke(main, ["epsilon", *map(str, arguments)], env={"COLUMNS": "160"})
 
 
 def trials(seed: int = 0, shift: float = 2.0, n: int = 120) -> tuple[Any, Any]:
@@ -170,6 +170,14 @@ def test_classes_of_unequal_size_and_other_seeds(
         of_files(files["csv"], *ARGUMENTS, "--seed", 5, "--format", "json"), direct("label", 5), 5
     )
     assert direct("label", 5).lower != direct("label").lower
+
+
+def test_text_fits_80_columns() -> None:
+    for counts in ("20,80,20,80", "80,20,20,80", "20,20,20,20"):
+        arguments = ["epsilon", "--counts", counts]
+        shown = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}).stdout
+        assert len(shown.splitlines()) > 2
+        assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) -> None:

@@ -150,14 +150,20 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_false(
 
 
 @pytest.mark.parametrize(
-    ("metric", "meant"), [("attack.tpf", "attack.tpr"), ("epsilom", "epsilon")]
+    ("metric", "meant"),
+    [
+        ("attack.tpf", "'attack.tpr'"),
+        ("epsilom", "'epsilon'"),
+        ("AUC", "'attack.auc'"),
+        ("accuracy", "'attack.accuracy' or 'sybil.accuracy'"),
+    ],
 )
 def test_a_metric_that_is_misspelt_is_guessed(waived: Path, metric: str, meant: str) -> None:
     policy = waived / "policy.toml"
     policy.write_text(f"[[gate]]\nmetric = '{metric}'\nmax = 0.1\n")
     refused = call("gate", waived, "--policy", policy)
     assert refused.exit_code == 2
-    assert f"there is no metric {metric}; did you mean {meant!r}?" in words(refused)
+    assert f"there is no metric {metric}; did you mean {meant}?" in words(refused)
 
 
 def test_a_policy_whose_threshold_decides_nothing_is_refused(waived: Path) -> None:

@@ -26,7 +26,7 @@ FEW = (
 
 
 def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)])
+    return CliRunner().invoke(main, [*map(str, arguments)], env={"COLUMNS": "400"})
 
 
 def write(folder: Path, ratings: object, users: int = 120, items: int = 60) -> Path:
@@ -162,6 +162,14 @@ def test_a_path_stands_in_the_config_as_it_is(tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--data", data, config).exit_code == 0
     assert load_as(DataConfig, config).data.path == str(data)
+
+
+def test_what_is_found_out_fits_80_columns(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    result = CliRunner().invoke(main, ["init", "--data", data.name], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) > 3
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def files(tmp_path: Path) -> Path:
 
 def call(folder: Path, *arguments: str) -> Result:
     scores = ["--scores-in", str(folder / "in.csv"), "--scores-out", str(folder / "out.npy")]
-    return CliRunner().invoke(main, ["membership", *scores, *arguments])
+    command = ["membership", *scores, *arguments]
+    return CliRunner().invoke(main, command, env={"COLUMNS": "160"})
 
 
 def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
@@ -35,7 +36,14 @@ def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
     assert "AUC" in result.output
     assert "TPR at 1 % FPR" in result.output
     assert "The blind baseline, what tells members without the model, is unknown" in result.output
-    assert result.output.splitlines()[-1].startswith("NO DECISION: no limit is given")
+    assert result.output.splitlines()[-1].startswith("NO DECISION  no limit is given")
+
+
+def test_the_text_fits_80_columns(files: Path) -> None:
+    scores = ["--scores-in", str(files / "in.csv"), "--scores-out", str(files / "out.npy")]
+    shown = CliRunner().invoke(main, ["membership", *scores], env={"COLUMNS": "80"}).stdout
+    assert len(shown.splitlines()) > 5
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.long

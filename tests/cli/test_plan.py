@@ -226,6 +226,14 @@ def test_a_config_s_cost_is_estimated(config: Path) -> None:
     assert "positive controls run games again" in text
 
 
+def test_a_plan_fits_80_columns(config: Path) -> None:
+    label = "a model with a name that takes more than half of a line of the terminal"
+    config.write_text(SMALL.replace("[model]", f'[model]\nlabel = "{label}"'))
+    result = CliRunner().invoke(main, ["plan", str(config)], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
 def test_without_a_game_or_a_claim_only_the_cost_is_told(config: Path) -> None:
     for text in (
         SMALL.partition("[[game]]")[0],
@@ -272,11 +280,12 @@ held_out = 50
 rates = [0.1]
 """
 COUNTS = """
-FITS = []
+from pathlib import Path
 
 class Counts:
     def fit(self, interactions, seed):
-        FITS.append(seed)
+        with Path(__file__).with_name("seeds").open("a") as seeds:
+            seeds.write(f"{seed}\\n")
         self.counts = interactions.sum(axis=0)
         return self
 
@@ -297,7 +306,42 @@ def test_a_class_of_the_users_is_planned_by_one_training(
     result = call(config, "--allow-code")
     assert result.exit_code == 0, result.output
     assert re.search(r"planned_model:Counts: trainings +5002 +5002 ", result.stdout)
-    assert len(set(sys.modules["planned_model"].FITS)) == 1
+    assert len(set((config.parent / "seeds").read_text().split())) == 1
+
+
+SLOW = """
+import time
+
+class Counts:
+    def fit(self, interactions, seed):
+        time.sleep(60)
+"""
+
+
+def test_what_takes_too_long_is_said_not_to_be_timed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(OWN)
+    (config.parent / "planned_model.py").write_text(SLOW)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "planned_model", raising=False)
+    result = call(config, "--allow-code", "--timing", "0.3")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"Counts: trainings +5002 +5002 +> [\d.]+ ms +not timed", result.stdout)
+    assert "the run: not timed" in result.stdout
+    assert "--timing 4.5" in result.stdout
+    assert re.search(r"memory: at least [\d.]+ MiB with one worker\n", result.stdout)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan"])
+def test_a_time_that_is_none_is_refused(config: Path, value: str) -> None:
+    result = call(config, "--timing", value)
+    assert result.exit_code == 2
+    assert "'--timing'" in result.stderr
+
+
+def test_without_a_config_nothing_is_timed() -> None:
+    refused(call("--epsilon", 1, "--timing", 9), "--timing belongs to a plan with CONFIG")
 
 
 def test_help_is_tidy() -> None:

@@ -16,7 +16,8 @@ ROWS = [(user, item) for user in range(60) for item in range(40) if (user * 7 + 
 
 
 def call(*arguments: object, answer: str = "") -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)], input=answer)
+    command = [*map(str, arguments)]
+    return CliRunner().invoke(main, command, input=answer, env={"COLUMNS": "400"})
 
 
 @pytest.fixture

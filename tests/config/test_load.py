@@ -87,6 +87,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[model]\nparams = { similarity = 'shrunk' }", ["use variant 'corrected'"]),
         ("[[gate]]\nmetric = 'attack.tpf'\nmax = 1", ["did you mean 'attack.tpr'?"]),
         ("[[gate]]\nmetric = 'epsilom'\nmax = 1", ["did you mean 'epsilon'?"]),
+        ("[[gate]]\nmetric = 'ndcg'\nmin = 1", ["did you mean 'utility.ndcg'?"]),
         ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
         (
             "[[attack]]\nname = 'likelihood-ratio'",

@@ -1,7 +1,10 @@
-"""Progress without a terminal: plain lines, not too many, with rate and time left."""
+"""Progress: plain lines without a terminal, not too many, and a bar that fits one."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import time
 from contextlib import suppress
 
@@ -133,6 +136,35 @@ def test_lines_have_no_escape_codes(
     assert "\x1b" not in said
     assert "\r" not in said
     assert said.splitlines()[1] == "dpaudit: a note"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+@pytest.mark.parametrize(("width", "more"), [(80, False), (130, True)])
+def test_a_bar_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int, more: bool) -> None:
+    """Stage, bar, finished trials and time left; a wide one has room for the workers too."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    stage = "a model with a long name: a stage whose name takes most of the line, or all of it"
+    screen, terminal = os.openpty()
+    with os.fdopen(terminal, "w", encoding="utf-8") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with Reporter() as reporter:
+            reporter.start(12_345_678)
+            reporter.workers("8 threads")
+            reporter.stage(stage)
+            for _ in range(3):
+                time.sleep(0.01)
+                reporter.advance(1_000_000)
+    drawn = b""
+    with suppress(OSError), os.fdopen(screen, "rb", buffering=0) as terminal_output:
+        while piece := terminal_output.read(2**16):
+            drawn += piece
+    text = drawn.decode()
+    shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
+    line = next(line for line in reversed(shown) if line.strip())
+    assert max(map(len, shown)) <= width
+    assert re.match(r"a model with a long name: .*━━━ +3000000/12345678 .*\d:\d\d:\d\d left", line)
+    assert ("8 threads" in line) == more
 
 
 def test_quiet_prints_notes_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

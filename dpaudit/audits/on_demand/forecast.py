@@ -42,6 +42,8 @@ def forecast(
         DataError: the data cannot be read, or there are too few.
         InputError: `factor` or `minutes` is out of range.
     """
+    from threadpoolctl import threadpool_limits
+
     if factor is not None and not 1 < factor < math.inf:
         raise InputError(f"factor = {factor} is not a finite number above 1: use e.g. 1.2")
     if minutes is not None and not 0 < minutes < math.inf:
@@ -50,12 +52,13 @@ def forecast(
     alpha = family_of(config, ratings).alpha
     gates = [gate.detectable for gate in config.gate if gate.detectable]
     wanted = factor or (min(gates) if gates else None)
-    sampled = [
-        sample
-        for served in OnDemandModel.of(config, ratings)
-        for game in config.game
-        for sample in _samples(config, served, game)
-    ]
+    with threadpool_limits(1):  # as in the audit, whose pairs depend on the order of summation
+        sampled = [
+            sample
+            for served in OnDemandModel.of(config, ratings)
+            for game in config.game
+            for sample in _samples(config, served, game)
+        ]
     scale = 1.0
     if minutes is not None and sampled:
         scale = 60 * minutes / sum(sample.seconds for sample in sampled)
