@@ -118,6 +118,13 @@ def became(verdict: VerdictRecord) -> str:
     return UNTESTED[verdict.reason][0] if verdict.reason else verdict.verdict
 
 
+def urgency(verdict: VerdictRecord) -> int:
+    """Return a number by which claims are sorted: false ones, those in doubt, then what is sure."""
+    if verdict.verdict == "not tested":
+        return 1 if verdict.reason == "doubt" else 3
+    return 0 if verdict.verdict == "false" else 2
+
+
 def survived(count: int, stated: int) -> Word:
     """Return the word of a model some of whose claims survived; good only if all of them did."""
     return Word(f"survived {count} of {stated}", "good" if count == stated else "neutral")

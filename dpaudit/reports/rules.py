@@ -48,8 +48,9 @@ INCONCLUSIVE = Rule(
 UNTESTED = Rule(
     "claim-not-tested",
     "A claim was not tested",
-    "No game could have found that this claim is false, so the run says nothing about it: add a "
-    "game about what the claim covers, or more trials.",
+    "The run says nothing for sure about this claim: no game is about what it covers, the games "
+    "would miss a larger leak too, or what speaks against it is not certified. Add a game about "
+    "what the claim covers, or more trials.",
     3.0,
 )
 UNCLAIMED = Rule(

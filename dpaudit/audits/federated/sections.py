@@ -71,6 +71,7 @@ class FederatedSections(TrainedSections):
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack on submissions tells rated from other items."""
+        yield from super().leaks(model)
         strongest = _strongest(self.result, model.label)
         if strongest is None:
             return
@@ -90,10 +91,13 @@ class FederatedSections(TrainedSections):
         """Return how often a real item is told from a fake one, or what is recovered."""
         if measurement.metric not in ("transcript.auc", "attack.auc"):
             return super().frequency(measurement)
+        attack = self.result.attacks.get(measurement.attack or "", {})
+        # This one is open to anybody before a round.
+        seen = "item popularity alone" if attack.get("name") == "popularity" else "submissions"
         clause = (
             f"comparisons of a rated item with a fake are right after {measurement.step} rounds"
         )
-        return Frequency(measurement, measurement.attack or "", clause, 0.5)
+        return Frequency(measurement, seen, clause, 0.5)
 
     def brief(self) -> list[Table]:
         """Return what attacks recover, and the areas after the last round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.trained import charts
@@ -18,8 +18,9 @@ from dpaudit.record.bases import (
     SUBMITTED,
     WITHOUT,
 )
-from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import columns, words
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import AuditResult, Measurement, ModelRecord
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.sections.base import Sections
 from dpaudit.reports.table import NONE, Table
@@ -97,9 +98,59 @@ class TrainedSections(Sections):
         shown = [note for section, note in notes if columns.within(self.result, section)]
         return [*super().notes(), *shown]
 
+    def leaks(self, model: ModelRecord) -> Iterator[str]:
+        """Yield how well the strongest attack recovers sensitive ratings of a model."""
+        if strongest := _strongest(self.result, [model.label]):
+            yield _told(strongest, self.result)
+
+    def strongest(self) -> str:
+        """Return how well the strongest attack recovers sensitive ratings, of any model."""
+        strongest = _strongest(self.result, [model.label for model in self.result.models])
+        if strongest is None:
+            return ""
+        named = f"{strongest.model}: " if len(self.result.models) > 1 else ""
+        return f"{named}{_told(strongest, self.result)}"
+
     def brief(self) -> list[Table]:
         """Return what attacks recover."""
         return self.revealed()
+
+
+def _strongest(result: AuditResult, models: Collection[str]) -> Measurement | None:
+    """Return the best recovery of sensitive ratings from these models, by the first measure."""
+    recovered = [
+        one
+        for section in (_OF_MODELS, _OF_SUBMISSIONS)
+        for one in columns.within(result, section)
+        if one.model in models and one.detail in (RELEASED, SUBMITTED)
+    ]
+    able = [one for one in recovered if one.metric == recovered[0].metric]
+    return max(able, key=lambda one: _sign(one) * one.estimate.value, default=None)
+
+
+def _sign(recovered: Measurement) -> int:
+    """Return -1 for an error, which is smaller where more is recovered, and 1 for a share."""
+    return -1 if entry(recovered.metric).larger == "better" else 1
+
+
+def _told(recovered: Measurement, result: AuditResult) -> str:
+    """Return a recovery beside that from item means, or from the most popular items."""
+    place = recovered.model_copy(update={"basis": MEANS}).key
+    means = next((one.estimate for one in result.measurements if one.key == place), None)
+    share = _sign(recovered) > 0
+    guess = "the most popular items" if share else "item means"
+    low, high = recovered.estimate.lower, recovered.estimate.upper
+    inside = ", which the interval includes" if means and low <= means.value <= high else ""
+    beside = f"; {guess}, a guess, have {rounding.measured(means.value)}{inside}" if means else ""
+    swept = digest.swept(result, recovered.model)
+    where = f" at ε = {words.epsilon(recovered.epsilon)}" if swept else ""
+    source = "submissions" if recovered.detail == SUBMITTED else "the released model"
+    measure = recovered.metric.rpartition(".")[2]
+    return (
+        f"The attack {recovered.attack!r} recovers sensitive ratings from {source} with "
+        f"{measure} {words.interval(recovered.estimate)}{where}{beside} "
+        f"({'more' if share else 'less'} is a stronger attack)."
+    )
 
 
 def interval(estimate: Estimate | None) -> str:

@@ -77,8 +77,8 @@ def auditing(part: AuditResult) -> Answer:
     claims = [verdict for verdict in part.verdicts if verdict.claimed is not None]
     if not claims:
         return Answer("gap", ["No ε is claimed, so there is nothing to test."], _CLAIM)
-    order = ("false", "not tested", "survived")
-    claims = sorted(claims, key=lambda claim: order.index(claim.verdict))
+    order = ("false", "doubt", "finding", "no power", "no game", "survived")
+    claims = sorted(claims, key=lambda claim: order.index(claim.reason or claim.verdict))
     lines = _few(map(_claim, claims))
     if claims[0].verdict == "false":
         return Answer("not met", lines)

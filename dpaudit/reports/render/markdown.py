@@ -37,12 +37,13 @@ def escape(text: str) -> str:
 
 def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
-    decision = summary.decision(result)
+    decision, shown = summary.decision(result), screen.of(result)
     sections = [
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
         f"**{decision.word.shown}** {escape(decision.reason)}",
-        _meter(screen.of(result)),
+        _meter(shown),
+        _bullets(shown.alarming),
         *(_verdict(verdict) for verdict in verdicts.of(result)),
         _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),

@@ -84,6 +84,10 @@ class Sections:
             guesses.of_value(self.result)[1],
         )
 
+    def strongest(self) -> str:
+        """Return what the strongest attack recovers, as a sentence, if no frequency tells it."""
+        return ""
+
     def attacker(self) -> str:
         """Return who attacks and what this attacker knows, as a sentence."""
         claims = [point.claim for point in self.result.points if point.claim]

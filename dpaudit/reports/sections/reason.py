@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
 from dpaudit.reports import palette, words
 from dpaudit.reports.digest import swept
@@ -78,6 +80,12 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
     """Return the measurement that a gate judges and that is furthest from passing."""
     picked = picked_by(gate, result.measurements)
+    if gate.max == "claim":
+        return max(
+            picked,
+            key=lambda one: one.estimate.lower / (_claimed(one, result) or math.inf),
+            default=None,
+        )
     sign = 1 if gate.min is None else -1
     return max(picked, key=lambda one: sign * one.estimate.value, default=None)
 
@@ -92,18 +100,27 @@ def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
         named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.metric == "epsilon":
-        return f"{named}{_of_bound(shown, limit)}"
+        return f"{named}{_of_bound(shown, limit, result)}"
     value = rounding.measured(shown.estimate.value)
-    side = "is at most" if gate.min is None else "is at least"
-    return f"{named}{gate.metric} is {value}, and the limit {side} {limit:g}"
+    side = "most" if gate.min is None else "least"
+    name = entry(gate.metric).quantity or gate.metric
+    return f"{named}{name} is {value}, and is to be at {side} {limit:g}"
 
 
-def _of_bound(shown: Measurement, limit: float | str | None) -> str:
+def _of_bound(shown: Measurement, limit: float | str | None, result: AuditResult) -> str:
     what = "the claim" if limit == "claim" else "the limit"
+    if limit == "claim":
+        limit = _claimed(shown, result)
     if not isinstance(limit, float) or shown.estimate.lower <= limit:
         return f"no attack shows a leak above {what}"
     times = rounding.at_least(shown.estimate.lower / limit, 2)
     return f"an attack shows a leak of at least {times} times {what}"
+
+
+def _claimed(shown: Measurement, result: AuditResult) -> float | None:
+    """Return the ε that is claimed where a number was measured."""
+    place = shown.model, shown.epsilon
+    return next((one.claimed for one in result.verdicts if (one.model, one.epsilon) == place), None)
 
 
 def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.core.assumption import LONGEST
-from dpaudit.record.bases import BEYOND_RELEASED, BEYOND_WITHOUT, RELEASED, SUBMITTED
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
 from dpaudit.reports import digest, palette, words
@@ -21,6 +20,8 @@ from dpaudit.reports.table import NONE, Table
 _SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 # Claims of the first screen; the details of models have all.
 _CLAIMS = 8
+# Facts that no reader may miss, so that a terminal and Markdown have them too.
+ALARMING = ("Recovered", "Not as assumed", "Assumed")
 # Models whose utility the first screen names.
 _MODELS = 4
 
@@ -55,6 +56,11 @@ class Screen:
     def end(self) -> str:
         """Return the right end of the meter's scale as a frequency."""
         return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
+
+    @property
+    def alarming(self) -> list[str]:
+        """Return the facts that a terminal and Markdown have too, as sentences."""
+        return [f"{name}: {text}" for name, text in self.facts if name in ALARMING]
 
     def legend(self, guess: str, limit: str) -> str:
         """Return how to read the meter.
@@ -95,9 +101,7 @@ def _claims(result: AuditResult) -> Table | None:
     stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     if not stated:
         return None
-    # Those that were decided first, false ones before all.
-    order = ("false", "survived", "not tested")
-    shown = sorted(stated, key=lambda verdict: order.index(verdict.verdict))[:_CLAIMS]
+    shown = sorted(stated, key=palette.urgency)[:_CLAIMS]
     left = len(stated) - len(shown)
     return Table(
         "Claims of differential privacy",
@@ -139,8 +143,8 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
         assumption for point in result.points if point.claim for assumption in point.claim.assumes
     ):
         yield "Assumed", f"Claims hold only for: {'; '.join(unenforced)}."
-    if recovered := _recovered(result):
-        yield "Recovered", recovered
+    if strongest := sections.strongest():
+        yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
     yield "Confidence", f"{sure}, for everything that decides this run together."
     if served := utility(result):
@@ -175,35 +179,6 @@ def assumed(counts: Mapping[str, float]) -> str:
     """Return what was counted of assumptions that do not hold, as a sentence."""
     listed = "; ".join(f"{name}: {words.number(count)}" for name, count in counts.items())
     return f"A claim assumes 0, and this was counted: {listed}."
-
-
-def _recovered(result: AuditResult) -> str:
-    """Return the error or share of what is recovered best, and how much better it is than what."""
-    gains = [
-        one
-        for one in result.measurements
-        if entry(one.metric).role == "recovery" and one.basis in (BEYOND_WITHOUT, BEYOND_RELEASED)
-    ]
-    if not gains:
-        return ""
-    most = max(
-        (one for one in gains if one.metric == gains[0].metric),
-        key=lambda one: one.estimate.lower,
-    )
-    source = RELEASED if most.basis == BEYOND_WITHOUT else SUBMITTED
-    place = most.metric, most.model, most.epsilon, most.attack, source
-    value = next(
-        one.estimate.value
-        for one in result.measurements
-        if (one.metric, one.model, one.epsilon, one.attack, one.basis) == place
-    )
-    what = (entry(most.metric).quantity or most.metric).removesuffix(" by")
-    low, high = (rounding.measured(end) for end in (most.estimate.lower, most.estimate.upper))
-    others = " Other models show less." if len({one.model for one in gains}) > 1 else ""
-    return (
-        f"{what}: {rounding.measured(value)} from the {source} of {most.model}, "
-        f"{rounding.measured(most.estimate.value)} {most.basis} ({low} to {high}).{others}"
-    )
 
 
 def utility(result: AuditResult) -> str:

@@ -16,11 +16,12 @@ from dpaudit.audits.federated import charts as drawings
 from dpaudit.audits.federated.sections import FederatedSections
 from dpaudit.config.schema import Config
 from dpaudit.record import storage as record
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.result import AuditResult, Measurement, measured
 from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import verdicts
 from dpaudit.reports.sections.charts import looks
+from tests.support.records import estimate
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -171,3 +172,16 @@ def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> Non
     console.show(result, Console(file=out, width=200))
     assert "The interval of each area holds by itself" in out.getvalue()
     assert AuditResult.model_validate_json(record.render(result)) == result
+
+
+def test_the_meter_names_what_an_attacker_sees(make: Callable[..., AuditResult]) -> None:
+    base = make(epsilons=(1.0,), game=False, attacks=False, rated=False)
+    half = estimate(0.6, 0.5, 0.7)
+    areas = [
+        measured("transcript.auc", "published", 1.0, half, attack=label, step=3)
+        for label in ("popularity (response)", "mine")
+    ]
+    attacks = {"popularity (response)": {"name": "popularity"}, "mine": {"name": "zero-mean"}}
+    sections = FederatedSections(base.model_copy(update={"attacks": attacks}))
+    rows = [sections.frequency(one) for one in areas]
+    assert [row.attacker for row in rows if row] == ["item popularity alone", "submissions"]

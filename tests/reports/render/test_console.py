@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from dpaudit.record.result import AuditResult
-from dpaudit.reports.render import console
+from dpaudit.record.result import AuditResult, measured
+from dpaudit.reports.render import console, markdown
+from tests.support.records import estimate
 
 Make = Callable[..., AuditResult]
 
@@ -100,3 +101,22 @@ def test_lists_are_shown_with_the_epsilon_of_their_law(lists: AuditResult) -> No
     assert "noise's ε" not in text
     assert "∞" in text
     assert "0.9" in text
+
+
+def test_the_last_line_repeats_the_outcome_and_not_its_reason(make: Make) -> None:
+    file = io.StringIO()
+    console.close(make(), Console(file=file, width=80))
+    assert file.getvalue().startswith("STOP  Next: ")
+    assert "above 1" not in file.getvalue()
+
+
+def test_no_reader_misses_an_assumption_that_does_not_hold(make: Make) -> None:
+    result = make()
+    third = estimate(0.29, 0.29, 0.29)
+    counted = measured("assumption.denominator", "published", 1.0, third, step=1)
+    result = result.model_copy(update={"measurements": [*result.measurements, counted]})
+    file = io.StringIO()
+    console.show(result, Console(file=file, width=200), details=False)
+    said = "Not as assumed: A claim assumes 0, and this was counted: share of denominators below C"
+    assert said in file.getvalue()
+    assert said in markdown.render(result)

@@ -56,12 +56,16 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
             "published at ε = 0.1: an attack shows a leak of at least 5.43 times the limit.",
         ),
         (
+            {"metric": "epsilon", "max": "claim", "detectable": 2.0},
+            "published at ε = 0.1: an attack shows a leak of at least 27.18 times the claim.",
+        ),
+        (
             {"metric": "utility.rmse", "max": 1.0},
-            "published at ε = 0.1: utility.rmse is 1.234, and the limit is at most 1.",
+            "published at ε = 0.1: rmse is 1.234, and is to be at most 1.",
         ),
         (
             {"metric": "utility.overlap", "min": 0.95, "where": {"epsilon": 0.1}},
-            "published at ε = 0.1: utility.overlap is 0.091, and the limit is at least 0.95.",
+            "published at ε = 0.1: overlap@k is 0.091, and is to be at least 0.95.",
         ),
         ({"metric": "other.metric", "max": 1.0}, "a rule: because."),
     ],
