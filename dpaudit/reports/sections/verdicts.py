@@ -24,15 +24,15 @@ from dpaudit.reports.sections.base import sections_of
 _LEARNT = ("recovery", "attack")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
-    "missed": "not tested {at}: the games also miss copies that leak more than is claimed, so they "
-    "say nothing here; use more trials",
-    "too few": "not tested {at}: the trials are too few for any game to certify more than is "
-    "claimed; use more trials",
-    "law": "undecided {at}: by the law of its noise it reveals more than is claimed, but these "
+    "missed": "too weak to tell {at}: the games also miss copies that leak more than is claimed, "
+    "so they say nothing here; use more trials",
+    "too few": "too weak to tell {at}: the trials are too few for any game to certify more than "
+    "is claimed; use more trials",
+    "law": "in doubt {at}: by the law of its noise it reveals more than is claimed, but these "
     "trials do not certify it; use more trials",
-    "doubt": "undecided {at}: the right guesses are as frequent as if more than is claimed were "
+    "doubt": "in doubt {at}: the right guesses are as frequent as if more than is claimed were "
     "revealed, but too few to certify it; use more trainings or targets",
-    "finding": "undecided {at}: a finding on the model leaves open what it reveals",
+    "finding": "left open {at}: a finding on the model leaves open what it reveals",
 }
 
 
@@ -114,11 +114,16 @@ def _claims(
     false = [record for record in sweep if record.verdict == "false"]
     if false:
         worst = max(false, key=lambda record: (record.certified or 0) / (record.claimed or 1))
+        times = rounding.at_least((worst.certified or 0) / (worst.claimed or 1), 2)
         sure = words.percent(result.family.confidence)
         yield (
-            f"The claim is false {_at(false)}: where ε = {words.epsilon(worst.claimed or 0)} is "
-            f"claimed, ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
-            f"confidence over the whole run {_game(worst.decided_by, by_epsilon[worst.epsilon])}."
+            f"The claim is false {_at(false)}: an attack shows a leak of at least {times} times "
+            "what is claimed."
+        )
+        yield (
+            f"Where ε = {words.epsilon(worst.claimed or 0)} is claimed, "
+            f"ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
+            f"confidence over the whole run. {_game(worst.decided_by, by_epsilon[worst.epsilon])}"
         )
     kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
@@ -127,9 +132,10 @@ def _claims(
         games = dict.fromkeys(_game(one.decided_by, by_epsilon[one.epsilon]) for one in kept)
         yield (
             f"No violation found {_at(kept)}. The same attack catches leaks of {' to '.join(ends)} "
-            f"times the claim {' and '.join(games)}; it may miss smaller ones. This is no proof of "
-            "privacy: other attacks may find more."
+            "times the claim; it may miss smaller ones. This is no proof of privacy: other attacks "
+            "may find more."
         )
+        yield " ".join(games)
     yield from _uncovered(sweep, by_epsilon)
     reasons = [_reason(result, record, by_epsilon[record.epsilon]) for record in sweep]
     for reason, sentence in _UNTESTED.items():
@@ -156,8 +162,8 @@ def _uncovered(
     stated = [claim for record in untested if (claim := claims[record.epsilon])]
     covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
     yield (
-        f"Claim never tested {_at(untested)}: no attack of this run is about what it covers "
-        f"({covered})."
+        f"Claim never tested {_at(untested)}: no attack of this run is about what it covers. It "
+        f"covers: {covered}."
     )
 
 
@@ -193,8 +199,8 @@ def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) 
         most = max(certified, key=lambda record: record.certified or 0)
         where = f" {_at([most])}" if len(sweep) > 1 else ""
         yield (
-            f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where} "
-            f"{_game(most.decided_by, None)}."
+            f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where}. "
+            f"{_game(most.decided_by, None)}"
         )
     yield from _recovered(result, free)
 
@@ -216,13 +222,17 @@ def _at(verdicts: Sequence[VerdictRecord]) -> str:
 
 
 def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
-    """Return who observed what in a game, by which attack and on which data, in parentheses."""
+    """Return who observed what in a game, by which attack and on which data, as a sentence."""
     if name is None:
-        return "(no game)"
+        return "No game decided it."
     observer = name.observer or (claim.observer if claim else None)
-    seen = f"seen: {words.observer(observer)}; " if observer else ""
-    how = f"target: one {name.unit}" if name.unit else f"attack: {name.attack}; pair: {name.pair}"
-    return f"({seen}{how})"
+    seen = f"the attacker sees {words.observer(observer)}; " if observer else ""
+    how = (
+        f"the target is one {name.unit}"
+        if name.unit
+        else f"the attack is {name.attack} on the pair {name.pair}"
+    )
+    return _capital(f"{seen}{how}.")
 
 
 def _capital(sentence: str) -> str:

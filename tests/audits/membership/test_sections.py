@@ -188,8 +188,11 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert table.marked == {(0, len(table.header) - 1)}
     [said] = verdicts.of(record(make, bounds, {}))
     assert said.badge is palette.CLAIM["false"]
-    assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
-    assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
+    assert "Where ε = 1 is claimed, ε ≥ 1.50 is certified" in said.text
+    assert (
+        "The attacker sees the scores of the target's own (user, item) pairs; the target"
+        in said.text
+    )
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
     table = tables.tables(record(make, bounds, users))[0]
     assert table.marked == {(2, len(table.header) - 1)}
@@ -200,7 +203,10 @@ def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
     other = {"adjacency": "user-replace", "observer": "recommender"}
     [said] = verdicts.of(record(make, dict.fromkeys(GAMES, 1.5), other))
     assert said.badge is palette.CLAIM["not tested"]
-    assert "no attack of this run is about what it covers (all ratings of one user" in said.text
+    assert (
+        "no attack of this run is about what it covers. It covers: all ratings of one user"
+        in said.text
+    )
     assert "seen: all that the recommender receives and generates" in said.text
     assert "target's own (user, item) pairs, which the claim is not about, identifies" in said.text
     [said] = verdicts.of(record(make))

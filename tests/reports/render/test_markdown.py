@@ -27,7 +27,9 @@ def test_numbers_with_their_intervals(result: AuditResult) -> None:
     assert "| 1.234 [1.100, 1.400] |" in text  # rmse
     assert "**≥ 2.718 (more than claimed)**" in text
     assert "| ≥ 2.718 |" in text  # at ε = 10 it is less than claimed
-    assert "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is" in text
+    assert (
+        "The claim is false at ε = 0.1, 1: an attack shows a leak of at least 27.18 times" in text
+    )
 
 
 def test_honest_footnotes(result: AuditResult) -> None:

@@ -34,21 +34,25 @@ def test_a_false_claim_names_the_bound_the_observer_the_attack_and_the_pair(make
     [verdict] = verdicts.of(make())
     assert verdict.badge is palette.CLAIM["false"]
     assert verdict.sentences[0] == (
-        "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is certified with "
-        "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
-        "likelihood-ratio; pair: support-threshold)."
+        "The claim is false at ε = 0.1, 1: an attack shows a leak of at least 27.18 times what is "
+        "claimed."
     )
     assert verdict.sentences[1] == (
-        "Not tested at ε = 10: the games also miss copies that leak more than is claimed, so they "
-        "say nothing here; use more trials."
+        "Where ε = 0.1 is claimed, ε ≥ 2.71 is certified with 95 % confidence over the whole run. "
+        "The attacker sees the predictions shown to one user; the attack is likelihood-ratio on "
+        "the pair support-threshold."
+    )
+    assert verdict.sentences[2] == (
+        "Too weak to tell at ε = 10: the games also miss copies that leak more than is claimed, "
+        "so they say nothing here; use more trials."
     )
 
 
 def test_what_survives_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
     [verdict] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
     assert verdict.badge == palette.Word("survived 2 of 2", "good")
-    assert "The same attack catches leaks of 1.25 times the claim (seen:" in verdict.text
-    assert "attack: likelihood-ratio; pair: support-threshold" in verdict.text
+    assert "The same attack catches leaks of 1.25 times the claim; it may miss" in verdict.text
+    assert "the attack is likelihood-ratio on the pair support-threshold." in verdict.text
     assert "This is no proof of privacy" in verdict.text
 
 
@@ -74,10 +78,9 @@ def test_every_game_that_decided_is_named_once(make: Make) -> None:
         for measurement in base.measurements
     ]
     [verdict] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
-    seen = "seen: the predictions shown to one user; attack: likelihood-ratio"
-    assert (
-        f"({seen}; pair: support-threshold) and ({seen}; pair: tight); it may miss" in verdict.text
-    )
+    seen = "The attacker sees the predictions shown to one user; the attack is likelihood-ratio"
+    pairs = ("support-threshold", "tight")
+    assert " ".join(f"{seen} on the pair {pair}." for pair in pairs) in verdict.text
 
 
 def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) -> None:
@@ -87,14 +90,14 @@ def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) 
         [verdict] = verdicts.of(judged(base.model_copy(update={"points": points})))
         return verdict.text
 
-    assert "ε ≥ 2.71 is certified at ε = 0.1 (attack: likelihood-ratio;" in text(0.1, 1.0)
-    assert "ε ≥ 2.71 is certified (attack: likelihood-ratio;" in text(1.0)
+    assert "ε ≥ 2.71 is certified at ε = 0.1. The attack is likelihood-ratio" in text(0.1, 1.0)
+    assert "ε ≥ 2.71 is certified. The attack is likelihood-ratio" in text(1.0)
 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
     [verdict] = verdicts.of(low(make(epsilons=(1.0,)), theory=Estimate.exact(7.0, "law")))
     assert verdict.badge is palette.CLAIM["not tested"]
-    assert verdict.text.startswith("Undecided at ε = 1: by the law of its noise it reveals more")
+    assert verdict.text.startswith("In doubt at ε = 1: by the law of its noise it reveals more")
 
 
 def test_a_release_without_noise_is_named(make: Make) -> None:
@@ -162,8 +165,8 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
     [verdict] = verdicts.of(low(make(epsilons=(1.0,)), control=None))
     assert verdict.sentences == (
         [
-            "Not tested at ε = 1: the trials are too few for any game to certify more than is "
-            "claimed; use more trials."
+            "Too weak to tell at ε = 1: the trials are too few for any game to certify more than "
+            "is claimed; use more trials."
         ]
     )
 
