@@ -22,12 +22,17 @@ _Judged = tuple[Gate | None, GateRecord]
 
 
 def sentence(result: AuditResult) -> str:
-    """Return the reason of a run's outcome, as one sentence with what decided it."""
+    """Return the reason of a run's outcome as one text."""
+    return " ".join(sentences(result))
+
+
+def sentences(result: AuditResult) -> list[str]:
+    """Return the reason of a run's outcome: what decided it, then what else it found."""
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
-        return f"A waiver has expired: {', '.join(expired)}."
+        return [f"A waiver has expired: {', '.join(expired)}."]
     if result.stopping:
-        return _of_claims(result.stopping, len(result.models) > 1)
+        return [_of_claims(result.stopping, len(result.models) > 1)]
     judged = [
         (gate, record) for gate, record in meter.gates(result) if record.id not in result.waived
     ]
@@ -40,8 +45,8 @@ def sentence(result: AuditResult) -> str:
         if deciding:
             gate, record = deciding[0]
             decided = f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
-            return " ".join([decided, *(_claims(result) if _false(result) else ())])
-    return " ".join(_undisturbed(result, judged))
+            return [decided, *(_claims(result) if _false(result) else ())]
+    return list(_undisturbed(result, judged))
 
 
 def _of_claims(false: Sequence[VerdictRecord], named: bool) -> str:

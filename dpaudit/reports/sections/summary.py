@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpaudit.record.result import AuditResult
@@ -88,11 +88,16 @@ class Decision:
 
     Attributes:
         word: the outcome.
-        reason: what decided it, and what it leaves out, as sentences.
+        sentences: what decided it, then what else was found, and what it leaves out.
     """
 
     word: Word
-    reason: str
+    sentences: Sequence[str]
+
+    @property
+    def reason(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
 
     @property
     def text(self) -> str:
@@ -102,9 +107,7 @@ class Decision:
 
 def decision(result: AuditResult) -> Decision:
     """Return the outcome of the run, and why it is that."""
-    return Decision(
-        palette.RUN[result.outcome], " ".join([reason.sentence(result), *_left_out(result)])
-    )
+    return Decision(palette.RUN[result.outcome], [*reason.sentences(result), *_left_out(result)])
 
 
 def _left_out(result: AuditResult) -> Iterator[str]:
