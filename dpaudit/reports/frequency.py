@@ -59,8 +59,8 @@ class Frequency:
     def between(self) -> str:
         """Return the range or interval of the count, e.g. `10 to 16 in 19 trainings`."""
         estimate, base = self.measurement.estimate, self.base
-        low = math.floor(estimate.lower * base + _ROUNDING)
-        high = min(base, math.ceil(estimate.upper * base - _ROUNDING))
+        low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
+        high = math.ceil(min(1.0, estimate.upper) * base - _ROUNDING)
         trainings = f" in {estimate.n:,} trainings" if estimate.kind == "range" else ""
         return f"{low:,} to {high:,}{trainings}"
 

@@ -70,8 +70,8 @@ def test_corrected_numbers_are_judged(files: Path) -> None:
     text = " ".join(result.output.split())
     assert result.exit_code == 1
     assert "blind baseline, AUC" in text
-    assert "FAIL: corrected AUC <= 0.6, if the features hold all" in text
-    assert "INCONCLUSIVE: ε <= 20" in text
+    assert "FAIL corrected AUC <= 0.6, if the features hold all" in text
+    assert "INCONCLUSIVE ε <= 20" in text
     options = [*features, "--rate", "0.1", "--max-auc", "0.99", "--format", "json"]
     result = call(files, *options)
     record = json.loads(result.output)

@@ -330,7 +330,7 @@ def test_what_takes_too_long_is_said_not_to_be_timed(
     assert re.search(r"Counts: trainings +5002 +5002 +> [\d.]+ ms +not timed", result.stdout)
     assert "the run: not timed" in result.stdout
     assert "--timing 4.5" in result.stdout
-    assert re.search(r"memory: at least [\d.]+ MiB with one worker\n", result.stdout)
+    assert re.search(r"memory: at least [\d.]+ [MG]iB with one worker\n", result.stdout)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan"])

@@ -74,3 +74,8 @@ def test_the_base_is_at_most_a_million() -> None:
     assert base_of(0.5, 1.4e-6) == 10**6
     assert out_of(1e-9, 10**6) == "under 1 of 1,000,000"
     assert counted(0.12345, 10_000) == "1,234"
+
+
+def test_ends_beyond_all_or_none_are_cut() -> None:
+    frequency = Frequency(accuracy(0.5, -1e308, 1e308), "a", "users are recognised", 0.2)
+    assert frequency.between == "0 to 100"
