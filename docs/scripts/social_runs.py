@@ -52,4 +52,7 @@ class Runs:
         """Say how long the runs took whose names begin with `name`."""
         places = sorted(self.folder.glob(f"{name}-*/{storage.NAME}"))
         minutes = sum(storage.load(place.parent).timing.seconds for place in places) / 60
-        return f"The {len(places)} runs behind this page take {minutes:.0f} minutes of one core."
+        return (
+            f"The {len(places)} runs behind this page take {minutes:.0f} minutes by the clock, on "
+            "two cores that others used too."
+        )

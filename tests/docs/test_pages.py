@@ -1,4 +1,4 @@
-"""Every page of results is what its command prints: captions, columns, rows and formats of numbers.
+"""Every page of results is what its command prints: text, columns, rows and formats of numbers.
 
 The command that a page names is run on few generated ratings and with few trials.
 """
@@ -56,8 +56,15 @@ PARTS: dict[str, dict[str, Callable[..., Any]]] = {
 # Tables that another command makes, and pages whose rows depend on what is installed.
 BESIDE = "## The field's own factorisation"
 INSTALLED = {"libraries"}
+# Pages whose sections follow from numbers; `test_training` compares what does not.
+FROM_NUMBERS = {"training"}
 _NUMBER = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|∞)")
 _FIXED = re.compile(r"\d+\.(\d+)(?!\d*e)")
+# What follows from data: digests, what is said after a verdict or an example, libraries left out.
+_FOLLOWS = re.compile(
+    r"\b[0-9a-f]{12}\b|(?<=: )\*{0,2}(?:so|not so|undecided)\b.*|(?<=\.toml`)[:.] .*"
+    r"| Not audited in this edition: .*"
+)
 
 
 class Grid(NamedTuple):
@@ -104,7 +111,7 @@ def decimals(cells: list[str]) -> set[int]:
 def stale(page: list[Grid], made: list[Grid], *, more: bool) -> list[str]:
     """Return what a page shows otherwise than its command.
 
-    With `more`, either may have rows of its own.
+    With `more`, the page may have rows of its own.
     """
     old, new = (
         [f"{grid.caption} {' | '.join(grid.columns)}" for grid in part] for part in (page, made)
@@ -115,8 +122,7 @@ def stale(page: list[Grid], made: list[Grid], *, more: bool) -> list[str]:
     for one, other in zip(page, made, strict=True):
         mine, theirs = one.labels, other.labels
         if more:
-            both = set(mine) & set(theirs)
-            mine, theirs = ([label for label in row if label in both] for row in (mine, theirs))
+            mine = [label for label in mine if label in theirs]
         if mine != theirs:
             found.append(f"{one.caption}: rows {mine}, not {theirs}")
         for place, column in enumerate(one.columns[1:]):
@@ -126,6 +132,21 @@ def stale(page: list[Grid], made: list[Grid], *, more: bool) -> list[str]:
                 if a and b and not a & b:
                     found.append(f"{one.caption}, {column}: {what.__name__} {a}, not {b}")
     return found
+
+
+def prose(text: str) -> list[str]:
+    """Return the lines of a page outside its tables, without numbers and what follows from data.
+
+    What stands before the first section is one line, since its numbers decide where it breaks.
+    """
+    first, *sections = re.split(r"\n(?=## )", text, maxsplit=1)
+    intro = " ".join(" ".join(_outside(first)).split())
+    lines = [intro, *(line for part in sections for line in _outside(part))]
+    return [_NUMBER.sub("#", _FOLLOWS.sub("", line)) for line in lines]
+
+
+def _outside(text: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if line and not line.startswith("|"))
 
 
 class Serial:
@@ -171,6 +192,49 @@ PAGE = """## Figure 1
 )
 def test_a_stale_page_is_noticed(now: str, differs: bool) -> None:
     assert bool(stale(list(grids(PAGE)), list(grids(now)), more=False)) == differs
+
+
+@pytest.mark.parametrize(
+    ("label", "differs"), [("| 10 |", False), ("| 30 |", True)], ids=["fewer", "another"]
+)
+def test_a_page_of_what_is_installed_has_all_rows_of_its_command(label: str, differs: bool) -> None:
+    longer = PAGE + "| 20 | ≥ 7.803 | 0 [0, 0.0049] |\n"
+    now = PAGE.replace("| 10 |", label)
+    assert bool(stale(list(grids(longer)), list(grids(now)), more=True)) == differs
+
+
+PROSE = """# Results
+
+Of 10 runs
+all end.
+
+## Figure 1
+
+`dpaudit run examples/a.toml`, data 712ec2dd4720, 189 users.
+
+| ε |
+| --- |
+
+- MF errs more: not so (fails at x = 10 %).
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        ("Of 10 runs\nall end", "Of 1,000\nruns all end", False),
+        ("712ec2dd4720, 189", "48f1dc5fa367, 24", False),
+        ("not so (fails at x = 10 %)", "**so**", False),
+        ("all end", "none ends", True),
+        ("## Figure", "## Table", True),
+        ("users", "attacked users", True),
+        ("MF errs", "SoReg errs", True),
+        ("- MF errs more: not so (fails at x = 10 %).\n", "", True),
+    ],
+)
+def test_stale_prose_is_noticed(old: str, new: str, differs: bool) -> None:
+    assert old in PROSE
+    assert (prose(PROSE) != prose(PROSE.replace(old, new))) == differs
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -227,5 +291,11 @@ def test_a_page_is_what_its_command_prints(
         monkeypatch.setattr(name, part)
     with suppress(SystemExit):
         runpy.run_path(str(ROOT / named[1]), run_name="__main__")
+    shown, printed = prose(text), prose(written[page.name])
+    if page.stem in FROM_NUMBERS:
+        shown, printed = (
+            [line for line in part if line.startswith("#")] for part in (shown, printed)
+        )
+    assert shown == printed
     own = [grid for grid in grids(text) if not grid.caption.startswith(BESIDE)]
     assert not stale(own, list(grids(written[page.name])), more=page.stem in INSTALLED)
