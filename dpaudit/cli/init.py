@@ -87,9 +87,9 @@ def init(
         raise ConfigError(f"{path} already exists: name another file or remove it")
     stated = stated_by(columns, encoding, missing_ids, scale)
     if data is not None:
-        text, said = _of_file(data, recommender, stated)
+        text, notes = _of_file(data, recommender, stated)
     elif stated == StatedLayout():
-        text, said = _of_synthetic(recommender), []
+        text, notes = _of_synthetic(recommender), []
     else:
         raise ConfigError(
             "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
@@ -97,7 +97,7 @@ def init(
     write_text(path, text)
     name = place(path)
     console = Console()
-    for sentence in said:
+    for sentence in notes:
         say(sentence, console)
     click.echo(f"{name} is written; run it with: dpaudit run {quote(name)}")  # to be copied
 

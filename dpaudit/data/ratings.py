@@ -355,9 +355,14 @@ class Ratings:
         columns += [] if self.time is None else [self.time]
         for column in columns:
             state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
-        for features in (self.user_features, self.item_features):
-            state.update(b"" if features is None else features.to_csv().encode())
+        state.update(self.features)
         return state.hexdigest()
+
+    @property
+    def features(self) -> bytes:
+        """The features of users, then of items, as text; empty without any."""
+        tables = (self.user_features, self.item_features)
+        return b"".join(table.to_csv().encode() for table in tables if table is not None)
 
 
 def _freeze(*columns: NDArray[Any] | None) -> None:

@@ -132,6 +132,5 @@ def _digest(interactions: Interactions, query: Query) -> str:
     parts += [] if ratings.time is None else [ratings.time]
     for part in parts:
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
-    for features in (ratings.user_features, ratings.item_features):
-        digest.update(b"" if features is None else features.to_csv().encode())
+    digest.update(ratings.features)
     return digest.hexdigest()

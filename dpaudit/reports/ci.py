@@ -111,10 +111,10 @@ class Check:
     @property
     def text(self) -> str:
         """Return what was found, at most 1000 characters."""
-        said = self.said
+        sentence = self.said
         if self.because:
-            said = f"{said.removesuffix('.')}. It stops nothing: {self.because}."
-        return quoted(said, _LONGEST)
+            sentence = f"{sentence.removesuffix('.')}. It stops nothing: {self.because}."
+        return quoted(sentence, _LONGEST)
 
     @property
     def path(self) -> str:

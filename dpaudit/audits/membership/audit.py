@@ -26,7 +26,6 @@ from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.data.interactions import given_ratings
 from dpaudit.execution.progress import Progress
-from dpaudit.execution.reporter import Reporter, interactive
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel
@@ -110,7 +109,7 @@ class RecommenderAudit:
         shown = screen.of(self.record)
         lines = [
             f"RecommenderAudit: {shown.decision.word.shown}. {shown.decision.reason}",
-            *(f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in shown.rows),
+            *shown.sentences,
             "More: print(audit), audit.to_frame(), audit.estimate(metric), audit.save('x.html').",
         ]
         return "\n".join(lines)
@@ -197,6 +196,8 @@ def audit_recommender(
         DataError: the interactions cannot be used, or are too few.
         RunError: a training fails.
     """
+    from dpaudit.execution.reporter import Reporter, interactive
+
     _check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
     trainable, recommender = _recommender(model, settings or {}, claim, predicts_ratings)

@@ -30,6 +30,8 @@ from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
 from dpaudit.record.result import STRONGEST
 
+# The fewest interactions by which utility is measured.
+FEWEST_HELD_OUT = 20
 # Who sees a model that is served but not published.
 _SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
 # What a command has to show to each observer.
@@ -302,7 +304,7 @@ class Membership(Table):
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
-    held_out: Annotated[int, Field(ge=20, le=10_000_000)] = 1000
+    held_out: Annotated[int, Field(ge=FEWEST_HELD_OUT, le=10_000_000)] = 1000
     hold: Literal["random", "last"] = "random"
     held_out_from: Annotated[float, BeforeValidator(_moment)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10

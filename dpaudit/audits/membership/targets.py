@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.membership.config import Membership
+from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
-
-# The fewest interactions by which utility is measured.
-_LEAST = 20
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -41,7 +38,7 @@ def held_out(ratings: Ratings, table: Membership, draw: Rows) -> Rows:
         )
     if table.held_out_from is not None:
         late = np.flatnonzero(ratings.time >= table.held_out_from)
-        if len(late) < _LEAST:
+        if len(late) < FEWEST_HELD_OUT:
             first, last = ratings.time.min(), ratings.time.max()
             raise DataError(
                 f"{len(late)} interactions happened since membership.held_out_from = "

@@ -50,7 +50,7 @@ def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
     right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
     most = width - len(right[0]) - _BAR[0] - 2 * _GAP
     if most < len(header) * (_NAME + _GAP):
-        return _sentences(screen, width)
+        return [line for text in screen.sentences for line in textwrap.wrap(plain(text), width)]
     left = _aligned(_cut([[*map(plain, name)] for name in (header, *names)], most))
     length = max(_BAR[0], min(_BAR[1], width - len(left[0]) - len(right[0]) - 2 * _GAP))
     ends = f"0{screen.end:>{length - 1}}"
@@ -59,11 +59,6 @@ def lines(screen: Screen, width: int, *, named: bool) -> list[str]:
         *(bar(row, screen.scale, length) for row in screen.rows),
     ]
     return [_SPACE.join(parts).rstrip() for parts in zip(left, bars, right, strict=True)]
-
-
-def _sentences(screen: Screen, width: int) -> list[str]:
-    sentences = [f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in screen.rows]
-    return [line for sentence in sentences for line in textwrap.wrap(plain(sentence), width)]
 
 
 def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:

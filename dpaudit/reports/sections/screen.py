@@ -62,6 +62,11 @@ class Screen:
         """Return the facts that a terminal and Markdown have too, as sentences."""
         return [f"{name}: {text}" for name, text in self.facts if name in ALARMING]
 
+    @property
+    def sentences(self) -> list[str]:
+        """Return the rows as sentences."""
+        return [f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in self.rows]
+
     def legend(self, guess: str, limit: str) -> str:
         """Return how to read the meter.
 
