@@ -74,13 +74,14 @@ _REACHES: Mapping[str, tuple[str, ...]] = {"user-replace": ("rating-replace", "r
 # from the released model and others' data; the user's own scores and list may use the user's data
 # again. Friends, whose messages the recommender does not see, may be among the others. A user's own
 # list that leaves out what is seen shows more than one that leaves out nothing.
-_RELEASED = ("values", "list", "others-lists", "factors")
+_RELEASED = ("values", "list", "others-lists", "nearest-items", "factors")
 _SEES: Mapping[str, tuple[str, ...]] = {
     "recommender": ("iterates", "public", "values", "list"),
     "iterates": ("public", *_RELEASED),
     "public": _RELEASED,
     "values": ("list",),
     "own-list": ("unfiltered-list",),
+    "factors": ("nearest-items",),
 }
 
 

@@ -8,23 +8,28 @@ from typing import Literal
 from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 
 Unit = Literal["interaction", "user"]
-Observer = Literal["scores", "own-list", "others-lists", "factors"]
+Observer = Literal["scores", "own-list", "others-lists", "nearest-items", "factors"]
 
 # What each observer sees.
 OBSERVERS: Mapping[Observer, str] = {
     "scores": "the scores of the target's own (user, item) pairs",
     "own-list": "the list shown to the target's user",
     "others-lists": "the lists shown to some other users",
+    "nearest-items": "the items nearest to each item, by the cosine of the published factors",
     "factors": "the published factors of the items",
 }
+# Those who see published factors, or what a search among them returns.
+OF_FACTORS: tuple[Observer, ...] = ("nearest-items", "factors")
 
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.
-Covered = Literal["scores", "own-list", "unfiltered-list", "others-lists", "factors"]
+Covered = Literal[
+    "scores", "own-list", "unfiltered-list", "others-lists", "nearest-items", "factors"
+]
 UNFILTERED: Covered = "unfiltered-list"
 # The observers of a claim that names none. `own-list` is not among them: a list that leaves out
 # what its user has seen reveals all of it to whoever sees the list, whatever the model learned.
-RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", "factors")
+RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", *OF_FACTORS)
 # What each of these observers sees.
 SEEN: Mapping[str, str] = {
     **dict[str, str](OBSERVERS.items()),

@@ -10,7 +10,7 @@ import pytest
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, covers
+from dpaudit.core.membership import OBSERVERS, OF_FACTORS, covers
 from dpaudit.defenses.base import TrainedDefense
 
 UNITS = ("interaction", "user")
@@ -43,13 +43,15 @@ def covered(stated: Claim) -> set[tuple[str, str]]:
 def test_a_claim_covers_its_own_unit_and_observer_alone(
     adjacency: str, unit: str | None, observer: str
 ) -> None:
-    assert covered(claim(adjacency, observer)) == ({(unit, observer)} if unit else set())
+    # Who sees factors sees what a search among them returns.
+    seen = OF_FACTORS if observer == "factors" else (observer,)
+    assert covered(claim(adjacency, observer)) == {(unit, less) for less in seen if unit}
 
 
 @pytest.mark.parametrize("observer", ["public", "iterates"])
 def test_who_sees_the_released_model_sees_what_others_make_of_it(observer: str) -> None:
     # Not the user's own scores and list, which use the user's data again.
-    expected = {("interaction", "others-lists"), ("interaction", "factors")}
+    expected = {("interaction", less) for less in ("others-lists", *OF_FACTORS)}
     assert covered(claim("rating-add-remove", observer)) == expected
 
 
@@ -60,10 +62,9 @@ def test_other_observers_of_defenses_are_none_of_a_membership_game(observer: str
 
 def test_every_observer_of_a_claim_counts() -> None:
     stated = claim("user-add-remove", "scores", "factors")
-    assert covered(stated) == {("user", "scores"), ("user", "factors")}
+    assert covered(stated) == {("user", less) for less in ("scores", *OF_FACTORS)}
     assert covered(claim("user-add-remove", "friend", "iterates")) == {
-        ("user", "others-lists"),
-        ("user", "factors"),
+        ("user", less) for less in ("others-lists", *OF_FACTORS)
     }
 
 
@@ -85,7 +86,7 @@ def claims_of_trained_defenses() -> dict[tuple[str, str], Claim]:
 
 
 def test_what_is_covered_of_every_trained_defense() -> None:
-    released = {"others-lists", "factors"}
+    released = {"others-lists", *OF_FACTORS}
     expected = {
         ("dpsgd-mf", "corrected"): {("user", observer) for observer in released},
         ("dpps-mf", "published"): {("interaction", observer) for observer in released},

@@ -17,6 +17,10 @@ from dpaudit.kernels.normal_equations import ridged, solved
 _RIDGE = 1.0
 # The most items of a history that the fit uses; they are its first, so that the choice is fixed.
 _MOST = 64
+# The number of items that a search for the nearest ones returns.
+_NEAREST = 20
+# The number of cosines that are computed at a time.
+_TOGETHER = 2**24
 
 
 class Pairs(NamedTuple):
@@ -106,11 +110,59 @@ def histories(known: Known, users: Indices) -> tuple[Indices, Numbers]:
     return np.where(here, items, 0).astype(np.int32), here.astype(np.float64)
 
 
+def of_nearest_items(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
+    """Return the item's discount among the items nearest to its user's, and theirs to it `(n, 2)`.
+
+    Both are means over the first items of what else the user has.
+    """
+    users, inverse = np.unique(of.users, return_inverse=True)
+    history, weights = histories(known, users)
+    history, weights = history[inverse], weights[inverse]
+    seen, row = nearest(shown.items, np.concatenate((of.items, history.ravel())))
+    target, others = row[: len(of.items)], row[len(of.items) :].reshape(history.shape)
+    size = np.maximum(weights.sum(1), 1)
+    shown_by = np.asarray(seen[others, of.items[:, None]].todense()).reshape(history.shape)
+    shows = np.asarray(seen[target[:, None], history].todense()).reshape(history.shape)
+    return np.stack([(at * weights).sum(1) / size for at in (shown_by, shows)], axis=1)
+
+
+def nearest(factors: NDArray[np.float32], items: Indices) -> tuple[csr_array, NDArray[np.int64]]:
+    """Return the discounts at which a search shows the items nearest to others.
+
+    It returns 20 items, those with the largest cosines of factors, without the item itself.
+
+    Args:
+        factors: factors of all items `(M, d)`.
+        items: the items that are asked about `(n,)`.
+
+    Returns:
+        The discounts of all items `(distinct, M)`, and the row of each asked item `(n,)`.
+    """
+    distinct, row = np.unique(items, return_inverse=True)
+    vectors = factors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    size = max(1, _TOGETHER // len(factors))
+    blocks = [_most_alike(unit, distinct[at : at + size]) for at in range(0, len(distinct), size)]
+    return exposure(np.concatenate(blocks), len(factors)), row
+
+
+def _most_alike(unit: NDArray[np.float32], items: Indices) -> Indices:
+    """Return the items with the largest inner products with each of some, without itself."""
+    away = -(unit[items] @ unit.T)
+    away[np.arange(len(items)), items] = np.inf
+    k = min(_NEAREST, len(unit) - 1)
+    best = np.argpartition(away, k - 1, axis=1)[:, :k]
+    order = np.argsort(np.take_along_axis(away, best, 1), axis=1, kind="stable")
+    return np.take_along_axis(best, order, 1).astype(np.int32)
+
+
 Features = Callable[[Shown, Known, Pairs, bool], Numbers]
 FEATURES: Mapping[str, Features] = {
     "scores": of_scores,
     "own-list": of_own_list,
     "others-lists": of_others_lists,
+    "nearest-items": of_nearest_items,
     "factors": of_factors,
 }
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import histories, length_of
+from dpaudit.attacks.membership.interactions import histories, length_of, nearest
 from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
 from dpaudit.kernels.normal_equations import ridged, solved
 
@@ -101,10 +102,23 @@ def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:
     return np.stack((-error, coherence), axis=1)
 
 
+def of_nearest_items(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return how high the items nearest to those of the history show the history `(n, 1)`.
+
+    It is the mean over the history's items of the discounts of its other items.
+    """
+    history, weights = histories(known, of.users)
+    seen, row = nearest(shown.items, history.ravel())
+    near = seen[row].multiply(csr_array(known.history[np.repeat(of.users, history.shape[1])]))
+    discounts = np.asarray(near.sum(1)).reshape(history.shape)
+    return ((discounts * weights).sum(1) / np.maximum(weights.sum(1), 1))[:, None]
+
+
 Features = Callable[[Shown, Known, Users], Numbers]
 FEATURES: Mapping[str, Features] = {
     "scores": of_scores,
     "own-list": of_own_list,
     "others-lists": of_others_lists,
+    "nearest-items": of_nearest_items,
     "factors": of_factors,
 }

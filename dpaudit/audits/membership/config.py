@@ -20,7 +20,7 @@ from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
+from dpaudit.core.membership import OBSERVERS, OF_FACTORS, RELEASED, Covered, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.times import moment
@@ -39,6 +39,7 @@ _SHOWN: Mapping[Observer, str] = {
     "scores": "scores",
     "own-list": "lists",
     "others-lists": "lists",
+    "nearest-items": "factors",
     "factors": "factors",
 }
 # Standard deviations by which a training may have fewer absent targets than expected.
@@ -69,8 +70,9 @@ class StatedClaim(Table):
         delta: δ.
         adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
         observers: the observers whom the guarantee covers, by default those of the released model:
-            `scores`, `unfiltered-list`, `others-lists` and `factors`. `unfiltered-list` is the
-            user's own list if it leaves out nothing that the user has seen; `own-list` is any.
+            `scores`, `unfiltered-list`, `others-lists`, `nearest-items` and `factors`.
+            `unfiltered-list` is the user's own list if it leaves out nothing that the user has
+            seen; `own-list` is any.
     """
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -264,8 +266,9 @@ class Membership(Table):
     Attributes:
         units: what a target is: `interaction`, or `user` with the whole history.
         observers: who observes the models: `scores` of the targets, the target user's `own-list`,
-            `others-lists`, or the published `factors` of items. By default everyone who sees a
-            served model: all but `factors`, and of a command those whom it shows something.
+            `others-lists`, the published `factors` of items, or the `nearest-items` that a search
+            among these factors returns. By default everyone who sees a served model: all but the
+            last two, and of a command those whom it shows something.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
@@ -406,7 +409,7 @@ class Membership(Table):
         """Return who observes a model; a defense of dpaudit publishes no factors here."""
         if isinstance(model, OwnRecommender):
             return model.observers or self.observers or model.served
-        return [observer for observer in self.observers or _SERVED if observer != "factors"]
+        return [observer for observer in self.observers or _SERVED if observer not in OF_FACTORS]
 
 
 def _check_distinct(table: BaseModel, *names: str) -> None:

@@ -194,6 +194,7 @@ def unmoved_by_data(again: Packed) -> list[Observer]:
         "scores": scores,
         "own-list": lists,
         "others-lists": lists,
+        "nearest-items": factors,
         "factors": factors,
     }
     return [observer for observer, unmoved in seen.items() if unmoved]

@@ -47,6 +47,7 @@ _SHORT: Mapping[str, str] = {
     "scores": "own scores",
     "own-list": "own list",
     "others-lists": "others' lists",
+    "nearest-items": "nearest items",
     "factors": "item factors",
 }
 

@@ -18,7 +18,7 @@ from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_reca
 from dpaudit.audits.membership.answers import beside
 from dpaudit.audits.membership.design import Design
 from dpaudit.core.errors import RunError
-from dpaudit.core.membership import OBSERVERS, Observer, Unit
+from dpaudit.core.membership import OBSERVERS, OF_FACTORS, Observer, Unit
 from dpaudit.core.messages import place
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
@@ -91,11 +91,12 @@ def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer
 
     Scores and lists are asked of every model that can show them. So all who see no more than these
     are kept, and asking for one of them later trains nothing. Factors are asked for only if need
-    be.
+    be, and then both who see something of them are kept.
     """
     asked = Asked.of(trainable, observers)
     lists: set[Observer] = {"own-list", "others-lists"} if asked.lists else set()
-    seen = {*observers, *lists, *(("scores",) if asked.scores else ())}
+    factors = OF_FACTORS if set(OF_FACTORS) & set(observers) else ()
+    seen = {*observers, *lists, *factors, *(("scores",) if asked.scores else ())}
     return [observer for observer in OBSERVERS if observer in seen]
 
 
@@ -233,7 +234,7 @@ class Training:
             every.items if asked.scores else none,
             every.listed if asked.lists else none,
             every.k,
-            "factors" in seen,
+            bool(seen & set(OF_FACTORS)),
         )
 
     def _block(

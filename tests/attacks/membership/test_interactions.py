@@ -13,6 +13,7 @@ from sklearn.linear_model import Ridge
 from dpaudit.attacks.membership import interactions
 from dpaudit.attacks.membership.interactions import FEATURES, Pairs, histories
 from dpaudit.attacks.membership.known import Known, Shown
+from dpaudit.core.membership import OBSERVERS
 
 I32, F32 = np.int32, np.float32
 N, M, K = 10, 8, 4
@@ -53,7 +54,7 @@ def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def test_every_observer_has_features() -> None:
-    assert set(FEATURES) == {"scores", "own-list", "others-lists", "factors"}
+    assert set(FEATURES) == set(OBSERVERS)
 
 
 def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:
@@ -125,6 +126,28 @@ def test_factors_are_the_score_of_a_user_fitted_by_scikit_learn() -> None:
             )
             center = factors.mean(0)
         expected = [fitted @ items[item], np.linalg.norm(items[item]), center @ items[item]]
+        assert features[row] == pytest.approx(expected, abs=1e-9)
+
+
+def test_nearest_items_show_the_item_among_the_history_and_the_history_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interactions, "_NEAREST", 3)
+    monkeypatch.setattr(interactions, "_TOGETHER", 2 * M)  # two rows at a time
+    seen, had = shown(), history()
+    items = seen.items.astype(np.float64)
+    nearest = np.array(
+        [
+            sorted({*range(M)} - {item}, key=lambda other: -cosine(items[item], items[other]))[:3]
+            for item in range(M)
+        ]
+    )
+    features = FEATURES["nearest-items"](seen, known(), TARGETS, False)
+    for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
+        others = np.flatnonzero(had[user]).tolist()
+        shown_by = [discount(nearest, other, item) for other in others]
+        shows = [discount(nearest, item, other) for other in others]
+        expected = [sum(at) / max(1, len(others)) for at in (shown_by, shows)]
         assert features[row] == pytest.approx(expected, abs=1e-9)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
+from dpaudit.attacks.membership import interactions
 from dpaudit.attacks.membership.known import Known, Shown
 from dpaudit.attacks.membership.users import FEATURES, Users
 
@@ -143,6 +144,25 @@ def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
                 mean @ mean / np.mean((factors**2).sum(1)),
             ]
         assert features[row] == pytest.approx(expected, abs=1e-9)
+
+
+def test_nearest_items_are_how_high_the_history_shows_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interactions, "_NEAREST", 3)
+    seen, had = shown(), history()
+    items = seen.items.astype(np.float64)
+    nearest = np.array(
+        [
+            sorted({*range(M)} - {item}, key=lambda other: -cosine(items[item], items[other]))[:3]
+            for item in range(M)
+        ]
+    )
+    features = FEATURES["nearest-items"](seen, known(), targets())
+    for row, user in enumerate(targets().users):
+        own = np.flatnonzero(had[user]).tolist()
+        total = sum(discounts(nearest, item)[own].sum() for item in own)
+        assert features[row] == pytest.approx([total / max(1, len(own))], abs=1e-9)
 
 
 @pytest.mark.parametrize("observer", sorted(FEATURES))

@@ -28,7 +28,7 @@ from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config, Gate
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, SEEN, covers
+from dpaudit.core.membership import OBSERVERS, OF_FACTORS, SEEN, covers
 from dpaudit.record.result import Family
 
 BATTERY = battery(MembershipInference)
@@ -104,8 +104,9 @@ def test_a_stated_claim_is_about_its_unit_and_observers() -> None:
     assert not any(covers(claim, "interaction", seen) for seen in SEEN)
     wide = StatedClaim(epsilon=2.0, observers=list(OBSERVERS)).claim()
     assert all(covers(wide, "interaction", seen) for seen in SEEN)
-    narrow = StatedClaim(epsilon=2.0, observers=["others-lists", "factors"]).claim()
-    assert {o for o in OBSERVERS if covers(narrow, "interaction", o)} == {"others-lists", "factors"}
+    narrow = StatedClaim(epsilon=2.0, observers=["others-lists", "nearest-items"]).claim()
+    seen = {o for o in OBSERVERS if covers(narrow, "interaction", o)}
+    assert seen == {"others-lists", "nearest-items"}
 
 
 def test_a_defense_publishes_no_factors() -> None:
@@ -126,7 +127,7 @@ def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
     for shows, observers in (
         (["scores"], ["scores"]),
         (["lists"], ["own-list", "others-lists"]),
-        (["scores", "lists", "factors"], [*served, "factors"]),
+        (["scores", "lists", "factors"], [*served, *OF_FACTORS]),
     ):
         recommender = OwnRecommender(command="python train.py", params={"shows": shows})
         assert table.observers_of(recommender) == observers
