@@ -177,7 +177,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
         "How much more often the targets of a group are found when they are in the training data "
         "than when they are not, by the best placed observer of each model; bars are ranges over "
         "the judged trainings. 0 is a guess. Groups are the thirds of the targets with the most "
-        "and the fewest interactions.",
+        "and the fewest interactions, and those that membership.groups names.",
         parts.extremes("difference", data),
         parts.panels(data, "target", lambda points: _exposed(points, look, x)),
         parts.numbers(_EXPOSED, data),

@@ -290,6 +290,8 @@ class Membership(Table):
         k: the length of lists.
         observed_users: the number of users whose lists an observer of others' lists sees. Their
             interactions are no targets; if others' are, half of the users at most are observed.
+        groups: columns of `data.users`: who is exposed, and the nDCG of lists, are also shown by
+            group of users with the same value. At most 10 values each; a missing one is no group.
         rates: the false-positive rates at which true-positive rates are measured; a finding names
             those for which there are too few targets.
         delta: δ of the certified ε of models without a claim; a claim has its own.
@@ -312,6 +314,7 @@ class Membership(Table):
     held_out_from: Annotated[float, BeforeValidator(_moment)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     observed_users: Annotated[int, Field(ge=1, le=100_000)] = 100
+    groups: Annotated[list[str], Field(max_length=10)] = []
     rates: Annotated[
         list[Annotated[float, Field(ge=1e-9, lt=1)]], Field(min_length=1, max_length=20)
     ] = [0.001, 0.01]
@@ -319,7 +322,7 @@ class Membership(Table):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _check_distinct(self, "units", "observers", "rates")
+        _check_distinct(self, "units", "observers", "groups", "rates")
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -13,7 +14,7 @@ from dpaudit.attacks.membership.interactions import Pairs
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.targets import chosen_rows, fake_users, held_out
+from dpaudit.audits.membership.targets import chosen_rows, fake_users, held_out, users_by
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
 from dpaudit.core.streams import generator
@@ -48,6 +49,7 @@ class Design:
         k: the length of lists.
         passed_over: how many interactions, and how many users, the draw of targets passed over
             that could have been targets; 0 where targets are chosen and not drawn at random.
+        groups: masks of the users `(N,)` by the name of their group.
     """
 
     ratings: Ratings
@@ -58,6 +60,7 @@ class Design:
     observed: Indices
     k: int
     passed_over: tuple[int, int] = (0, 0)
+    groups: Mapping[str, Mask] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ratings: Ratings, table: Membership, seed: int) -> Self:
@@ -65,7 +68,9 @@ class Design:
 
         Raises:
             DataError: there are too few ratings or users.
+            ConfigError: `table.groups` names a column that cannot make groups.
         """
+        groups = users_by(ratings, table.groups)
         real = ratings.n_users
         count = len(ratings)
         draw = generator(seed, "membership rows").permutation(count)
@@ -94,7 +99,10 @@ class Design:
         k = min(table.k, ratings.n_items)
         others = len(able) - len(rows), len(active) - len(users)
         passed_over = others if table.draw == "random" else (0, 0)
-        return cls(ratings, seed, held, rows, users, observed, k, passed_over)
+        # Fake users are in no group.
+        added = 0, ratings.n_users - real
+        groups = {name: np.pad(among, added) for name, among in groups.items()}
+        return cls(ratings, seed, held, rows, users, observed, k, passed_over, groups)
 
     @staticmethod
     def _users(active: Indices, table: Membership, seed: int) -> Indices:

@@ -14,7 +14,7 @@ Mask = NDArray[np.bool_]
 
 
 def groups_of(design: Design, unit: Unit) -> Mapping[str, Mask]:
-    """Return the thirds of targets with the most and the fewest interactions, by user and by item.
+    """Return the thirds of targets with the most and the fewest interactions, and named groups.
 
     Users and items are counted in what the attacker knows, the same in every training.
 
@@ -25,13 +25,21 @@ def groups_of(design: Design, unit: Unit) -> Mapping[str, Mask]:
     history = design.knowledge.history
     active = np.diff(history.indptr)
     if unit == "user":
-        return _thirds(active[design.users], "users with few interactions", "active users")
+        thirds = _thirds(active[design.users], "users with few interactions", "active users")
+        return thirds | _of_targets(design, design.users)
     popular = np.bincount(history.indices, minlength=history.shape[1])
     data, rows = design.ratings, design.rows
     return {
         **_thirds(active[data.user[rows]], "users with few interactions", "active users"),
         **_thirds(popular[data.item[rows]], "rare items", "popular items"),
+        **_of_targets(design, data.user[rows]),
     }
+
+
+def _of_targets(design: Design, users: NDArray[np.int32]) -> dict[str, Mask]:
+    """Return the targets of each group of users; an empty group is left out."""
+    masks = {name: among[users] for name, among in design.groups.items()}
+    return {name: among for name, among in masks.items() if among.any()}
 
 
 def _thirds(counts: NDArray[np.integer], few: str, many: str) -> dict[str, Mask]:

@@ -32,7 +32,7 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
 from dpaudit.audits.membership.inference import Inference, bound_key, keys
 from dpaudit.audits.membership.looks import Look, planned, stopped, train
-from dpaudit.audits.membership.numbers import numbers
+from dpaudit.audits.membership.numbers import numbers, range_of
 from dpaudit.audits.membership.probes import (
     ALONE,
     HIDES_SEEN,
@@ -119,6 +119,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
             yield MetricKey("utility.popular", model, epsilon)
+            yield MetricKey("utility.group", model, epsilon)
 
     @cached_property
     def popular(self) -> Estimate:
@@ -195,6 +196,14 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
+        by_group = np.stack([part[-BESIDES][0] for part in parts])[look.parts.judged]
+        yield from self._by_group(by_group, MetricKey("utility.group", model.label, point.epsilon))
+
+    def _by_group(self, gains: Numbers, key: MetricKey) -> Iterator[RecordPart]:
+        """Yield the nDCG of each group `(T, G)` that has one in every judged training."""
+        for name, values in zip(self.design.groups, gains.T, strict=True):
+            if np.isfinite(values).all():
+                yield key.measured(range_of(values), group=name)
 
     def _looks(self, point: MemberPoint, training: Training) -> list[Look]:
         """Return when the trainings of a model are judged."""

@@ -58,6 +58,7 @@ class MembershipSections(Sections):
     shown: ClassVar[frozenset[str]] = Sections.shown | {
         ATTACKS,
         "exposure",
+        "group utility",
         "curves",
         "blind baseline",
     }

@@ -28,6 +28,7 @@ def tables(result: AuditResult) -> list[Table]:
     shown = [
         _strongest(result),
         *utility(result),
+        _group_utility(result),
         _attacks(result),
         _exposed(result),
         _blind(result),
@@ -170,6 +171,18 @@ def _attacks(result: AuditResult) -> Table:
                 *(column.cells[row] for column in shown),
             ]
             for row, (model, epsilon, unit, observer, attack) in enumerate(at)
+        ],
+    )
+
+
+def _group_utility(result: AuditResult) -> Table:
+    """Return the nDCG of the lists of each group of users."""
+    return Table(
+        "nDCG of lists on held-out interactions, by group of users",
+        ["model", "ε", "group", "nDCG"],
+        [
+            [of.model, words.epsilon(of.epsilon), of.group or NONE, words.interval(of.estimate, 3)]
+            for of in columns.within(result, "group utility")
         ],
     )
 

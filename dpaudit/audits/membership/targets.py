@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
-from dpaudit.core.errors import DataError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import interactions_of
@@ -14,6 +16,9 @@ from dpaudit.data.ratings import Ratings
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
+
+# The most values of a column whose users are groups.
+_VALUES = 10
 
 
 def held_out(ratings: Ratings, table: Membership, draw: Rows) -> Rows:
@@ -159,3 +164,40 @@ def fake_users(ratings: Ratings, count: int, seed: int) -> Ratings:
     values = np.full(size, ratings.scale.maximum, np.float32)
     items = np.sort(np.concatenate(deals)[:count], axis=1).astype(np.int32)
     return ratings.with_users([Profile(hand, values) for hand in items])
+
+
+def users_by(ratings: Ratings, columns: Sequence[str]) -> Mapping[str, Mask]:
+    """Return the users with each value of some columns of their features.
+
+    Args:
+        ratings: the data.
+        columns: the columns' names.
+
+    Returns:
+        Masks of the users `(N,)` by name of the group, such as `gender = F`. Users without a value
+        are in no group.
+
+    Raises:
+        ConfigError: users have no features, or not this column, or it has too many values.
+    """
+    groups: dict[str, Mask] = {}
+    for column in columns:
+        table = ratings.user_features
+        if table is None:
+            raise ConfigError(
+                f"membership.groups names {column!r}, and users have no features: name their "
+                "table in [data.users]"
+            )
+        if column not in table.columns:
+            raise ConfigError(
+                f"membership.groups names {column!r}, which [data.users] does not read: it has "
+                f"{', '.join(map(str, table.columns))}"
+            )
+        values = table[column].dropna().unique().tolist()
+        if len(values) > _VALUES:
+            raise ConfigError(
+                f"membership.groups names {column!r}, which has {len(values)} values: name a "
+                f"column with {_VALUES} at most"
+            )
+        groups |= {f"{column} = {value}": (table[column] == value).to_numpy() for value in values}
+    return dict(sorted(groups.items()))

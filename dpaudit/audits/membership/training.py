@@ -26,8 +26,9 @@ from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.saving import digest_of_folder
 
 Packed = NDArray[np.float64]
-# What a training returns besides its features: the digest of its model if it is kept, and utility.
-BESIDES = 2
+# What a training returns besides its features: the nDCG of groups, the digest of its model if it is
+# kept, and utility.
+BESIDES = 3
 
 
 class Utility(NamedTuple):
@@ -211,7 +212,8 @@ class Training:
         )
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
-        return packed([*blocks, _words(digest), np.array([self._utility(answer, kept)])])
+        useful = np.array([self._utility(answer, kept)])
+        return packed([*blocks, self._by_group(answer.lists), _words(digest), useful])
 
     def answer(self, data: Interactions, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
@@ -291,6 +293,18 @@ class Training:
             "mrr": mrr,
             "coverage": len(shown) / self.design.ratings.n_items,
         }
+
+    def _by_group(self, every: Indices) -> Numbers:
+        """Return the nDCG of each group's lists `(1, G)`; NaN without lists or held-out items."""
+        owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
+        gains = []
+        for among in self.design.groups.values():
+            here = among[owners]
+            users = np.unique(owners[here])
+            lists = every[None, np.searchsorted(self.design.listed, users)] if len(every) else every
+            able = len(users) and len(every)
+            gains.append(ndcg(lists, users, owners[here], items[here])[0] if able else math.nan)
+        return np.array([gains], np.float64)
 
     @property
     def _held(self) -> slice:

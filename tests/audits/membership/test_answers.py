@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.audits.membership.answers import has_fixed_part, repeated, unchanged
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import Training, unpacked
+from dpaudit.audits.membership.training import BESIDES, Training, unpacked
 from dpaudit.recommenders.base import Answer, Query
 
 DESIGN = Design.of(small_ratings(), small_table(), 3)
@@ -21,7 +21,8 @@ Numbers = NDArray[np.float64]
 
 
 def unanswered(change: Any, unit: Any, observer: Any) -> Numbers:
-    block, _, _ = unpacked(Training(Ignorant(change=change), DESIGN, [(unit, observer)])(0), 3)
+    training = Training(Ignorant(change=change), DESIGN, [(unit, observer)])
+    block, *_ = unpacked(training(0), 1 + BESIDES)
     column: Numbers = block[:, -2]
     return column
 

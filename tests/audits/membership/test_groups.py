@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.groups import groups_of
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.membership import Unit
 from dpaudit.data.ratings import Ratings, Scale
 
 DATA = small_ratings()
@@ -52,6 +56,45 @@ def test_groups_do_not_depend_on_the_coins_but_on_what_is_known() -> None:
     for unit in ("interaction", "user"):
         for name, among in groups_of(plan, unit).items():
             np.testing.assert_array_equal(among, groups_of(other, unit)[name])
+
+
+def with_features(**columns: list[object]) -> Ratings:
+    ratings: Ratings = replace(DATA, user_features=pd.DataFrame(columns))
+    return ratings
+
+
+@pytest.mark.parametrize("unit", ["interaction", "user"])
+def test_users_with_one_value_of_a_named_column_are_a_group(unit: Unit) -> None:
+    places: list[object] = [("north", "south", None)[user % 3] for user in range(DATA.n_users)]
+    plan = Design.of(with_features(place=places), small_table(groups=["place"]), 3)
+    owners = plan.users if unit == "user" else DATA.user[plan.rows]
+    groups = groups_of(plan, unit)
+    for rest, place in enumerate(("north", "south")):
+        np.testing.assert_array_equal(groups[f"place = {place}"], owners % 3 == rest)
+    assert len(groups) - len(groups_of(design(), unit)) == 2
+
+
+def test_fake_users_are_in_no_group() -> None:
+    alike: list[object] = ["x"] * DATA.n_users
+    table = small_table(units=["user"], groups=["place"], draw="fake-users")
+    plan = Design.of(with_features(place=alike), table, 3)
+    assert "place = x" not in groups_of(plan, "user")
+    assert plan.groups["place = x"].sum() == DATA.n_users
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (DATA, "users have no features: name their table in [data.users]"),
+        (with_features(age=[1.0] * DATA.n_users), "which [data.users] does not read: it has age"),
+        (with_features(place=list(range(DATA.n_users))), "name a column with 10 at most"),
+    ],
+    ids=["no features", "another column", "too many values"],
+)
+def test_a_column_that_makes_no_groups_is_refused(data: Ratings, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"membership.groups names 'place'") as refused:
+        Design.of(data, small_table(groups=["place"]), 3)
+    assert said in str(refused.value)
 
 
 def test_a_group_without_targets_is_left_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,17 @@ from membership_cases import (  # type: ignore[import-not-found]
 )
 from scipy.sparse import csr_array
 
+from dpaudit.auditor.top_lists import ndcg
 from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import Training, Utility, measures, packed, unpacked
+from dpaudit.audits.membership.training import (
+    BESIDES,
+    Training,
+    Utility,
+    measures,
+    packed,
+    unpacked,
+)
 from dpaudit.core.errors import RunError
 from dpaudit.core.membership import Observer
 from dpaudit.data.ratings import Ratings, Scale
@@ -44,12 +53,13 @@ def test_a_training_is_a_function_of_its_index() -> None:
 
 
 def test_features_stand_in_the_order_of_the_blocks() -> None:
-    matrices = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 5)
+    matrices = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), len(BLOCKS) + BESIDES)
     targets, held = len(DESIGN.rows), len(DESIGN.held)
     assert [part.shape for part in matrices] == [
         (targets + held, 1 + BESIDE),
         (24, 3 + BESIDE),
         (targets + held, 2 + BESIDE),
+        (1, 0),  # no groups are named
         (1, 0),  # no model is kept
         (1, 8),
     ]
@@ -60,14 +70,28 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
 
 
 def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
-    matrices = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 3)
+    matrices = unpacked(Training(Ignorant(rated=True), DESIGN, BLOCKS[:1])(0), 1 + BESIDES)
     values = DATA.value[np.concatenate((DESIGN.rows, DESIGN.held))]
     assert matrices[0][:, 1] == pytest.approx(-np.abs(matrices[0][:, 0] - values), rel=1e-6)
 
 
+def test_a_groups_gain_is_that_of_its_own_lists() -> None:
+    everyone = np.ones(DATA.n_users, np.bool_)
+    some, nobody = np.arange(DATA.n_users) % 2 == 0, ~everyone
+    groups = {"all": everyone, "some": some, "none": nobody}
+    training = Training(Ignorant(rated=True), replace(DESIGN, groups=groups), [])
+    gains, _, utility = unpacked(training(4), BESIDES)
+    answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
+    held = DESIGN.held[some[DATA.user[DESIGN.held]]]
+    owners, items = DATA.user[held], DATA.item[held]
+    users = np.unique(owners)
+    own = ndcg(answer.lists[None, np.searchsorted(DESIGN.listed, users)], users, owners, items)
+    assert gains[0] == pytest.approx([utility[0][0], own[0], math.nan], nan_ok=True)
+
+
 def test_utility_is_that_of_a_loop_over_users() -> None:
     training = Training(Ignorant(rated=True), DESIGN, [])
-    utility = Utility(*unpacked(training(4), 2)[-1][0])
+    utility = Utility(*unpacked(training(4), BESIDES)[-1][0])
     ndcg, recall, rmse, precision, mae = utility[:5]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     items: dict[int, set[int]] = defaultdict(set)
@@ -103,7 +127,7 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
         given.scores[60:90] = np.nan
 
     training = Training(Ignorant(rated=True, change=hide), DESIGN, [])
-    utility = Utility(*unpacked(training(4), 2)[-1][0])
+    utility = Utility(*unpacked(training(4), BESIDES)[-1][0])
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     values, kept = DATA.value[DESIGN.held].astype(float), DESIGN.kept(4)
     scores = answer.scores[60:100].astype(float)
@@ -117,7 +141,7 @@ def test_ratings_without_a_prediction_have_the_largest_error() -> None:
 
 
 def without_numbers(training: Training) -> set[str]:
-    numbers = Utility(*unpacked(training(0), 2)[-1][0])._asdict()
+    numbers = Utility(*unpacked(training(0), BESIDES)[-1][0])._asdict()
     return {name for name, number in numbers.items() if math.isnan(number)}
 
 
@@ -166,7 +190,7 @@ def valued(value: float, first: int = 0, rated: bool = False) -> Ignorant:
 
 def test_unknown_held_out_pairs_leave_the_error_out() -> None:
     unknown = Training(valued(np.nan, len(DESIGN.rows), rated=True), DESIGN, BLOCKS)
-    parts = unpacked(unknown(0), 5)
+    parts = unpacked(unknown(0), len(BLOCKS) + BESIDES)
     assert math.isnan(parts[-1][0, 2])
     assert np.isfinite(parts[0]).all()
 
@@ -178,7 +202,9 @@ def test_an_infinite_score_stops_the_training() -> None:
 
 def test_the_largest_single_precision_scores_are_kept() -> None:
     for value in (3e38, -3e38, 1e-45):
-        parts = unpacked(Training(valued(value, rated=True), DESIGN, BLOCKS)(0), 5)
+        parts = unpacked(
+            Training(valued(value, rated=True), DESIGN, BLOCKS)(0), len(BLOCKS) + BESIDES
+        )
         assert all(np.isfinite(part).all() for part in parts)
 
 
