@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from pathlib import Path
 from threading import RLock
@@ -85,6 +85,20 @@ class Answer(NamedTuple):
     factors: Factors | None
 
 
+class Deletion(NamedTuple):
+    """A request: what a trained recommender is to forget, and how.
+
+    Attributes:
+        method: `own`, the model's own method, or one of the adapter's.
+        kept: the interactions that stay, after this request and those before.
+        gone: the pairs (user, item) that are forgotten `(n, 2)`.
+    """
+
+    method: str
+    kept: Interactions
+    gone: Indices
+
+
 class Fitted(Protocol):
     """A trained recommender."""
 
@@ -149,6 +163,26 @@ class Trainable(ABC):
             "command"
         )
 
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        """Train on interactions, forget some of them, and show what is asked.
+
+        Args:
+            interactions: as in `answer`, with what is to be forgotten.
+            requests: what the trained model forgets, one after the other; at least one.
+            seed: as in `answer`.
+            query: what is asked of the model that has forgotten.
+
+        Raises:
+            ConfigError: the model cannot forget by this method, or as in `answer`.
+            RunError: as in `answer`.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} does not forget by {requests[0].method!r}: set "
+            "recommender.forget to 'retrain', or give a library or a class that can"
+        )
+
     @property
     def together(self) -> int:
         """The number of trainings that `answers` runs together in the least time per training."""
@@ -205,7 +239,42 @@ class Recommender(Plugin, Trainable):
 
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`."""
+        return self._shown(self.fit(taken_by(self.fit, interactions), seed), query)
+
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        """Train, forget, and show what is asked; see `Trainable.answer_without`."""
         fitted = self.fit(taken_by(self.fit, interactions), seed)
+        for deletion in requests:
+            fitted = self._after(fitted, deletion, seed)
+        return self._shown(fitted, query)
+
+    def _after(self, fitted: Fitted, deletion: Deletion, seed: int) -> Fitted:
+        with trained(self.name):
+            forgotten = self.forgotten(fitted, deletion, seed)
+        if forgotten is None:
+            raise ConfigError(
+                f"{self.name} does not forget by {deletion.method!r}: set recommender.forget to "
+                "'retrain', or to another method"
+            )
+        return forgotten
+
+    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+        """Return a trained model that has forgotten; None if it cannot by this method.
+
+        By `filter`, lists no longer leave out what is forgotten, and all parameters stay.
+
+        Args:
+            fitted: what `fit` returned; it may be changed.
+            deletion: what is forgotten, and how.
+            seed: as in `fit`.
+        """
+        if deletion.method == "filter" and isinstance(fitted, RowModel):
+            return replace(fitted, seen=deletion.kept.matrix)
+        return None
+
+    def _shown(self, fitted: Fitted, query: Query) -> Answer:
         published = self.factors(fitted) if query.factors else None
         if query.factors and published is None:
             raise ConfigError(f"{self.name} publishes no factors: remove the observer 'factors'")

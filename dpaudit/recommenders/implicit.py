@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
@@ -12,7 +12,9 @@ from scipy.sparse import csr_array, csr_matrix
 
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
+    Deletion,
     FactorModel,
+    Fitted,
     Indices,
     Recommender,
     RowModel,
@@ -29,6 +31,17 @@ _FACTORS: Mapping[str, str] = {
     "lmf": "implicit.cpu.lmf:LogisticMatrixFactorization",
 }
 _NEIGHBOURS = "implicit.nearest_neighbours:ItemItemRecommender"
+
+
+# Iterations of a training that goes on to forget.
+_MORE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class _Factors(FactorModel):
+    """A factorisation with the library's model, which can go on."""
+
+    model: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,4 +88,32 @@ class Implicit(Recommender):
                 model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
             model.fit(csr_matrix(interactions), show_progress=False)
-            return FactorModel(interactions, model.user_factors, model.item_factors)
+            return _Factors(interactions, model.user_factors, model.item_factors, None, model)
+
+    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+        """Return a trained model that has forgotten; see `Recommender.forgotten`.
+
+        - `own`: item-item similarities are computed again, which is exact; ALS solves the rows of
+          the users and items concerned again, one after the other, by implicit's
+          `recalculate_user` and `recalculate_item`, while all other rows stay.
+        - `fine-tune`: factors are trained on what stays for three more iterations.
+        """
+        matrix = deletion.kept.matrix
+        if deletion.method == "own" and self.model == "item-item":
+            return self.fit(matrix, seed)
+        if not isinstance(fitted, _Factors):
+            return super().forgotten(fitted, deletion, seed)
+        rows = csr_matrix(matrix)
+        if deletion.method == "fine-tune":
+            fitted.model.iterations = _MORE
+            fitted.model.fit(rows, show_progress=False)
+        elif deletion.method == "own" and self.model == "als":
+            users, items = (np.unique(index) for index in deletion.gone.T)
+            if len(users):
+                fitted.model.user_factors[users] = fitted.model.recalculate_user(users, rows[users])
+                columns = csr_matrix(rows.T)[items]
+                fitted.model.item_factors[items] = fitted.model.recalculate_item(items, columns)
+        else:
+            return super().forgotten(fitted, deletion, seed)
+        factors = fitted.model.user_factors, fitted.model.item_factors
+        return _Factors(matrix, *factors, None, fitted.model)

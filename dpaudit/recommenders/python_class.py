@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import (
     Answer,
+    Deletion,
     Factors,
     Indices,
     Query,
@@ -34,6 +35,7 @@ from dpaudit.recommenders.base import (
     taken_by,
 )
 from dpaudit.recommenders.checks import checked_answer, checked_scores
+from dpaudit.recommenders.forgetting import Forgets
 from dpaudit.recommenders.saving import Saves, saved
 
 
@@ -50,6 +52,19 @@ class _UserModel(Trainable):
         """
         return self._trained(interactions, seed, query, None)
 
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        """Train, forget, and show what is asked; see `Trainable.answer_without`.
+
+        Raises:
+            ConfigError: the method is not `own`, or the trained model has no `forget`.
+            RunError: as `answer` does.
+        """
+        if requests[0].method != "own":
+            return super().answer_without(interactions, requests, seed, query)
+        return self._trained(interactions, seed, query, None, requests)
+
     def answer_saved(
         self, interactions: Interactions, seed: int, query: Query, folder: Path
     ) -> Answer:
@@ -57,7 +72,12 @@ class _UserModel(Trainable):
         return self._trained(interactions, seed, query, folder)
 
     def _trained(
-        self, interactions: Interactions, seed: int, query: Query, folder: Path | None
+        self,
+        interactions: Interactions,
+        seed: int,
+        query: Query,
+        folder: Path | None,
+        requests: Sequence[Deletion] = (),
     ) -> Answer:
         model = self._made()
         if not callable(getattr(model, "fit", None)):
@@ -67,6 +87,8 @@ class _UserModel(Trainable):
             )
         with self._running(seed):
             fitted = model.fit(taken_by(model.fit, interactions), seed)
+            for deletion in requests:
+                fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
             answer = checked_answer(
                 self._shown(fitted, interactions.ratings, query), query, interactions.shape
             )
@@ -108,6 +130,14 @@ class _UserModel(Trainable):
             )
             lists = lister.recommend(query.listed.copy(), query.k)
         return Answer(scores, lists, self._factors(fitted) if query.factors else None)
+
+    def _forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Any:
+        if not isinstance(fitted, Forgets):
+            raise ConfigError(
+                f"{self._name} cannot forget: set recommender.forget to 'retrain', or give the "
+                "trained model a method forget(interactions, seed)"
+            )
+        return fitted.forget(deletion.gone.copy(), seed)
 
     def _save(self, fitted: Any, folder: Path) -> None:
         if not isinstance(fitted, Saves):
@@ -160,6 +190,8 @@ class PythonClass(_UserModel):
       made from the scores of all items, and leave out those that the user has interacted with;
     - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
       observer `factors` needs this method;
+    - `forget(interactions, seed)`: returns the model without these pairs (user, item) `(n, 2)`.
+      Only `recommender.forget = "own"` needs this method.
     - `save(path)`: writes the model to a file or folder of this path, which does not exist yet.
       Only `recommender.save` needs this method.
 

@@ -112,6 +112,12 @@ class OwnRecommender(Table):
         save: the folder in which the model of every training is kept, as `training-SEED`, so that
             what ships can be what is audited; in the folder of the config. For `target` and
             `command`.
+        forget: how each trained model forgets the targets that its coins put into the data, before
+            it is asked: `own` by the model's method `forget` or the library's own means,
+            `retrain` by a training without them, `filter` by leaving its parameters as they are,
+            `fine-tune` by going on with what stays. None: it forgets nothing. The attackers then
+            tell what was deleted from what was never there.
+        requests: the number of requests, one after the other, in which it forgets them.
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
@@ -125,6 +131,8 @@ class OwnRecommender(Table):
     returned: str | None = None
     params: dict[str, Any] = {}
     save: Annotated[str, Field(min_length=1)] | None = None
+    forget: Literal["own", "retrain", "filter", "fine-tune"] | None = None
+    requests: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     # The folder of the config.
@@ -146,7 +154,11 @@ class OwnRecommender(Table):
             program,
             values.get("returned"),
         )
-        return {"label": " ".join(str(word) for word in words if word), **values}
+        label = " ".join(str(word) for word in words if word)
+        if values.get("forget"):
+            label += f", forgets by {values['forget']}"
+            label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
+        return {"label": label, **values}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -156,6 +168,11 @@ class OwnRecommender(Table):
             raise ValueError(
                 f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
                 "and returned"
+            )
+        if self.requests > 1 and self.forget in (None, "retrain"):
+            raise ValueError(
+                f"requests = {self.requests} divides what a model forgets by forget = 'own', "
+                "'filter' or 'fine-tune': name one of these, or remove it"
             )
         if self.save is not None and self.runs_code is None:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.interactions import Pairs
 from dpaudit.attacks.membership.known import Known
@@ -171,6 +172,15 @@ class Design:
         kept[self.held] = False
         kept[self.rows] = False
         return kept
+
+    @cached_property
+    def targets(self) -> csr_array:
+        """Users × items, 1 for target interactions and all those of target users `(N, M)`."""
+        data, among = self.ratings, np.isin(self.ratings.user, self.users)
+        among[self.rows] = True
+        places = data.user[among], data.item[among]
+        shape = data.n_users, data.n_items
+        return csr_array((np.ones(int(among.sum()), np.int8), places), shape=shape)
 
     @cached_property
     def knowledge(self) -> Known:

@@ -36,6 +36,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
+# The ε that planted leaks exceed, to measure which trace of what was deleted would be found.
+_TRACE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,7 @@ class Inference:
         epsilon: the ε of the sweep.
         unit: what a target is.
         observer: the observer.
+        forgets: whether the model forgets all targets before it is asked.
     """
 
     context: Context[MembershipConfig]
@@ -66,6 +69,7 @@ class Inference:
     epsilon: float
     unit: Unit
     observer: Observer
+    forgets: bool = False
 
     @property
     def key(self) -> Keys:
@@ -152,6 +156,8 @@ class Inference:
         limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
+        if self.forgets:
+            limits = (*limits, Bar(_TRACE))
         judging = partial(self._judged, rates=[], delta=delta)
         shared = self.context.family
         family = records.Family.of(shared.confidence, shared.size * self.look.looks)

@@ -180,13 +180,16 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
-            for finding in left_open(unanswered, marks, trials.present, observer, scored, unmoved):
+            # A model that has forgotten shows the same whatever the coins were.
+            told = trials.present & (not point.forgets)
+            for finding in left_open(unanswered, marks, told, observer, scored, unmoved):
                 yield finding.of(model.label)
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
-            inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
+            game = model.label, point.epsilon, unit, observer, point.forgets
+            inference = self._inference(trials, look, *game)
             yield from inference.measurements(view, point.claim)
             done = trials.of(look.trainings)
             if other := of_other_trainings(done, unit, observer, blind_level):
@@ -237,7 +240,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for place, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
                 trials = self._shown(parts, place, unit, observer).trials
-                game = model.label, point.epsilon, unit, observer
+                game = model.label, point.epsilon, unit, observer, point.forgets
                 shown += self._inference(trials, look, *game).strongest()
         shown += leaks(shown)
         useful = np.array([part[-1][0] for part in parts])
@@ -276,6 +279,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         epsilon: float,
         unit: Unit,
         observer: Observer,
+        forgets: bool,
     ) -> Inference:
         # Half of what is left to gates about the next training, shared by the numbers they judge.
         level = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
@@ -290,6 +294,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             epsilon,
             unit,
             observer,
+            forgets,
         )
 
     def _useful(

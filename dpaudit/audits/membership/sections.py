@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from dpaudit.audits.membership import charts, tables
+from dpaudit.audits.membership import charts, deletion, tables
 from dpaudit.core.membership import OBSERVERS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
@@ -84,6 +84,7 @@ class MembershipSections(Sections):
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield whom the best placed observer identifies at any ε, for each kind of target."""
+        yield from deletion.verdicts(self.result, model.label)
         most = tables.most_exposed(self.result).values()
         of_model = [rate for rate in most if rate.model == model.label]
         for unit in dict.fromkeys(rate.unit for rate in of_model):
@@ -99,10 +100,12 @@ class MembershipSections(Sections):
         target, observer = measurement.unit, measurement.observer or ""
         attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
         if measurement.metric == "attack.tpr" and measurement.at is not None:
-            clause = f"training {target}s are recognised"
+            kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
+            clause = f"{kind} {target}s are recognised"
             return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
         if measurement.metric == "attack.auc":
-            clause = f"comparisons of a training {target} with another one are right"
+            kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
+            clause = f"comparisons of a {kind} {target} with another one are right"
             return Frequency(measurement, attacker, clause, 0.5)
         return None
 
@@ -162,10 +165,12 @@ class MembershipSections(Sections):
         what = "range" if rate.estimate.kind == "range" and several else "interval"
         inside = rate.estimate.lower <= (rate.at or 0) <= rate.estimate.upper
         within = f", which the {what} includes" if inside else ""
+        gone = deletion.forgets(self.result, rate.model)
+        there = "were deleted" if gone else "are in the training data"
         return (
             f"{which} attacker who sees {sight} identifies {words.shares(rate.estimate)} of the "
-            f"audited {rate.unit}s that are in the training data, at a false-positive rate of "
-            f"{guess}; guessing identifies {guess}{within}."
+            f"audited {rate.unit}s that {there}, at a false-positive rate of {guess}; guessing "
+            f"identifies {guess}{within}."
         )
 
     def _beside_claim(self, rate: Measurement) -> bool:

@@ -23,6 +23,7 @@ from dpaudit.core.membership import Observer
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.recommenders.base import Recommender, Trainable
+from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
 
@@ -43,6 +44,11 @@ class MemberPoint:
     claim: Claim | None
     words: str = ""
     tables: tuple[OwnRecommender, ...] = ()
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the model forgets all targets before it is asked."""
+        return isinstance(self.trainable, Forgetting)
 
     def probed(self, trainings: int) -> bool:
         """Whether further trainings test the model: not if each is dear, or none can be made."""
@@ -83,6 +89,9 @@ class MemberModel:
     def record(self) -> ModelRecord:
         """Record the recommender with its parameters."""
         trainable = self.defenses[0].trainable
+        forgets = {}
+        if isinstance(trainable, Forgetting):
+            forgets, trainable = {"forget": trainable.method}, trainable.trainable
         if isinstance(trainable, DefenseRecommender):
             return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
         if isinstance(trainable, Recommender):
@@ -99,7 +108,7 @@ class MemberModel:
             title=title,
             variant="own",
             source=source,
-            params=params,
+            params={**params, **forgets},
             top_k=self.k,
             saved=self.saved,
         )
@@ -196,6 +205,10 @@ class MemberModels(Subject[MembershipConfig]):
         if isinstance(model, OwnRecommender):
             claim = model.claim.claim() if model.claim else None
             recommender = model.create("recommender")
+            if model.forget:
+                recommender = Forgetting(
+                    recommender, model.forget, self.design.targets, model.requests
+                )
             return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
         defenses: list[TrainedDefense[Any]] = model.defenses("model")
         return [

@@ -1,0 +1,153 @@
+"""Deletion: what is trained, what is forgotten, and which methods a model has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from membership_cases import Copying, small_ratings  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.interactions import Interactions
+from dpaudit.recommenders.base import Deletion, Query
+from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.implicit import Implicit
+from dpaudit.recommenders.python_class import GivenModel
+
+DATA = small_ratings()
+SHAPE = DATA.n_users, DATA.n_items
+I32 = np.int32
+EVERY = np.repeat(np.arange(60, dtype=I32), 30), np.tile(np.arange(30, dtype=I32), 60)
+QUERY = Query(*EVERY, np.arange(60, dtype=I32), 4)
+GONE = np.arange(len(DATA)) % 7 == 0
+TARGETS = csr_array((np.ones(GONE.sum()), (DATA.user[GONE], DATA.item[GONE])), shape=SHAPE)
+ALL, KEPT = Interactions.of(DATA), Interactions.of(DATA, ~GONE)
+
+
+def scores(trainable: Any, method: str) -> NDArray[np.float32]:
+    answer = Forgetting(trainable, method, TARGETS).answer(ALL, 5, QUERY)
+    return answer.scores.reshape(SHAPE)
+
+
+def small(model: Any) -> Implicit:
+    size: dict[str, Any] = {"K": 5} if model == "item-item" else {"factors": 4, "iterations": 3}
+    return Implicit(model=model, settings=size)
+
+
+def test_a_training_without_the_targets_is_one_on_what_stays() -> None:
+    shown = scores(Copying(), "retrain")
+    np.testing.assert_array_equal(shown > 0, KEPT.matrix.toarray() > 0)
+
+
+def test_requests_are_forgotten_one_after_the_other() -> None:
+    asked: list[int] = []
+
+    class Remembers:
+        def fit(self, interactions: csr_array, seed: int) -> Remembers:
+            self.known = interactions.toarray()
+            return self
+
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Remembers:
+            asked.append(len(interactions))
+            self.known[tuple(interactions.T)] = 0
+            return self
+
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return self.known[users, items]
+
+    shown = Forgetting(GivenModel(Remembers), "own", TARGETS, 3).answer(ALL, 5, QUERY).scores
+    np.testing.assert_array_equal(shown.reshape(SHAPE), KEPT.matrix.toarray())
+    assert len(asked) == 3
+    assert sum(asked) == GONE.sum()
+    assert max(asked) - min(asked) <= 1
+    asked.clear()
+    Forgetting(GivenModel(Remembers), "own", csr_array(SHAPE), 3).answer(ALL, 5, QUERY)
+    assert not asked
+
+
+def test_a_class_gets_the_pairs_to_forget_and_is_asked_afterwards() -> None:
+    class Remembers:
+        def fit(self, interactions: csr_array, seed: int) -> Remembers:
+            self.known = interactions.toarray()
+            return self
+
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Remembers:
+            assert seed == 5
+            self.known[tuple(interactions.T)] = 0
+            return self
+
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return self.known[users, items]
+
+    shown = scores(GivenModel(Remembers), "own")
+    np.testing.assert_array_equal(shown, KEPT.matrix.toarray())
+    # Lists leave out what stays, and no longer what was deleted.
+    lists = Forgetting(GivenModel(Remembers), "own", TARGETS).answer(ALL, 5, QUERY).lists
+    assert not any(KEPT.matrix[user, item] for user, row in enumerate(lists) for item in row)
+    assert any(TARGETS[user, item] for user, row in enumerate(lists) for item in row)
+
+
+@pytest.mark.parametrize(
+    ("trainable", "method", "said"),
+    [
+        (Copying(), "own", "Copying does not forget by 'own': set recommender.forget to 'retrain'"),
+        (small("bpr"), "own", "implicit does not forget by 'own'"),
+        (small("item-item"), "fine-tune", "implicit does not forget by 'fine-tune'"),
+    ],
+    ids=["no method", "no own method", "nothing to train on"],
+)
+def test_a_method_that_a_model_lacks_is_refused(trainable: Any, method: str, said: str) -> None:
+    pytest.importorskip("implicit")
+    with pytest.raises(ConfigError, match=said):
+        scores(trainable, method)
+
+
+def test_a_class_without_forget_is_refused() -> None:
+    class Plain:
+        def fit(self, interactions: csr_array, seed: int) -> Plain:
+            return self
+
+    with pytest.raises(ConfigError, match=r"Plain cannot forget: .* forget\(interactions, seed\)"):
+        scores(GivenModel(Plain), "own")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_item_item_similarities_are_exact_without_the_targets() -> None:
+    pytest.importorskip("implicit")
+    fresh = small("item-item").fit(KEPT.matrix, 5).scores(*EVERY).reshape(SHAPE)
+    np.testing.assert_array_equal(scores(small("item-item"), "own"), fresh)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_als_solves_the_rows_concerned_again_and_no_others() -> None:
+    pytest.importorskip("implicit")
+    user = int(DATA.user[0])
+    pair = np.array([[user, DATA.item[0]]], I32)
+    mask = (DATA.user == user) & (DATA.item == DATA.item[0])
+    fitted: Any = small("als").fit(ALL.matrix, 5)
+    before = fitted.users.copy(), fitted.items.copy()
+    kept = Interactions.of(DATA, ~mask)
+    after: Any = small("als").forgotten(fitted, Deletion("own", kept, pair), 5)
+    moved = [np.flatnonzero((one != other).any(1)).tolist() for one, other in
+             zip(before, (after.users, after.items), strict=True)]  # fmt: skip
+    assert moved == [[user], [int(DATA.item[0])]]
+    # The user's row solves the least squares of what stays, by the items before.
+    items, regularization = before[1].astype(np.float64), 0.01
+    confidence = kept.matrix.toarray()[user]
+    liked = confidence > 0
+    squares = items.T @ items + regularization * np.eye(4)
+    squares += (items[liked].T * (confidence[liked] - 1)) @ items[liked]
+    expected = np.linalg.solve(squares, confidence[liked] @ items[liked])
+    assert after.users[user] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_filtering_and_training_on_leave_or_move_the_parameters() -> None:
+    pytest.importorskip("implicit")
+    whole = small("als").fit(ALL.matrix, 5).scores(*EVERY).reshape(SHAPE)
+    np.testing.assert_array_equal(scores(small("als"), "filter"), whole)
+    for model in ("als", "bpr"):
+        assert (scores(small(model), "fine-tune") != whole).any()
