@@ -18,6 +18,8 @@ from dpaudit.core.files import write_text
 from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from dpaudit.data.ratings import Ratings
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds
@@ -85,7 +87,7 @@ def init(
     from dpaudit.reports.terminal import say
 
     script = _script(recommender)
-    beside = None if script is None else path.with_name(f"{recommender}_model.py")
+    beside = None if script is None else path.with_name(script.name)
     for file in filter(None, (path, beside)):
         if file.exists():
             raise ConfigError(f"{file} already exists: name another file or remove it")
@@ -100,16 +102,15 @@ def init(
         )
     write_text(path, text)
     if script is not None and beside is not None:
-        write_text(beside, script)
+        write_text(beside, script.read_text(encoding="utf-8"))
         notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
     name = place(path)
     console = Console()
     for sentence in notes:
         say(sentence, console)
     allowed = "" if script is None else " --allow-code"
-    click.echo(
-        f"{name} is written; run it with: dpaudit run {quote(name)}{allowed}"
-    )  # to be copied
+    run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
+    click.echo(f"{name} is written; run it with: {run}")
 
 
 def _of_synthetic(library: str | None) -> str:
@@ -215,13 +216,12 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
         ) from error
 
 
-def _script(library: str | None) -> str | None:
+def _script(library: str | None) -> Traversable | None:
     """Return the script that trains a library in an environment of its own, if it needs one."""
     from importlib.resources import files
 
-    scripts = files("dpaudit.cli").joinpath("scripts").iterdir()
-    texts = (file.read_text(encoding="utf-8") for file in scripts if file.name == f"{library}.py")
-    return next(texts, None)
+    script = files("dpaudit.cli").joinpath("scripts", f"{library}_model.py")
+    return script if script.is_file() else None
 
 
 def _recommender(library: str) -> str:
@@ -233,10 +233,11 @@ def _recommender(library: str) -> str:
     from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
-    if _script(library) is not None:
+    script = _script(library)
+    if script is not None:
         return (
             f'label = "{library}"\n'
-            f'command = "{library}-venv/bin/python {library}_model.py {{task}}"\n'
+            f'command = "{library}-venv/bin/python {script.name} {{task}}"\n'
             'params = { timeout = 3600, env = { OMP_NUM_THREADS = "1" } }   # of one training'
         )
     plugin = registry.load("recommenders", library)

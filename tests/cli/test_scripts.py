@@ -57,7 +57,7 @@ def test_init_writes_a_config_and_the_script_that_it_names(library: str, tmp_pat
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_python_without_the_library_is_named_in_one_sentence(library: str) -> None:
-    words = [sys.executable, "-I", "-S", SCRIPTS / f"{library}.py", "task.json"]
+    words = [sys.executable, "-I", "-S", SCRIPTS / f"{library}_model.py", "task.json"]
     ended = subprocess.run(words, check=False, capture_output=True, text=True)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
@@ -70,7 +70,7 @@ def trained(model: str, folder: Path, times: list[float] | None) -> Answer:
     (folder / "recbole").mkdir()
     stub = Path(configs.__file__).with_name("stub_recbole.py")
     shutil.copy(stub, folder / "recbole" / "__init__.py")
-    text = (SCRIPTS / "recbole.py").read_text(encoding="utf-8")
+    text = (SCRIPTS / "recbole_model.py").read_text(encoding="utf-8")
     (folder / "train.py").write_text(text.replace('MODEL = "LightGCN"', f'MODEL = "{model}"'))
     values, scale = np.ones(6, np.float32), Scale(1.0, 1.0, 1.0)
     given = None if times is None else np.array(times)
