@@ -18,6 +18,8 @@ from dpaudit.core.files import write_text
 from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from dpaudit.data.ratings import Ratings
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds
@@ -39,8 +41,9 @@ _TRAININGS = 24
     "--recommender",
     metavar="LIBRARY",
     help="Audit a recommender of this library for membership inference; see 'dpaudit list "
-    "recommenders'.  [default: audit private recommenders, or if --data holds no ratings a "
-    "recommender of implicit or the most popular items]",
+    "recommenders'. For recbole and rectools also a script is written, which trains in an "
+    "environment of its own.  [default: audit private recommenders, or if --data holds no ratings "
+    "a recommender of implicit or the most popular items]",
 )
 @click.option(
     "--data",
@@ -83,8 +86,11 @@ def init(
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.reports.terminal import say
 
-    if path.exists():
-        raise ConfigError(f"{path} already exists: name another file or remove it")
+    script = _script(recommender)
+    beside = None if script is None else path.with_name(script.name)
+    for file in filter(None, (path, beside)):
+        if file.exists():
+            raise ConfigError(f"{file} already exists: name another file or remove it")
     stated = stated_by(columns, encoding, missing_ids, scale)
     if data is not None:
         text, notes = _of_file(data, recommender, stated)
@@ -95,11 +101,16 @@ def init(
             "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
         )
     write_text(path, text)
+    if script is not None and beside is not None:
+        write_text(beside, script.read_text(encoding="utf-8"))
+        notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
     name = place(path)
     console = Console()
     for sentence in notes:
         say(sentence, console)
-    click.echo(f"{name} is written; run it with: dpaudit run {quote(name)}")  # to be copied
+    allowed = "" if script is None else " --allow-code"
+    run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
+    click.echo(f"{name} is written; run it with: {run}")
 
 
 def _of_synthetic(library: str | None) -> str:
@@ -166,10 +177,9 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
     from dpaudit.attacks.base import MembershipInference
     from dpaudit.audits.membership.config import target_sizes
     from dpaudit.config.tables import attacks_of
-    from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
-    plugin = registry.load("recommenders", library)
+    recommender = _recommender(library)
     sizes = target_sizes(ratings)
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)
@@ -177,8 +187,7 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
         "recommender.toml",
         data,
         {
-            "library": library,
-            "params": _params(plugin),
+            "recommender": recommender,
             "attacks": ", ".join(attacks),
             "attack": attacks[0],
             "rate": f"{max(sizes.rates):g}",
@@ -207,11 +216,34 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
         ) from error
 
 
-def _params(plugin: type[Any]) -> str:
-    """Return the adapter's parameters at their defaults."""
+def _script(library: str | None) -> Traversable | None:
+    """Return the script that trains a library in an environment of its own, if it needs one."""
+    from importlib.resources import files
+
+    script = files("dpaudit.cli").joinpath("scripts", f"{library}_model.py")
+    return script if script.is_file() else None
+
+
+def _recommender(library: str) -> str:
+    """Return the lines that name a library: a command, or an adapter with all its parameters.
+
+    Raises:
+        ConfigError: there is no such library.
+    """
+    from dpaudit.core import registry
     from dpaudit.reports.render.toml import inline
 
-    return inline({field.name: getattr(plugin(), field.name) for field in fields(plugin)})
+    script = _script(library)
+    if script is not None:
+        return (
+            f'label = "{library}"\n'
+            f'command = "{library}-venv/bin/python {script.name} {{task}}"\n'
+            'params = { timeout = 3600, env = { OMP_NUM_THREADS = "1" } }   # of one training'
+        )
+    plugin = registry.load("recommenders", library)
+    params = inline({field.name: getattr(plugin(), field.name) for field in fields(plugin)})
+    name = f"library = \"{library}\" # 'dpaudit show {library}' explains its parameters"
+    return f"{name}\nparams = {params}"
 
 
 def _data(source: DataSource, ratings: Ratings) -> list[str]:
