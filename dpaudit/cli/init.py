@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from string import Template
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,6 +16,8 @@ from dpaudit.cli.options import PathType
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place
+
+Audit = Literal["membership", "deletion"]
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -29,6 +31,13 @@ format = "synthetic"             # embedded generator, MovieLens-like
 # format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
 # path = "${DPAUDIT_DATA}/ratings.csv"
 # binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
+# The same recommender after a deletion.
+_FORGETS = """
+
+[[recommender]]                  # the same one, asked after its targets are deleted
+{}
+forget = "{}"                 # "own", "retrain", "filter" or "fine-tune"
+"""
 # A value and its comment.
 _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 # Trainings of which enough are judged that gates can pass.
@@ -44,6 +53,12 @@ _TRAININGS = 24
     "recommenders'. For recbole and rectools also a script is written, which trains in an "
     "environment of its own.  [default: audit private recommenders, or if --data holds no ratings "
     "a recommender of implicit or the most popular items]",
+)
+@click.option(
+    "--audit",
+    type=click.Choice(["membership", "deletion"]),
+    help="What is audited of a recommender: who is in its data, or whether it forgets whom it is "
+    "asked to delete.  [default: membership]",
 )
 @click.option(
     "--data",
@@ -73,6 +88,7 @@ _TRAININGS = 24
 def init(
     path: Path,
     recommender: str | None,
+    audit: Audit | None,
     data: Path | None,
     columns: str | None,
     encoding: str | None,
@@ -92,10 +108,12 @@ def init(
         if file.exists():
             raise ConfigError(f"{file} already exists: name another file or remove it")
     stated = stated_by(columns, encoding, missing_ids, scale)
+    if audit is not None:
+        recommender = recommender or _library()
     if data is not None:
-        text, notes = _of_file(data, recommender, stated)
+        text, notes = _of_file(data, recommender, audit, stated)
     elif stated == StatedLayout():
-        text, notes = _of_synthetic(recommender), []
+        text, notes = _of_synthetic(recommender, audit), []
     else:
         raise ConfigError(
             "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
@@ -113,7 +131,7 @@ def init(
     click.echo(f"{name} is written; run it with: {run}")
 
 
-def _of_synthetic(library: str | None) -> str:
+def _of_synthetic(library: str | None, audit: Audit | None) -> str:
     """Return the config of a library's recommender, or of private ones, on generated ratings."""
     from dpaudit.cli.sizing import DefenseSizes
 
@@ -122,10 +140,12 @@ def _of_synthetic(library: str | None) -> str:
     from dpaudit.data.source import SyntheticParams
     from dpaudit.data.synthetic import generate
 
-    return _own(library, _SYNTHETIC, generate(SyntheticParams()), "")
+    return _own(library, audit, _SYNTHETIC, generate(SyntheticParams()), "")
 
 
-def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str, list[str]]:
+def _of_file(
+    path: Path, library: str | None, audit: Audit | None, stated: StatedLayout
+) -> tuple[str, list[str]]:
     """Return the config for a file, and sentences on what was found and what is audited."""
     from dpaudit.cli.sizing import defense_sizes, least_raters
     from dpaudit.cli.stated import sniffed
@@ -141,8 +161,10 @@ def _of_file(path: Path, library: str | None, stated: StatedLayout) -> tuple[str
     if library is None and not rated:
         library = _library()
     if library is not None:
-        audited = f"Membership inference against a recommender of {library} is audited."
-        return _own(library, "\n".join(lines), ratings, f"{place(path)}: "), [layout, audited]
+        what = "Membership inference against" if audit != "deletion" else "Deletion from"
+        audited = f"{what} a recommender of {library} is audited."
+        text = _own(library, audit, "\n".join(lines), ratings, f"{place(path)}: ")
+        return text, [layout, audited]
     audited = "Private recommenders are audited; --recommender LIBRARY audits one of yours."
     least = least_raters(ratings)
     if least > 1:
@@ -167,7 +189,7 @@ def _library() -> str:
     return "implicit" if find_spec("implicit") else "most-popular"
 
 
-def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
+def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: str) -> str:
     """Return the config of a library's recommender; `begin` is how an error begins.
 
     Raises:
@@ -180,6 +202,8 @@ def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
     from dpaudit.reports.render.toml import inline
 
     recommender = _recommender(library)
+    if audit == "deletion":
+        recommender += _FORGETS.format(recommender, "own" if library == "implicit" else "retrain")
     sizes = target_sizes(ratings)
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)

@@ -65,6 +65,21 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
     assert claim.observers == list(RELEASED)
 
 
+@pytest.mark.parametrize(
+    ("words", "forget"),
+    [((), "own"), (("--recommender", "most-popular"), "retrain")],
+    ids=["implicit", "most-popular"],
+)
+def test_an_audit_of_deletion_has_the_model_before_and_after(
+    words: tuple[str, ...], forget: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "dpaudit.toml"
+    assert call("init", path, "--audit", "deletion", *words).exit_code == 0
+    config = load_as(MembershipConfig, path)
+    assert [table.forget for table in config.recommender] == [None, forget]
+    config.check_plugins()
+
+
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", config).exit_code == 0
