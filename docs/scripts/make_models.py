@@ -1,16 +1,17 @@
-"""Write docs/results/libraries.md: membership inference on the recommenders of public libraries.
+"""Write docs/results/libraries.md or networks.md: membership inference on public recommenders.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_models.py FOLDER`, which audits every model
-below on MovieLens-100K and keeps its record in FOLDER/NAME. A model whose record is there is not
-run again, so libraries that need environments of their own are audited by running it in each; a
-model without record whose library is not installed is left out, and said.
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_models.py FOLDER PAGE`, which audits every
+model of the page on MovieLens-100K and keeps its record in FOLDER/NAME. A model whose record is
+there is not run again, so libraries that need environments of their own are audited by running it
+in each; a model without record whose library is not installed is left out, and said. RecBole is
+installed as FOLDER/recbole-venv, as the head of dpaudit/cli/scripts/recbole_model.py says.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,15 @@ from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import at_least, epsilon, interval, measured
 
 COMMAND = "docs/scripts/make_models.py FOLDER"
-DATA = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
+DATA: Mapping[str, Any] = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
+USERS = {
+    "format": "delimited",
+    "path": "${DPAUDIT_DATA}/ml-100k/u.user",
+    "delimiter": "|",
+    "id": 0,
+    "columns": {"age": 1, "gender": 2, "occupation": 3},
+}
+TIMED: Mapping[str, Any] = {**DATA, "timed": True, "users": USERS}
 MEMBERSHIP = {"trainings": 24, "observers": ["scores", "own-list"]}
 HEAD = """\
 Every number comes from a record. Each model is trained 24 times on MovieLens-100K. In each training
@@ -51,6 +60,13 @@ Settings are the libraries' own, so a row is no verdict on a library: fewer fact
 regularisation leak less. A list that leaves out what its user has seen tells with certainty that an
 item on it is not in the history, which no training can mend.
 """
+BESIDE = """\
+The models of [`torch`](../guides/networks.md) have their default settings. They get the times of
+MovieLens-100K, and `two-tower` the age, gender and occupation of users; without times, sequences
+stand in the order of items. RecBole 1.2.1 trains in an environment of its own by [the script of
+`dpaudit init`](../guides/own-models.md), for 20 epochs. Seconds are those of one training
+among others side by side, by the clock, on two cores that others used too.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,7 @@ class Model:
     name: str
     tables: Mapping[str, Any]
     needs: str
+    data: Mapping[str, Any] = field(default_factory=lambda: DATA)
 
 
 def own(library: str, label: str, needs: str = "", **params: Any) -> Model:
@@ -71,12 +88,25 @@ def own(library: str, label: str, needs: str = "", **params: Any) -> Model:
 def private() -> Model:
     """Return neural filtering by DP-SGD, with the ε that its accountant states for scores."""
     params = {"model": "ncf", "epochs": 2, "noise_multiplier": 1.0}
-    table = {"label": "torch ncf, DP-SGD", "library": "torch", "params": params}
+    table = {"label": "ncf, DP-SGD", "library": "torch", "params": params}
     claim = {"epsilon": 1.341, "delta": 1e-5, "observers": ["scores"]}
     return Model("torch-ncf-dpsgd", {"recommender": [{**table, "claim": claim}]}, "torch")
 
 
-MODELS = (
+def network(label: str, model: str, data: Mapping[str, Any] = TIMED) -> Model:
+    """Return a network of PyTorch."""
+    return replace(own("torch", label, model=model), data=data)
+
+
+def recbole(model: str) -> Model:
+    """Return a model of RecBole, which a script trains in FOLDER."""
+    label = f"RecBole {model}"
+    command = f"recbole-venv/bin/python recbole_{model}.py {{task}}"
+    table = {"label": label, "command": command, "params": {"env": {"OMP_NUM_THREADS": "1"}}}
+    return Model(label.replace(" ", "-"), {"recommender": [table]}, "recbole", TIMED)
+
+
+LIBRARIES = (
     own("implicit", "implicit als", model="als", settings={"factors": 64}),
     own("implicit", "implicit bpr", model="bpr", settings={"factors": 64}),
     own("implicit", "implicit lmf", model="lmf"),
@@ -87,9 +117,6 @@ MODELS = (
     own("lenskit", "lenskit BiasedMF", model="BiasedMFScorer"),
     own("surprise", "surprise SVD", model="SVD"),
     own("lightfm", "lightfm warp", model="warp"),
-    own("torch", "torch mf", model="mf"),
-    own("torch", "torch ncf", model="ncf"),
-    private(),
     own("most-popular", "most popular", needs="numpy"),
     Model(
         "dpsgd-mf-nonprivate",
@@ -97,29 +124,49 @@ MODELS = (
         "numpy",
     ),
 )
+NETWORKS = (
+    own("most-popular", "most popular", needs="numpy"),
+    network("mf", "mf"),
+    network("ncf", "ncf"),
+    private(),
+    network("two-tower", "two-tower"),
+    network("lightgcn", "lightgcn"),
+    network("multvae", "multvae"),
+    network("sasrec", "sasrec"),
+    network("sasrec, no times", "sasrec", DATA),
+    network("gru4rec", "gru4rec"),
+    network("gru4rec, no times", "gru4rec", DATA),
+    recbole("LightGCN"),
+    recbole("SASRec"),
+)
+PAGES = {
+    "libraries": ("Membership inference on recommenders of public libraries", [HEAD], LIBRARIES),
+    "networks": ("Membership inference on neural networks", [HEAD, BESIDE], NETWORKS),
+}
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, name: str) -> None:
     """Audit what is missing, and write the page."""
     folder.mkdir(parents=True, exist_ok=True)
+    title, parts, models = PAGES[name]
     found, missing = [], []
-    for model in MODELS:
+    for model in models:
         if find_spec(model.needs) or (folder / model.name / storage.NAME).is_file():
             config = folder / f"{model.name}.toml"
-            tables = {"seed": 7, "data": DATA, "membership": MEMBERSHIP}
-            tables |= model.tables
+            tables = {"seed": 7, "data": model.data, "membership": MEMBERSHIP} | model.tables
             write_text(config, toml.render(tables))
-            found.append(audited(configs.load(config), folder / model.name))
+            result = audited(configs.load(config), folder / model.name, allow_code=True)
+            found.append(result)
         else:
             missing.append(model.name)
-    parts = [HEAD]
+    parts = [*parts]
     if missing:
         parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
     for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
         parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
-    parts.append(f"## Utility\n\n{table_text(useful(found))}\n")
-    title = "Membership inference on recommenders of public libraries"
-    write("libraries", page(title, COMMAND, "\n".join(parts)))
+    timed = name == "networks"
+    parts.append(f"## Utility\n\n{table_text(useful(found, timed=timed))}\n")
+    write(name, page(title, f"{COMMAND} {name}", "\n".join(parts)))
 
 
 def leaks(found: Sequence[AuditResult], observer: str) -> Table:
@@ -143,8 +190,8 @@ def leaks(found: Sequence[AuditResult], observer: str) -> Table:
     return Table(f"{observer}", header, cells)
 
 
-def useful(found: Sequence[AuditResult]) -> Table:
-    """Return utility on held-out interactions."""
+def useful(found: Sequence[AuditResult], *, timed: bool) -> Table:
+    """Return utility on held-out interactions, and perhaps the seconds of a training."""
     cells = [
         [
             result.models[0].label,
@@ -152,10 +199,11 @@ def useful(found: Sequence[AuditResult]) -> Table:
                 value(picked(result, metric, attack=None))
                 for metric in ("utility.ndcg", "utility.recall", "utility.rmse")
             ),
+            *([f"{result.timing.training or 0:.1f}"] if timed else []),
         ]
         for result in found
     ]
-    header = ["model", "nDCG@10", "recall@10", "rmse"]
+    header = ["model", "nDCG@10", "recall@10", "rmse", *(["seconds"] if timed else [])]
     return Table("utility", header, cells)
 
 
@@ -181,4 +229,4 @@ def value(found: Measurement | None) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])
