@@ -1,6 +1,6 @@
 """A command that trains a model of RecTools for dpaudit, in an environment of its own.
 
-Set the model below, and install RecTools beside this file, with Python 3.9 to 3.12:
+Set the model below, and install RecTools beside this file, with Python 3.9 to 3.13:
 
     python3.11 -m venv rectools-venv && rectools-venv/bin/python -m pip install 'rectools==0.19.0'
 """
