@@ -1,0 +1,85 @@
+"""The training of a stack of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from dpaudit.core.streams import generator
+from dpaudit.data.interactions import Interactions
+from dpaudit.recommenders.base import PROCESS_WIDE, RowModel
+from dpaudit.recommenders.networks.pairs import Factorisation, Neural
+from dpaudit.recommenders.networks.settings import Name, Settings
+from dpaudit.recommenders.networks.stack import Stack
+
+FORMS: dict[Name, type[Stack]] = {
+    "mf": Factorisation,
+    "ncf": Neural,
+}
+
+
+def trained_models(
+    model: Name,
+    settings: Settings,
+    data: Sequence[Interactions],
+    seeds: Sequence[int],
+    device: str = "cpu",
+) -> list[RowModel]:
+    """Train models of one form side by side.
+
+    Args:
+        model: the form.
+        settings: of all models.
+        data: what each is trained on, of one shape.
+        seeds: decide everything that is random in each.
+        device: where they are trained, as PyTorch names it.
+    """
+    sources = [generator(seed, "torch") for seed in seeds]
+    with single_threaded():
+        stack = FORMS[model](settings, data, sources, device)
+        train(stack)
+        with torch.no_grad():
+            return stack.models()
+
+
+def train(stack: Stack) -> None:
+    """Follow the gradients of all models by Adam.
+
+    In each epoch every model goes through its records in a new random order, in steps of equal
+    size up to one.
+
+    Args:
+        stack: the models; changed.
+    """
+    settings, parameters = stack.settings, list(stack.parameters.values())
+    for parameter in parameters:
+        parameter.requires_grad_()
+    optimizer = torch.optim.Adam(parameters, settings.learning_rate, fused=True)
+    steps, counts = settings.steps, stack.counts()
+    for epoch in range(settings.epochs):
+        orders = [s.permutation(n) for s, n in zip(stack.sources, counts, strict=True)]
+        for step in range(steps):
+            records = [
+                order[len(order) * step // steps : len(order) * (step + 1) // steps]
+                for order in orders
+            ]
+            optimizer.zero_grad()
+            stack.loss(records, (epoch * steps + step) / (settings.epochs * steps)).backward()
+            optimizer.step()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let PyTorch use one thread for the calls inside, and restore their number afterwards.
+
+    It belongs to the whole process, so other threads wait.
+    """
+    with PROCESS_WIDE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
