@@ -1,4 +1,4 @@
-"""Sums of rows of matrices, in the order of an index: gradients of look-ups, and sums over a graph."""
+"""Sums of rows of matrices in a fixed order: gradients of look-ups, and sums over a graph."""
 
 from __future__ import annotations
 
@@ -24,3 +24,21 @@ def add_rows(index: Indices, rows: Matrix, sums: Matrix) -> None:
         place = np.uint64(index[row])
         for column in range(rows.shape[1]):
             sums[place, column] += rows[row, column]
+
+
+@exact_kernel
+def add_neighbours(start: Indices, neighbour: Indices, rows: Matrix, sums: Matrix) -> None:
+    """Add to each row of the sums the rows of its neighbours, in their order.
+
+    Args:
+        start: the neighbours of r are `neighbour[start[r]] … neighbour[start[r + 1] − 1]`.
+        neighbour: rows of `rows`.
+        rows: `(N, d)`.
+        sums: changed `(N, d)`.
+    """
+    for row in range(len(start) - 1):
+        own = sums[row]
+        for place in range(start[row], start[row + 1]):
+            other = rows[np.uint64(neighbour[place])]
+            for column in range(rows.shape[1]):
+                own[column] += other[column]

@@ -67,7 +67,8 @@ def resolved(model: Name, given: Mapping[str, Any]) -> Settings:
         given: parameters; None for the model's default.
 
     Raises:
-        ValueError: the model does not read one of those that are given.
+        ValueError: the model does not read one of those that are given, or heads do not divide
+            the dimensions.
     """
     defaults = DEFAULTS[model]
     chosen = {name: value for name, value in given.items() if value is not None}
@@ -78,4 +79,10 @@ def resolved(model: Name, given: Mapping[str, Any]) -> Settings:
                 f"{name} = {value} is not read by model = {model!r}, which reads "
                 f"{', '.join(known)}: remove it"
             )
-    return replace(defaults, **chosen)
+    settings = replace(defaults, **chosen)
+    if settings.heads and settings.dimensions % settings.heads:
+        raise ValueError(
+            f"heads = {settings.heads} does not divide dimensions = {settings.dimensions}: give a "
+            "divisor"
+        )
+    return settings

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from dpaudit.data.interactions import Interactions
@@ -58,6 +59,7 @@ class Stack(ABC):
             for name in models[0]
         }
 
+    @abstractmethod
     def prepare(self) -> None:
         """Compute what all steps need from the data."""
 
@@ -115,7 +117,7 @@ class _Rows(torch.autograd.Function):
         return matrix.index_select(0, index)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (index,) = context.saved_tensors
         sums = gradient.new_zeros(context.shape)
         if sums.is_cuda:
@@ -146,6 +148,14 @@ def padded(parts: Sequence[NDArray[Any]], fill: float = 0) -> NDArray[Any]:
     for row, part in zip(whole, parts, strict=True):
         row[: len(part)] = part
     return whole
+
+
+def binary(interactions: Interactions) -> csr_array:
+    """Return the users × items matrix of 1 for each interaction; a rating of 0 is none."""
+    matrix = interactions.matrix.copy()
+    matrix.data = (matrix.data != 0).astype(np.float32)
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def embedding(source: np.random.Generator, count: int, dimensions: int) -> Array:

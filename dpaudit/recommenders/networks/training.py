@@ -10,13 +10,23 @@ import torch
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import PROCESS_WIDE, RowModel
+from dpaudit.recommenders.networks.gru4rec import GRU4Rec
+from dpaudit.recommenders.networks.lightgcn import LightGCN
+from dpaudit.recommenders.networks.multvae import MultVAE
 from dpaudit.recommenders.networks.pairs import Factorisation, Neural
+from dpaudit.recommenders.networks.sasrec import SASRec
 from dpaudit.recommenders.networks.settings import Name, Settings
 from dpaudit.recommenders.networks.stack import Stack
+from dpaudit.recommenders.networks.two_tower import TwoTower
 
 FORMS: dict[Name, type[Stack]] = {
     "mf": Factorisation,
     "ncf": Neural,
+    "two-tower": TwoTower,
+    "lightgcn": LightGCN,
+    "multvae": MultVAE,
+    "sasrec": SASRec,
+    "gru4rec": GRU4Rec,
 }
 
 
