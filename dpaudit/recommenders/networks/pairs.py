@@ -159,7 +159,8 @@ def _combined(stack: Parameters, p: Tensor, q: Tensor, first_p: Tensor, first_q:
     last = stack["last.weight"]
     # h^T [p * q, f] = <h_1 * p, q> + <h_2, f>
     product = ((p * last[:, None, :, :d]) * q).sum(3)
-    deep = torch.baddbmm(stack["last.bias"][:, None], hidden, last[:, :, d:].transpose(1, 2))
+    # No product of matrices: for one column its rounding depends on how many models there are.
+    deep = (hidden * last[:, :, d:]).sum(2) + stack["last.bias"]
     return product + deep.view(width, n, count)
 
 

@@ -58,7 +58,7 @@ def pieces(interactions: Interactions, length: int) -> Pieces:
     counts = np.minimum(sizes, length)
     last = np.zeros((len(sizes), length), np.int64)
     shown = np.arange(length) < counts[:, None]
-    last[shown] = item[(start[1:] - counts)[:, None] + np.arange(length)][shown] if len(item) else 0
+    last[shown] = item[((start[1:] - counts)[:, None] + np.arange(length))[shown]]
     return Pieces(items, following, weights, last, counts, item)
 
 

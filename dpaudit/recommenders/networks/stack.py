@@ -27,8 +27,8 @@ Parameters = dict[str, Tensor]
 
 # The spread of factors before the training.
 SPREAD = 0.1
-# Widths of padded arrays are multiples of this, so that they hardly depend on the other models.
-_MULTIPLE = 16
+# The most numbers that a processor computes at a time; padded arrays have multiples of it.
+VECTOR = 16
 
 
 @dataclass
@@ -143,7 +143,7 @@ def rows(matrices: Tensor, index: Tensor, *shape: int) -> Tensor:
 def padded(parts: Sequence[NDArray[Any]], fill: float = 0) -> NDArray[Any]:
     """Return arrays `(n_w, …)` as one `(W, n, …)`, filled up at their ends."""
     width = max(len(part) for part in parts)
-    width = max(1, math.ceil(width / _MULTIPLE)) * _MULTIPLE
+    width = max(1, math.ceil(width / VECTOR)) * VECTOR
     whole = np.full((len(parts), width, *parts[0].shape[1:]), fill, parts[0].dtype)
     for row, part in zip(whole, parts, strict=True):
         row[: len(part)] = part

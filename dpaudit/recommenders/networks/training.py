@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
@@ -16,7 +18,7 @@ from dpaudit.recommenders.networks.multvae import MultVAE
 from dpaudit.recommenders.networks.pairs import Factorisation, Neural
 from dpaudit.recommenders.networks.sasrec import SASRec
 from dpaudit.recommenders.networks.settings import Name, Settings
-from dpaudit.recommenders.networks.stack import Stack
+from dpaudit.recommenders.networks.stack import VECTOR, Stack
 from dpaudit.recommenders.networks.two_tower import TwoTower
 
 FORMS: dict[Name, type[Stack]] = {
@@ -63,10 +65,12 @@ def train(stack: Stack) -> None:
     Args:
         stack: the models; changed.
     """
-    settings, parameters = stack.settings, list(stack.parameters.values())
-    for parameter in parameters:
-        parameter.requires_grad_()
-    optimizer = torch.optim.Adam(parameters, settings.learning_rate, fused=True)
+    settings, leaves = stack.settings, {n: _leaf(p) for n, p in stack.parameters.items()}
+    stack.parameters = {
+        name: leaf[:, : parameter[0].numel()].view_as(parameter)
+        for (name, parameter), leaf in zip(stack.parameters.items(), leaves.values(), strict=True)
+    }
+    optimizer = torch.optim.Adam(leaves.values(), settings.learning_rate, fused=True)
     steps, counts = settings.steps, stack.counts()
     for epoch in range(settings.epochs):
         orders = [s.permutation(n) for s, n in zip(stack.sources, counts, strict=True)]
@@ -78,6 +82,16 @@ def train(stack: Stack) -> None:
             optimizer.zero_grad()
             stack.loss(records, (epoch * steps + step) / (settings.epochs * steps)).backward()
             optimizer.step()
+
+
+def _leaf(parameter: Tensor) -> Tensor:
+    """Return a parameter `(W, …)` as `(W, n)`, filled up to whole vectors of the processor.
+
+    The last numbers of a tensor, short of a vector, are rounded otherwise than the rest. Thus no
+    model has numbers that depend on what is behind them.
+    """
+    flat = parameter.flatten(1)
+    return pad(flat, (0, -flat.shape[1] % VECTOR)).requires_grad_()
 
 
 @contextmanager
