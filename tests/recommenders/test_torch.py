@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
@@ -128,3 +129,54 @@ def test_a_version_of_opacus_that_clips_wrongly_is_refused(monkeypatch: Any) -> 
     Torch(epochs=1, sampling_rate=1.0).fit(blocks(), SEED)
     with pytest.raises(ConfigError, match=r"opacus 1.5.3 clips gradients wrongly"):
         Torch(noise_multiplier=1.0).fit(blocks(), SEED)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"layers": 2}, "layers = 2 is not read by model = 'mf', which reads dimensions, epochs"),
+        ({"model": "multvae", "negatives": 3}, "negatives = 3 is not read by model = 'multvae'"),
+        ({"model": "sasrec", "noise_multiplier": 1.0}, "model = 'sasrec' has no DP-SGD: remove it"),
+        ({"max_grad_norm": 2.0}, "max_grad_norm = 2.0 is not read without noise_multiplier"),
+        ({"noise_multiplier": 1.0, "device": "cuda"}, "device = 'cuda' is not read with noise"),
+        ({"model": "sasrec", "dimensions": 9, "heads": 2}, "heads = 2 does not divide dimensions"),
+    ],
+)
+def test_a_parameter_that_is_not_read_is_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"recommender.0.params: .*{said}"):
+        registry.create("recommenders", "torch", "recommender.0", parameters)
+
+
+def test_every_model_but_those_with_noise_is_trained_side_by_side() -> None:
+    assert Torch("sasrec").together == 8
+    assert Torch(noise_multiplier=1.0).together == 1
+
+
+@pytest.mark.parametrize("model", ["mf", "ncf"])
+def test_a_trained_private_network_has_the_scores_of_its_module(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, make = private._FORMS[model]
+    networks = []
+
+    def noted(*sizes: int) -> Any:
+        networks.append(make(*sizes))
+        return networks[0]
+
+    monkeypatch.setitem(private._FORMS, model, (form, noted))
+    recommender = Torch(model, 5, epochs=1, sampling_rate=0.5, noise_multiplier=1.0)
+    rows = recommender.fit(blocks(), SEED).rows(EVERY)
+    every = torch.arange(ITEMS)[None].expand(USERS, -1)
+    # Opacus leaves its hooks on the module, which cannot be called without gradients.
+    values = dict(networks[0].named_parameters())
+    expected = torch.func.functional_call(
+        make(USERS, ITEMS, 5), values, (torch.arange(USERS), every)
+    )
+    np.testing.assert_allclose(rows, expected.detach().numpy(), atol=1e-5)
+
+
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match="PyTorch finds no GPU: use device = 'cpu'"):
+        Torch(device="cuda").fit(blocks(), SEED)
