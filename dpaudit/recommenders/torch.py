@@ -29,10 +29,17 @@ class Torch(Recommender):
     Every model is trained by Adam. In each epoch it goes through its records in a new random order,
     in steps of `sampling_rate` of them. Lists leave out what a user has seen. The models:
 
-    - `mf`: factorisation with biases of items. `ncf`: neural collaborative filtering. Their records
-      are interactions, with `negatives` drawn uniformly from all items, whatever the user has
-      rated, and the loss is the logistic one. A rating of 0 is a negative example, and every other
-      a positive one.
+    - `mf`: factorisation with biases of items. `ncf`: neural collaborative filtering. `two-tower`:
+      a network of each user's, and one of each item's own factors and features, which are numbers
+      or one-hot. Their records are interactions, with `negatives` drawn uniformly from all items,
+      whatever the user has rated, and the loss is the logistic one. A rating of 0 is a negative
+      example, and every other a positive one.
+    - `lightgcn`: factors averaged over the graph of interactions, with the loss of BPR on
+      interactions and `negatives`, drawn likewise. Here and below a rating of 0 is no interaction.
+    - `multvae`: a variational autoencoder, whose records are users.
+    - `sasrec`: self-attention. `gru4rec`: a recurrent network. They predict from a user's last
+      `length` items, in the order of time, then of items; of items alone if the data have no times.
+      Their records are pieces of `length` items of a user.
 
     If `noise_multiplier` is above 0, the training of `mf` or `ncf` is DP-SGD by Opacus: each of
     `epochs / sampling_rate` steps takes every interaction with probability `sampling_rate`, clips
@@ -79,10 +86,13 @@ class Torch(Recommender):
     device: Literal["cpu", "cuda"] = "cpu"
 
     name: ClassVar[str] = "torch"
-    title: ClassVar[str] = "Networks of PyTorch, also by DP-SGD"
+    title: ClassVar[str] = "Networks of PyTorch: factors, graphs, sequences, features; also DP-SGD"
     source: ClassVar[str] = (
-        "He et al. 2017, arXiv:1708.05031, sections 2.1 and 3.4; Abadi et al. 2016, "
-        "arXiv:1607.00133; Yousefpour et al. 2021, arXiv:2109.12298"
+        "He et al. 2017, arXiv:1708.05031, sections 2.1 and 3.4; Yi et al. 2019, "
+        "doi:10.1145/3298689.3346996; He et al. 2020, arXiv:2002.02126, equations 7, 8 and 15; "
+        "Liang et al. 2018, arXiv:1802.05814; Kang & McAuley 2018, arXiv:1808.09781; Hidasi et al. "
+        "2016, arXiv:1511.06939; Abadi et al. 2016, arXiv:1607.00133; Yousefpour et al. 2021, "
+        "arXiv:2109.12298"
     )
 
     @model_validator(mode="after")
