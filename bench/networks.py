@@ -41,8 +41,10 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def main(models: Sequence[Name], folder: Path, device: str) -> None:
-    """Print the seconds of one epoch of one training."""
-    source = DataSource(format="movielens-100k", path=str(folder / "ml-100k" / "u.data"), timed=True)
+    """Print the seconds of one training of one epoch."""
+    source = DataSource(
+        format="movielens-100k", path=str(folder / "ml-100k" / "u.data"), timed=True
+    )
     ratings = load(source)
     rng = np.random.default_rng(1)
     kept = rng.random((max(WIDTHS), len(ratings))) < 0.99

@@ -28,7 +28,8 @@ def averaged(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
     links = np.block([[np.zeros((USERS, USERS)), matrix], [matrix.T, np.zeros((ITEMS, ITEMS))]])
     root = np.sqrt(np.maximum(links.sum(1), 1))
     adjacency = links / np.outer(root, root)
-    return sum(np.linalg.matrix_power(adjacency, k) @ factors for k in range(4)) / 4
+    powers = [np.linalg.matrix_power(adjacency, k) for k in range(4)]
+    return np.asarray(np.sum(powers, axis=0) @ factors / 4)
 
 
 def test_factors_are_averages_over_the_normalised_adjacency() -> None:
