@@ -24,6 +24,7 @@ from dpaudit.recommenders.networks.stack import (
     numbers,
     padded,
     rows,
+    single_threaded,
 )
 
 # The number of scores that `ncf` computes at a time.
@@ -170,7 +171,7 @@ class _Scored(RowModel):
 
     def rows(self, users: base.Indices) -> Scores:
         stack, size = self.stack, max(1, _TOGETHER // max(1, self.seen.shape[1]))
-        with torch.no_grad():
+        with single_threaded(), torch.no_grad():
             first_users, first_items = _first(stack)
             scores = [
                 _combined(

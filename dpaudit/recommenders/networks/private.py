@@ -12,8 +12,7 @@ from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
 from dpaudit.recommenders.networks.pairs import Factorisation, Neural, Pairs
 from dpaudit.recommenders.networks.settings import Name, Settings
-from dpaudit.recommenders.networks.stack import SPREAD
-from dpaudit.recommenders.networks.training import single_threaded
+from dpaudit.recommenders.networks.stack import SPREAD, single_threaded
 
 # Takes the users of the sampled records `(n,)`, their items and the wanted answers `(n, l)`.
 Step = Callable[[Any, Any, Any], None]

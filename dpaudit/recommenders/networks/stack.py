@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from dpaudit.data.interactions import Interactions
 from dpaudit.kernels.rows import add_rows
-from dpaudit.recommenders.base import RowModel
+from dpaudit.recommenders.base import PROCESS_WIDE, RowModel
 from dpaudit.recommenders.networks.settings import Settings
 
 Array = NDArray[np.float32]
@@ -179,3 +180,18 @@ def applied(parameters: Parameters, name: str, inputs: Tensor) -> Tensor:
 def numbers(tensor: Tensor) -> Array:
     """Return a tensor as an array of this process."""
     return tensor.detach().cpu().numpy()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let PyTorch use one thread for the calls inside, and restore their number afterwards.
+
+    It belongs to the whole process, so other threads wait.
+    """
+    with PROCESS_WIDE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)

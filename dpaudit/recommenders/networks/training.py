@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,14 +10,14 @@ from torch.nn.functional import pad
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import PROCESS_WIDE, RowModel
+from dpaudit.recommenders.base import RowModel
 from dpaudit.recommenders.networks.gru4rec import GRU4Rec
 from dpaudit.recommenders.networks.lightgcn import LightGCN
 from dpaudit.recommenders.networks.multvae import MultVAE
 from dpaudit.recommenders.networks.pairs import Factorisation, Neural
 from dpaudit.recommenders.networks.sasrec import SASRec
 from dpaudit.recommenders.networks.settings import Name, Settings
-from dpaudit.recommenders.networks.stack import VECTOR, Stack
+from dpaudit.recommenders.networks.stack import VECTOR, Stack, single_threaded
 from dpaudit.recommenders.networks.two_tower import TwoTower
 
 FORMS: dict[Name, type[Stack]] = {
@@ -92,18 +91,3 @@ def _leaf(parameter: Tensor) -> Tensor:
     """
     flat = parameter.flatten(1)
     return pad(flat, (0, -flat.shape[1] % VECTOR)).requires_grad_()
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Let PyTorch use one thread for the calls inside, and restore their number afterwards.
-
-    It belongs to the whole process, so other threads wait.
-    """
-    with PROCESS_WIDE:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
