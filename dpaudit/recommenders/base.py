@@ -237,6 +237,36 @@ class Recommender(Plugin, Trainable):
             return Factors(fitted.items, fitted.users)
         return None
 
+    def fit_many(
+        self, interactions: Sequence[Interactions], seeds: Sequence[int]
+    ) -> Iterator[Fitted]:
+        """Train on each of several data sets of one shape, in their order.
+
+        Each model is that of `fit` with its data and seed. A library that trains several at a time
+        with less work says how many by `together`.
+
+        Args:
+            interactions: the data sets.
+            seeds: the seed of each training.
+
+        Raises:
+            ConfigError: as `fit` does.
+            RunError: as `fit` does.
+        """
+        for data, seed in zip(interactions, seeds, strict=True):
+            yield self.fit(taken_by(self.fit, data), seed)
+
+    def answers(
+        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
+    ) -> Iterator[Answer]:
+        """Train on each of several subsets, and show what is asked; see `Trainable.answers`."""
+        size = self.together
+        for start in range(0, len(seeds), size):
+            part = slice(start, start + size)
+            data = [Interactions.of(ratings, rows) for rows in kept[part]]
+            for fitted in self.fit_many(data, seeds[part]):
+                yield self._shown(fitted, query)
+
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`."""
         return self._shown(self.fit(taken_by(self.fit, interactions), seed), query)

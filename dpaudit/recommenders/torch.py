@@ -1,97 +1,139 @@
-"""Factorisation and neural collaborative filtering with PyTorch (https://pytorch.org)."""
+"""Recommenders that are trained with PyTorch (https://pytorch.org)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Annotated, ClassVar, Literal, Self
 
-import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
-from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
-from dpaudit.recommenders.base import (
-    Indices,
-    Recommender,
-    RowModel,
-    Scores,
-    required,
-    trained,
-    with_biases,
-)
-from dpaudit.recommenders.networks import (
-    factorisation,
-    neural,
-    plain_step,
-    private_step,
-    single_threaded,
-)
+from dpaudit.data.interactions import Interactions
+from dpaudit.recommenders.base import Recommender, RowModel, required, trained
+from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
 
-
-@dataclass(frozen=True, eq=False)
-class _Scored(RowModel):
-    torch: Any
-    network: Any
-
-    def rows(self, users: Indices) -> Scores:
-        items = self.torch.arange(self.seen.shape[1])[None]
-        with single_threaded(self.torch, 0), self.torch.no_grad():
-            rows = [self.network(self.torch.tensor([user]), items) for user in users.tolist()]
-            return self.torch.cat(rows).numpy()
+# The number of models that are trained together in the least time per model on one core.
+_TOGETHER = 8
+# The parameters of which models read some.
+_SETTINGS = [field.name for field in fields(Settings)]
 
 
 @parameters(frozen=True, config=STRICT)
 class Torch(Recommender):
-    """Train a network on interactions and negatives with the logistic loss, on one thread.
+    """Train a network on one thread, or several networks side by side.
 
-    Each step takes every interaction with probability `sampling_rate`, draws its negatives
-    uniformly from all items, whatever its user has rated, and follows the sum of the gradients by
-    Adam. A rating of 0 is a negative example, and every other a positive one.
+    Every model is trained by Adam. In each epoch it goes through its records in a new random order,
+    in steps of `sampling_rate` of them. Lists leave out what a user has seen. The models:
 
-    If `noise_multiplier` is above 0, the training is DP-SGD by Opacus: it clips the gradient of an
-    interaction, together with its negatives, and adds Gaussian noise to the sum. Negatives, rates
-    and the number of steps depend on no interaction. So one interaction more or less adds or
-    removes one term of norm `max_grad_norm` or less in the sum of each step that takes it, and
-    scores and factors are (`epsilon(δ)`, δ)-differentially private for the addition or removal of
-    one interaction. This takes PyTorch's numbers, which are rounded and drawn from a seed of 31
-    bits, for exact and random, and the numbers of users and items for public. Neither all
-    interactions of a user together are covered, nor lists, which leave out what a user has seen.
+    - `mf`: factorisation with biases of items. `ncf`: neural collaborative filtering. `two-tower`:
+      a network of each user's, and one of each item's own factors and features, which are numbers
+      or one-hot. Their records are interactions, with `negatives` drawn uniformly from all items,
+      whatever the user has rated, and the loss is the logistic one. A rating of 0 is a negative
+      example, and every other a positive one.
+    - `lightgcn`: factors averaged over the graph of interactions, with the loss of BPR on
+      interactions and `negatives`, drawn likewise. Here and below a rating of 0 is no interaction.
+    - `multvae`: a variational autoencoder, whose records are users.
+    - `sasrec`: self-attention. `gru4rec`: a recurrent network. They predict from a user's last
+      `length` items, in the order of time, then of items; of items alone if the data have no times.
+      Their records are pieces of `length` items of a user.
+
+    If `noise_multiplier` is above 0, the training of `mf` or `ncf` is DP-SGD by Opacus: each of
+    `epochs / sampling_rate` steps takes every interaction with probability `sampling_rate`, clips
+    the gradient of an interaction, together with its negatives, and adds Gaussian noise to the sum.
+    Negatives, rates and the number of steps depend on no interaction. So one interaction more or
+    less adds or removes one term of norm `max_grad_norm` or less in the sum of each step that takes
+    it, and scores and factors are (`epsilon(δ)`, δ)-differentially private for the addition or
+    removal of one interaction. This takes PyTorch's numbers, which are rounded and drawn from a
+    seed of 31 bits, for exact and random, and the numbers of users and items for public. Neither
+    all interactions of a user together are covered, nor lists, which leave out what a user has
+    seen.
+
+    A parameter has its model's own default; one that the model does not read is refused.
 
     Attributes:
-        model: `mf` (factorisation with biases of items) or `ncf` (neural collaborative filtering).
+        model: the model.
         dimensions: the number of factors of a user or item.
-        epochs: the training takes `epochs / sampling_rate` steps.
-        sampling_rate: the probability of an interaction to be in a step.
+        epochs: how often the training goes through the records.
+        sampling_rate: the share of the records in a step.
         learning_rate: of Adam.
-        negatives: the number of negatives of an interaction in each step.
+        negatives: the number of negatives of an interaction in each step; `gru4rec` shares them.
+        layers: of `lightgcn`, how often it propagates; of `sasrec`, its blocks.
+        heads: of the self-attention of `sasrec`; a divisor of `dimensions`.
+        length: the number of a user's last items that `sasrec` and `gru4rec` predict from.
+        dropout: the share of the units that a step of `multvae`, `sasrec` or `gru4rec` leaves out.
         noise_multiplier: standard deviation of the noise in units of `max_grad_norm`; 0 for
             training without clipping and noise.
-        max_grad_norm: the norm to which gradients are clipped.
+        max_grad_norm: the norm to which gradients are clipped, 1 by default; read with noise.
+        device: where models without noise are trained.
     """
 
-    model: Literal["mf", "ncf"] = "mf"
-    dimensions: Annotated[int, Field(ge=1, le=4096)] = 32
-    epochs: Annotated[int, Field(ge=1, le=100_000)] = 10
-    sampling_rate: Annotated[float, Field(ge=1e-6, le=1)] = 0.01
-    learning_rate: Annotated[float, Field(ge=1e-12, le=1)] = 0.003
-    negatives: Annotated[int, Field(ge=1, le=1000)] = 4
+    model: Name = "mf"
+    dimensions: Annotated[int, Field(ge=1, le=4096)] | None = None
+    epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    sampling_rate: Annotated[float, Field(ge=1e-6, le=1)] | None = None
+    learning_rate: Annotated[float, Field(ge=1e-12, le=1)] | None = None
+    negatives: Annotated[int, Field(ge=1, le=1000)] | None = None
+    layers: Annotated[int, Field(ge=1, le=16)] | None = None
+    heads: Annotated[int, Field(ge=1, le=64)] | None = None
+    length: Annotated[int, Field(ge=1, le=1000)] | None = None
+    dropout: Annotated[float, Field(ge=0, le=0.95)] | None = None
     noise_multiplier: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    max_grad_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    max_grad_norm: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
 
     name: ClassVar[str] = "torch"
-    title: ClassVar[str] = "Factorisation or neural collaborative filtering, also by DP-SGD"
+    title: ClassVar[str] = "Networks of PyTorch: factors, graphs, sequences, features; also DP-SGD"
     source: ClassVar[str] = (
-        "He et al. 2017, arXiv:1708.05031, sections 2.1 and 3.4; Abadi et al. 2016, "
-        "arXiv:1607.00133; Yousefpour et al. 2021, arXiv:2109.12298"
+        "He et al. 2017, arXiv:1708.05031, sections 2.1 and 3.4; Yi et al. 2019, "
+        "doi:10.1145/3298689.3346996; He et al. 2020, arXiv:2002.02126, equations 7, 8 and 15; "
+        "Liang et al. 2018, arXiv:1802.05814; Kang & McAuley 2018, arXiv:1808.09781; Hidasi et al. "
+        "2016, arXiv:1511.06939; Abadi et al. 2016, arXiv:1607.00133; Yousefpour et al. 2021, "
+        "arXiv:2109.12298"
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse a parameter that the model does not read.
+
+        Raises:
+            ValueError: there is one.
+        """
+        self.settings  # noqa: B018
+        if self.noise_multiplier and self.model not in PRIVATE:
+            raise ValueError(
+                f"noise_multiplier = {self.noise_multiplier} is for {' and '.join(PRIVATE)}, and "
+                f"model = {self.model!r} has no DP-SGD: remove it"
+            )
+        if self.max_grad_norm is not None and not self.noise_multiplier:
+            raise ValueError(
+                f"max_grad_norm = {self.max_grad_norm} is not read without noise_multiplier: "
+                "remove it"
+            )
+        if self.noise_multiplier and self.device != "cpu":
+            raise ValueError(
+                f"device = {self.device!r} is not read with noise_multiplier: remove it"
+            )
+        return self
+
+    @property
+    def settings(self) -> Settings:
+        """What the model reads.
+
+        Raises:
+            ValueError: a parameter is given that it does not read.
+        """
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        return resolved(self.model, given)
 
     @property
     def steps(self) -> int:
-        """The number of steps of the training."""
-        return max(1, round(self.epochs / self.sampling_rate))
+        """The number of steps of a training with noise."""
+        settings = self.settings
+        return max(1, round(settings.epochs / settings.sampling_rate))
 
     def epsilon(self, delta: float) -> float:
         """Return the ε that Opacus' Rényi accountant states for the training; ∞ without noise.
@@ -107,45 +149,56 @@ class Torch(Recommender):
         if self.noise_multiplier == 0:
             return math.inf
         accountant = required(self.name, "opacus.accountants", "torch").RDPAccountant()
-        accountant.history = [(self.noise_multiplier, self.sampling_rate, self.steps)]
+        accountant.history = [(self.noise_multiplier, self.settings.sampling_rate, self.steps)]
         return float(accountant.get_epsilon(delta))
 
-    def fit(self, interactions: csr_array, seed: int) -> RowModel:
+    def fit(self, interactions: Interactions, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
-        torch = required(self.name, "torch", "torch")
-        if self.noise_multiplier:
-            _check_opacus(required(self.name, "opacus", "torch").__version__)
-        with trained(f"torch ({self.model})"), single_threaded(torch, seed):
-            users, items = interactions.shape
-            make = factorisation if self.model == "mf" else neural
-            network = make(torch, users, items, self.dimensions)
-            self._train(torch, network, interactions)
-            if self.model == "ncf":
-                return _Scored(interactions, torch, network)
-            p, q, biases = (
-                getattr(network, name).weight.detach().numpy()
-                for name in ("users", "items", "biases")
-            )
-            return with_biases(interactions, p, q, biases[:, 0], np.zeros(users))
+        [model] = self.fit_many([interactions], [seed])
+        return model
 
-    def _train(self, torch: Any, network: Any, interactions: csr_array) -> None:
-        entries = interactions.tocoo()
-        users, items = (torch.from_numpy(index.astype(np.int64)) for index in entries.coords)
-        positive = torch.from_numpy((entries.data != 0).astype(np.float32))
-        optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
-        step = (
-            private_step(torch, network, optimizer, self.noise_multiplier, self.max_grad_norm)
-            if self.noise_multiplier
-            else plain_step(torch, network, optimizer)
-        )
-        for _ in range(self.steps):
-            drawn = torch.rand(len(users), dtype=torch.float64) < self.sampling_rate
-            batch = drawn.nonzero()[:, 0]
-            others = torch.randint(interactions.shape[1], (len(batch), self.negatives))
-            asked = torch.cat([items[batch, None], others], 1)
-            wanted = torch.zeros(asked.shape)
-            wanted[:, 0] = positive[batch]
-            step(users[batch], asked, wanted)
+    @property
+    def together(self) -> int:
+        """The number of trainings that run side by side; 1 with noise."""
+        return 1 if self.noise_multiplier else _TOGETHER
+
+    def fit_many(
+        self, interactions: Sequence[Interactions], seeds: Sequence[int]
+    ) -> Iterator[RowModel]:
+        """Train on each of several data sets; see `Recommender.fit_many`."""
+        torch = required(self.name, "torch", "torch")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
+        if self.noise_multiplier:
+            for data, seed in zip(interactions, seeds, strict=True):
+                yield self._fit_private(data, seed)
+            return
+        from dpaudit.recommenders.networks.training import trained_models
+
+        size = self.together
+        for start in range(0, len(seeds), size):
+            part = slice(start, start + size)
+            with trained(f"torch ({self.model})"):
+                models = trained_models(
+                    self.model, self.settings, interactions[part], seeds[part], self.device
+                )
+            yield from models
+
+    def _fit_private(self, interactions: Interactions, seed: int) -> RowModel:
+        """Train by DP-SGD."""
+        _check_opacus(required(self.name, "opacus", "torch").__version__)
+        from dpaudit.recommenders.networks.private import private_model
+
+        with trained(f"torch ({self.model})"):
+            return private_model(
+                self.model,
+                self.settings,
+                interactions,
+                seed,
+                self.steps,
+                self.noise_multiplier,
+                self.max_grad_norm or 1.0,
+            )
 
 
 def _check_opacus(version: str) -> None:

@@ -7,28 +7,35 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.recommenders.networks import factorisation, neural, private_step
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
+private = pytest.importorskip("dpaudit.recommenders.networks.private")
 # Of the libraries about their own calls.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 USERS, ITEMS, SEED = 12, 10, 5
 EVERY = np.arange(USERS, dtype=np.int32)
-NETWORKS = pytest.mark.parametrize("make", [factorisation, neural])
+NETWORKS = pytest.mark.parametrize("make", [private.factorisation, private.neural])
 
 
-def blocks() -> Any:
+def blocks() -> Interactions:
     """Users and items of two tastes; each user has rated most items of their own."""
     same = np.arange(USERS)[:, None] % 2 == np.arange(ITEMS) % 2
     rated = same & (np.random.default_rng(1).random((USERS, ITEMS)) < 0.8)
-    return csr_array(rated.astype(np.float32))
+    return of(*np.nonzero(rated))
+
+
+def of(user: Any, item: Any) -> Interactions:
+    ones = np.ones(len(user), np.float32)
+    return Interactions.of(Ratings.build(user, item, ones, USERS, ITEMS, Scale(1, 1, 1)))
 
 
 def wanted(items: Any) -> Any:
@@ -48,7 +55,7 @@ def test_it_learns_the_tastes(model: Literal["mf", "ncf"]) -> None:
 @NETWORKS
 def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> None:
     torch.manual_seed(1)
-    network = make(torch, USERS, ITEMS, 4)
+    network = make(USERS, ITEMS, 4)
     # A record may draw its own item, or an item twice; a user may have two records.
     users = torch.tensor([3, 3, 7, 0])
     items = torch.tensor([[1, 1, 4], [2, 5, 5], [9, 0, 3], [6, 7, 8]])
@@ -63,7 +70,7 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> N
         assert norm > clip
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), 1.0)
-    private_step(torch, network, optimizer, 1e-9, clip)(users, items, wanted(items))
+    private.private_step(network, optimizer, 1e-9, clip)(users, items, wanted(items))
     for place, parameter in enumerate(network.parameters()):
         moved = before[place] - parameter.detach()
         clipped = sum(gradients[place] for gradients in expected)
@@ -73,10 +80,10 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> N
 @NETWORKS
 def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(make: Any) -> None:
     torch.manual_seed(1)
-    network = make(torch, 3000, 2000, 8)
+    network = make(3000, 2000, 8)
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), 1.0)
-    step = private_step(torch, network, optimizer, 3.0, 0.5)
+    step = private.private_step(network, optimizer, 3.0, 0.5)
     for size in (0, 2, 0):
         users, items = torch.arange(size), torch.zeros(size, 3, dtype=torch.int64)
         step(users, items, wanted(items))
@@ -113,7 +120,7 @@ def test_training_leaves_the_state_of_pytorch_alone(noise_multiplier: float) -> 
 @pytest.mark.parametrize("noise_multiplier", [0.0, 1.0])
 def test_no_interaction_at_all_can_be_trained(noise_multiplier: float) -> None:
     recommender = Torch(epochs=1, sampling_rate=0.5, noise_multiplier=noise_multiplier)
-    rows = recommender.fit(csr_array((USERS, ITEMS), dtype=np.float32), SEED).rows(EVERY)
+    rows = recommender.fit(of(np.zeros(0, int), np.zeros(0, int)), SEED).rows(EVERY)
     assert np.isfinite(rows).all()
 
 
@@ -122,3 +129,54 @@ def test_a_version_of_opacus_that_clips_wrongly_is_refused(monkeypatch: Any) -> 
     Torch(epochs=1, sampling_rate=1.0).fit(blocks(), SEED)
     with pytest.raises(ConfigError, match=r"opacus 1.5.3 clips gradients wrongly"):
         Torch(noise_multiplier=1.0).fit(blocks(), SEED)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"layers": 2}, "layers = 2 is not read by model = 'mf', which reads dimensions, epochs"),
+        ({"model": "multvae", "negatives": 3}, "negatives = 3 is not read by model = 'multvae'"),
+        ({"model": "sasrec", "noise_multiplier": 1.0}, "model = 'sasrec' has no DP-SGD: remove it"),
+        ({"max_grad_norm": 2.0}, "max_grad_norm = 2.0 is not read without noise_multiplier"),
+        ({"noise_multiplier": 1.0, "device": "cuda"}, "device = 'cuda' is not read with noise"),
+        ({"model": "sasrec", "dimensions": 9, "heads": 2}, "heads = 2 does not divide dimensions"),
+    ],
+)
+def test_a_parameter_that_is_not_read_is_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"recommender.0.params: .*{said}"):
+        registry.create("recommenders", "torch", "recommender.0", parameters)
+
+
+def test_every_model_but_those_with_noise_is_trained_side_by_side() -> None:
+    assert Torch("sasrec").together == 8
+    assert Torch(noise_multiplier=1.0).together == 1
+
+
+@pytest.mark.parametrize("model", ["mf", "ncf"])
+def test_a_trained_private_network_has_the_scores_of_its_module(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, make = private._FORMS[model]
+    networks = []
+
+    def noted(*sizes: int) -> Any:
+        networks.append(make(*sizes))
+        return networks[0]
+
+    monkeypatch.setitem(private._FORMS, model, (form, noted))
+    recommender = Torch(model, 5, epochs=1, sampling_rate=0.5, noise_multiplier=1.0)
+    rows = recommender.fit(blocks(), SEED).rows(EVERY)
+    every = torch.arange(ITEMS)[None].expand(USERS, -1)
+    # Opacus leaves its hooks on the module, which cannot be called without gradients.
+    values = dict(networks[0].named_parameters())
+    expected = torch.func.functional_call(
+        make(USERS, ITEMS, 5), values, (torch.arange(USERS), every)
+    )
+    np.testing.assert_allclose(rows, expected.detach().numpy(), atol=1e-5)
+
+
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match="PyTorch finds no GPU: use device = 'cpu'"):
+        Torch(device="cuda").fit(blocks(), SEED)

@@ -1,0 +1,75 @@
+"""Mult-VAE against a derivation in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.networks.settings import Settings
+
+torch = pytest.importorskip("torch")
+multvae = pytest.importorskip("dpaudit.recommenders.networks.multvae")
+
+USERS, ITEMS, D = 6, 9, 2
+
+
+def stack(dropout: float) -> Any:
+    user, item = np.nonzero(np.random.default_rng(1).random((USERS, ITEMS)) < 0.4)
+    ratings = Ratings.build(
+        user, item, np.ones(len(user), np.float32), USERS, ITEMS, Scale(1, 1, 1)
+    )
+    settings = Settings(D, 1, 1.0, 0.01, dropout=dropout)
+    source = np.random.default_rng(3)
+    return multvae.MultVAE(settings, [Interactions.of(ratings)], [source], "cpu")
+
+
+def test_the_loss_is_the_bound_on_the_multinomial_likelihood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = stack(0.0)
+    noise = np.random.default_rng(5).standard_normal((1, 16, D)).astype(np.float32)
+
+    class Fixed:
+        def standard_normal(self, shape: Any, kind: Any) -> Any:
+            assert shape == noise.shape[1:]
+            return noise[0].astype(kind)
+
+        def bytes(self, size: int) -> bytes:
+            return bytes(size)
+
+    model.sources = [Fixed()]
+    records = np.array([0, 1, 4])
+    value = model.loss([records], 0.5).item()
+    weights = {name: part.numpy()[0] for name, part in model.parameters.items()}
+
+    def layer(name: str, inputs: Any) -> Any:
+        return inputs @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    x = model.data[0].matrix.toarray()[records]
+    assert (x.sum(1) > 0).all()
+    hidden = np.tanh(layer("encoder", x / np.linalg.norm(x, axis=1, keepdims=True)))
+    mean, log_variance = np.split(layer("code", hidden), 2, axis=1)
+    code = mean + noise[0, :3] * np.exp(log_variance / 2)
+    scores = layer("last", np.tanh(layer("decoder", code)))
+    likelihood = (x * (scores - np.log(np.exp(scores).sum(1, keepdims=True)))).sum()
+    divergence = (np.exp(log_variance) + mean**2 - 1 - log_variance).sum() / 2
+    assert value == pytest.approx(0.2 * 0.5 * divergence - likelihood, rel=1e-5)
+
+
+def test_scores_are_those_of_the_mean_code() -> None:
+    model = stack(0.5)
+    x = torch.from_numpy(model.data[0].matrix.toarray())[None]
+    mean, _ = model.encoded(x)
+    expected = multvae.applied(model.parameters, "last", model.decoded(mean))[0].numpy()
+    [fitted] = model.models()
+    np.testing.assert_allclose(fitted.rows(np.arange(USERS)), expected, atol=1e-6)
+
+
+def test_dropped_units_are_a_share_and_the_mean_stays() -> None:
+    kept = stack(0.25).dropped((200, 500)).numpy()
+    assert set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert kept.mean() == pytest.approx(1, abs=0.01)
