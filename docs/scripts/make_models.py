@@ -60,11 +60,10 @@ regularisation leak less. A list that leaves out what its user has seen tells wi
 item on it is not in the history, which no training can mend.
 """
 NETWORKS_HEAD = """\
-Each model is trained 8 times on MovieLens-100K, as on [the page of
-libraries](libraries.md#membership-inference-on-recommenders-of-public-libraries): 2500 targets, 1000
-held-out interactions, the same attackers. Three of the trainings calibrate the attacks, and a
-number is the mean over the other five, with their range. With so few calibrating ones attacks find
-less than there is to be found.
+Each model is trained 8 times on MovieLens-100K, as on [the page of libraries](libraries.md): 2500
+targets, 1000 held-out interactions, the same attackers. Two of the trainings calibrate the attacks,
+and a number is the mean over the other six, with their range. With so few calibrating ones attacks
+find less than there is to be found.
 
 The models of [`torch`](../guides/networks.md) have their default settings. They get the times of
 MovieLens-100K, and `two-tower` the age, gender and occupation of users; without times, sequences
@@ -157,7 +156,8 @@ def main(folder: Path, name: str) -> None:
     membership = {"trainings": trainings, "observers": ["scores", "own-list"]}
     found, missing = [], []
     for model in models:
-        if find_spec(model.needs) or (folder / model.name / storage.NAME).is_file():
+        record, venv = folder / model.name / storage.NAME, folder / f"{model.needs}-venv"
+        if find_spec(model.needs) or record.is_file() or venv.is_dir():
             config = folder / f"{model.name}.toml"
             tables = {"seed": 7, "data": model.data, "membership": membership} | model.tables
             write_text(config, toml.render(tables))
@@ -168,8 +168,8 @@ def main(folder: Path, name: str) -> None:
     parts = [head]
     if missing:
         parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
-    for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
-        parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
+    for observer, seen in (("scores", "Scores"), ("own-list", "The user's own list")):
+        parts.append(f"## {seen}\n\n{table_text(leaks(found, observer))}\n")
     timed = name == "networks"
     parts.append(f"## Utility\n\n{table_text(useful(found, timed=timed))}\n")
     write(name, page(title, f"{COMMAND} {name}", "\n".join(parts)))
