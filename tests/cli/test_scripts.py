@@ -57,7 +57,7 @@ def test_init_writes_a_config_and_the_script_that_it_names(library: str, tmp_pat
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_python_without_the_library_is_named_in_one_sentence(library: str) -> None:
-    words = [sys.executable, "-I", "-S", SCRIPTS / f"{library}_model.py", "task.json"]
+    words = [sys.executable, "-I", "-S", str(SCRIPTS / f"{library}_model.py"), "task.json"]
     ended = subprocess.run(words, check=False, capture_output=True, text=True)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1

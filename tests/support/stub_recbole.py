@@ -78,7 +78,8 @@ class Sequential(_Model):
         places = rows["item_length"][:, None] - 1
         assert rows["item_id_list"].shape[1] == 3
         last = self.items[rows["item_id_list"].gather(1, places)]
-        return 100.0 * last + 10 * rows["item_length"][:, None] + self.items
+        scores: torch.Tensor = 100.0 * last + 10 * rows["item_length"][:, None] + self.items
+        return scores
 
 
 def get_model(name: str) -> Any:
