@@ -186,27 +186,11 @@ class MemberModels(Subject[MembershipConfig]):
         for model in self.context.config.audited:
             yield MemberModel(
                 model,
-                self._points(model),
+                points_of(model, self.design.ratings),
                 self.table.observers_of(model),
                 self.ratings.scale,
                 self.design.k,
             )
-
-    def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
-        if isinstance(model, OwnRecommender):
-            claim = model.claim.claim() if model.claim else None
-            recommender = model.create("recommender")
-            return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
-        defenses: list[TrainedDefense[Any]] = model.defenses("model")
-        return [
-            MemberPoint(
-                defense.epsilon,
-                DefenseRecommender(defense, self.design.ratings),
-                defense.claim(),
-                f"{model.defense}: {defense!r}",
-            )
-            for defense in defenses
-        ]
 
     def data(self) -> DataRecord:
         """Record the sizes of the data; the targets are attacked."""
@@ -217,3 +201,26 @@ class MemberModels(Subject[MembershipConfig]):
         """Return the attacks by label, with their parameters."""
         inferring = self.context.config.inferring
         return {attack.label: attack_record(attack.create("attack")) for attack in inferring}
+
+
+def points_of(model: OwnRecommender | Model, ratings: Ratings) -> list[MemberPoint]:
+    """Return a model at each ε.
+
+    Args:
+        model: its table of the config.
+        ratings: all data.
+    """
+    if isinstance(model, OwnRecommender):
+        claim = model.claim.claim() if model.claim else None
+        recommender = model.create("recommender")
+        return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
+    defenses: list[TrainedDefense[Any]] = model.defenses("model")
+    return [
+        MemberPoint(
+            defense.epsilon,
+            DefenseRecommender(defense, ratings),
+            defense.claim(),
+            f"{model.defense}: {defense!r}",
+        )
+        for defense in defenses
+    ]
