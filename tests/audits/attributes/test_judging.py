@@ -58,13 +58,13 @@ def false_alarms(repetitions: int, users: int) -> int:
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         judge = judge_of((rng.random(users) < 0.3).astype(np.int64), seed)
-        right = [
+        first, second = (
             judge.balanced(
                 crossed(rng.normal(size=(users, 4)), [judge.attribute], judge.folds)[None]
             )
             for _ in range(2)
-        ]
-        count += judge.advantage(*right, joint=True).lower > 0
+        )
+        count += judge.advantage(first, second, joint=True).lower > 0
     return count
 
 

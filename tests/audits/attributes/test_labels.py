@@ -22,7 +22,7 @@ def with_column(values: Sequence[Any]) -> Ratings:
 
 
 def classes(values: Sequence[Any], bounds: Sequence[float] | None = None) -> list[int]:
-    return attribute_of(with_column(values), "age", bounds).classes.tolist()
+    return list(attribute_of(with_column(values), "age", bounds).classes)
 
 
 def test_numbers_are_classes_at_their_median_or_at_given_bounds() -> None:
