@@ -34,6 +34,7 @@ class MetricKey:
         unit: what a target of it is.
         at: the false-positive rate, if any.
         basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
+        attribute: the attribute of users that is guessed, if any.
         joint: whether its interval holds jointly with all others, so that it may gate; never if
             the metric may not gate.
         census: whether each training has the number, so that gates may judge trainings one by one.
@@ -49,6 +50,7 @@ class MetricKey:
     unit: str | None = None
     at: float | None = None
     basis: str | None = None
+    attribute: str | None = None
     joint: bool = True
     census: bool = False
 

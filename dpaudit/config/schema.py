@@ -357,7 +357,17 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
     """
     given = {name for name, value in values.items() if not _empty(value)}
     classes = config_classes()
-    marked = [kind for kind in classes if kind.marks & given]
+    named = [kind for kind in classes if kind.marks & given]
+    # Of two kinds that have [[recommender]], the table that only one of them has tells which.
+    marked = [
+        kind
+        for kind in named
+        if not any(
+            kind.marks & given <= other.model_fields.keys()
+            and other.marks & given - kind.model_fields.keys()
+            for other in named
+        )
+    ]
     if len(marked) > 1:
         one, other = (min(kind.marks & given) for kind in marked[:2])
         raise ValueError(

@@ -26,12 +26,13 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 }
 # The fields of a measurement by which a gate picks.
 WhereKey = Literal[
-    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis"
+    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis", "attribute"
 ]
 # The fields by which measurements are told apart, and those that say more about one.
 KEYS = (
     "attack", "pair", "effort", "step", "at", "against", "kind", "basis", "states", "part",
     "estimator", "truth", "correction", "items", "observer", "unit", "group",
+    "attribute",
 )  # fmt: skip
 FIELDS = (*KEYS, "event", "view", "shift", "theory", "control", "tried")
 Role = Literal["utility", "recovery", "attack", "assumption", "detail"]

@@ -17,7 +17,7 @@ from dpaudit.core import registry
 from dpaudit.core.assumption import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import quoted
-from dpaudit.record.bases import OF_MODELS, OF_SUBMISSIONS
+from dpaudit.record.bases import OF_ATTRIBUTES, OF_MODELS, OF_SUBMISSIONS
 from dpaudit.record.metric import ATTACKS, FIELDS, NAME, Column, Metric
 
 # A metric's name. A record may have one that no installed package describes.
@@ -37,6 +37,7 @@ _RATED: _Audits = {
     "trained": "that predict ratings",
     "membership": "of models that predict ratings",
 }
+_GUESSED: _Audits = {"attributes": ""}
 _SHOWN: _Audits = {"membership": "of models that show lists"}
 _LISTED: _Audits = {"trained": "that rank", **_SHOWN}
 # Of membership inference: who observes, and what a target is.
@@ -201,6 +202,18 @@ _TABLE = (
     Metric("membership.blind", "AUC for the coins of what no model can tell: 0.5, or the audit has "
            "a fault", "share", _MEMBERS, ("attack", "unit"), optional=("observer",),
            section="blind baseline", quantity="blind baseline,"),
+    Metric("attributes.advantage", "how many more guesses of an attribute of users are right, with "
+           "classes counting alike, from the model's answers than from those of the same model "
+           "trained without the user, than from the raw history, or than by a guess", "gain",
+           _GUESSED, ("attribute", "observer", "basis"), larger="worse", bases=OF_ATTRIBUTES,
+           signed=True, assumes=_RUN, role="attack", section="attributes",
+           quantity="advantage of guesses,"),
+    Metric("attributes.auc", "AUC of guesses of an attribute of users, mean over its classes if "
+           "there are more than two", "share", _GUESSED, ("attribute", "basis"),
+           optional=("observer",), section="attributes", quantity="AUC of guesses,"),
+    Metric("attributes.accuracy", "share of right guesses of an attribute of users", "share",
+           _GUESSED, ("attribute", "basis"), optional=("observer",), section="attributes",
+           quantity="accuracy of guesses,"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator",
            larger="worse", assumes=_LAW, alone=True, section="divergence of games",

@@ -243,7 +243,7 @@ class Measurement(_Record):
         at: the level of a test, the false-positive rate, or which quantile.
         against: the label of the model compared with.
         kind: the error or share that is compared.
-        basis: what sensitive ratings are recovered from, or which two errors are compared.
+        basis: what is recovered or guessed from what, or which two numbers are compared.
         states: the states whose laws are compared.
         part: which part of a divergence, value of an assumption, or quantile over users.
         estimator: how a divergence was estimated.
@@ -256,6 +256,7 @@ class Measurement(_Record):
             `unfiltered-list` of own lists that leave out nothing that their user has seen.
         unit: what a target of a membership game is: `interaction` or `user`.
         group: the group of targets.
+        attribute: the attribute of users that is guessed.
         shift: the difference of the exact prediction between the two data sets; None if a list was
             observed.
         theory: the ε of this pair by the law of the noise or of the list, if known; no gate uses
@@ -289,6 +290,7 @@ class Measurement(_Record):
     view: str | None = None
     unit: str | None = None
     group: str | None = None
+    attribute: str | None = None
     shift: Number | None = None
     theory: Estimate | None = None
     control: Control | None = None
@@ -344,6 +346,8 @@ class Measurement(_Record):
         """Return the model, the ε, and what else distinguishes it, in words."""
         effort = f"effort {self.effort}" if self.effort is not None else None
         extra = [part for part in (self.attack, self.pair, effort) if part]
+        if self.attribute:
+            extra += [part for part in (self.attribute, self.observer, self.basis) if part]
         if self.unit and not self.pair:
             extra.append(f"{self.unit} ({self.observer})")
         if self.unit and self.at is not None:

@@ -494,40 +494,112 @@ def _shows(rate: float, targets: int) -> bool:
     return rate * (absent + 1) >= 1
 
 
-class MembershipConfig(DataConfig):
-    """A config of a membership audit.
+class RecommendersConfig(DataConfig):
+    """A config of models that are trained: the user's own, and defenses of dpaudit.
 
     Attributes:
         recommender: the user's own recommenders.
         model: trained defenses of dpaudit that are audited beside them.
-        membership: the game.
     """
 
-    title: ClassVar[str] = "whose data trained models reveal (membership)"
-    marks: ClassVar[frozenset[str]] = frozenset({"recommender", "membership"})
-    # Attacks read finished trainings.
-    judging: ClassVar[frozenset[str]] = Config.judging | {"attack"}
+    # The table of the kind, for messages.
+    table: ClassVar[str] = ""
 
     model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = []
     recommender: Annotated[
         list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
     ] = []
-    membership: Membership = Membership()
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
-        """Refuse models that are not trained, and attacks that infer no membership."""
+    def _trained(self) -> Self:
+        """Refuse models that are not trained, or in several ways."""
         for model in self.model:
             if not model.trains:
                 raise ValueError(
-                    f"[membership] trains models, and model {model.label!r} ({model.defense}) "
+                    f"{self.table} trains models, and model {model.label!r} ({model.defense}) "
                     "computes predictions on demand: remove it, or audit one such as 'dpsgd-mf'"
                 )
             if model.grid:
                 raise ValueError(
-                    f"[membership] takes one combination of settings, and model {model.label!r} "
+                    f"{self.table} takes one combination of settings, and model {model.label!r} "
                     "has a grid: set params to the combination to audit"
                 )
+        return self
+
+    def check_plugins(self) -> None:
+        """Refuse unknown recommenders and defenses, by creating each.
+
+        Raises:
+            ConfigError: names the place and the remedy.
+        """
+        for index, recommender in enumerate(self.recommender):
+            recommender.create(f"recommender.{index}")
+        super().check_plugins()
+
+    def within(self, folder: Path) -> Self:
+        """Return the config as one of a file in this folder, where commands run."""
+        placed = [recommender.within(folder) for recommender in self.recommender]
+        return self.model_copy(update={"recommender": placed})
+
+    @property
+    def audited(self) -> Sequence[Model | OwnRecommender]:
+        """Every audited model: the user's own first."""
+        return [*self.recommender, *self.model]
+
+    @property
+    def labels(self) -> Mapping[str, list[str]]:
+        """The labels of recommenders, models and attacks."""
+        labels = [recommender.label for recommender in self.recommender]
+        return {**({"recommender": labels} if labels else {}), **super().labels}
+
+    @property
+    def code(self) -> list[str]:
+        """The keys of recommenders that name code to run."""
+        return [recommender.runs_code for recommender in self.recommender if recommender.runs_code]
+
+    @property
+    def unversioned(self) -> list[str]:
+        """The Python classes."""
+        targets = [recommender.target for recommender in self.recommender if recommender.target]
+        return [f"recommender.target = {target!r}" for target in targets]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the recommenders' results depend on."""
+        return [file for recommender in self.recommender for file in recommender.files]
+
+    @property
+    def plugins(self) -> set[str]:
+        """The modules of its recommenders and defenses."""
+        libraries = [recommender.library for recommender in self.recommender if recommender.library]
+        named = {registry.load("recommenders", library).__module__ for library in libraries}
+        targets = {
+            recommender.target.partition(":")[0]
+            for recommender in self.recommender
+            if recommender.target
+        }
+        return super().plugins | named | targets
+
+
+class MembershipConfig(RecommendersConfig):
+    """A config of a membership audit.
+
+    Attributes:
+        membership: the game.
+    """
+
+    title: ClassVar[str] = "whose data trained models reveal (membership)"
+    marks: ClassVar[frozenset[str]] = frozenset({"recommender", "membership"})
+    table: ClassVar[str] = "[membership]"
+    # Attacks read finished trainings.
+    judging: ClassVar[frozenset[str]] = Config.judging | {"attack"}
+
+    membership: Membership = Membership()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse models that no observer sees, and attacks that infer no membership."""
+        for model in self.model:
             if not self.membership.observers_of(model):
                 raise ValueError(
                     f"model {model.label!r} ({model.defense}) publishes no factors "
@@ -555,8 +627,6 @@ class MembershipConfig(DataConfig):
         Raises:
             ConfigError: names the place and the remedy.
         """
-        for index, recommender in enumerate(self.recommender):
-            recommender.create(f"recommender.{index}")
         super().check_plugins()
         attacks = [attack.create(f"attack.{at}") for at, attack in enumerate(self.inferring)]
         comparing = all(attack.compares_targets for attack in attacks)
@@ -567,55 +637,16 @@ class MembershipConfig(DataConfig):
                 "raise it, or add the attack 'global-threshold'"
             )
 
-    def within(self, folder: Path) -> Self:
-        """Return the config as one of a file in this folder, where commands run."""
-        placed = [recommender.within(folder) for recommender in self.recommender]
-        return self.model_copy(update={"recommender": placed})
-
-    @property
-    def audited(self) -> Sequence[Model | OwnRecommender]:
-        """Every audited model: the user's own first."""
-        return [*self.recommender, *self.model]
-
-    @property
-    def labels(self) -> Mapping[str, list[str]]:
-        """The labels of recommenders, models and attacks."""
-        labels = [recommender.label for recommender in self.recommender]
-        return {**({"recommender": labels} if labels else {}), **super().labels}
-
     @property
     def inferring(self) -> Sequence[Attack]:
         """Return the membership inference attacks: the named ones, else the default battery."""
         return self.attack or battery(roles.MembershipInference)
 
     @property
-    def code(self) -> list[str]:
-        """The keys of recommenders that name code to run."""
-        return [recommender.runs_code for recommender in self.recommender if recommender.runs_code]
-
-    @property
-    def unversioned(self) -> list[str]:
-        """The Python classes."""
-        targets = [recommender.target for recommender in self.recommender if recommender.target]
-        return [f"recommender.target = {target!r}" for target in targets]
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that the recommenders' results depend on."""
-        return [file for recommender in self.recommender for file in recommender.files]
-
-    @property
     def plugins(self) -> set[str]:
         """The modules of its recommenders, defenses and attacks."""
-        libraries = [recommender.library for recommender in self.recommender if recommender.library]
-        named = {registry.load("recommenders", library).__module__ for library in libraries}
-        targets = {
-            recommender.target.partition(":")[0]
-            for recommender in self.recommender
-            if recommender.target
-        }
         attacks = {registry.load("attacks", attack.plugin).__module__ for attack in self.inferring}
-        return super().plugins | named | targets | attacks
+        return super().plugins | attacks
 
 
 def infers_membership(name: object) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from scipy.sparse import csr_array
+
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
 from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
@@ -195,31 +197,11 @@ class MemberModels(Subject[MembershipConfig]):
         for model in self.context.config.audited:
             yield MemberModel(
                 model,
-                self._points(model),
+                points_of(model, self.design.ratings, self.design.targets),
                 self.table.observers_of(model),
                 self.ratings.scale,
                 self.design.k,
             )
-
-    def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
-        if isinstance(model, OwnRecommender):
-            claim = model.claim.claim() if model.claim else None
-            recommender = model.create("recommender")
-            if model.forget:
-                recommender = Forgetting(
-                    recommender, model.forget, self.design.targets, model.requests
-                )
-            return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
-        defenses: list[TrainedDefense[Any]] = model.defenses("model")
-        return [
-            MemberPoint(
-                defense.epsilon,
-                DefenseRecommender(defense, self.design.ratings),
-                defense.claim(),
-                f"{model.defense}: {defense!r}",
-            )
-            for defense in defenses
-        ]
 
     def data(self) -> DataRecord:
         """Record the sizes of the data; the targets are attacked."""
@@ -230,3 +212,31 @@ class MemberModels(Subject[MembershipConfig]):
         """Return the attacks by label, with their parameters."""
         inferring = self.context.config.inferring
         return {attack.label: attack_record(attack.create("attack")) for attack in inferring}
+
+
+def points_of(
+    model: OwnRecommender | Model, ratings: Ratings, targets: csr_array | None = None
+) -> list[MemberPoint]:
+    """Return a model at each ε.
+
+    Args:
+        model: its table of the config.
+        ratings: all data.
+        targets: users × items, nonzero for what a model with `forget` forgets; None if none does.
+    """
+    if isinstance(model, OwnRecommender):
+        claim = model.claim.claim() if model.claim else None
+        recommender = model.create("recommender")
+        if model.forget and targets is not None:
+            recommender = Forgetting(recommender, model.forget, targets, model.requests)
+        return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
+    defenses: list[TrainedDefense[Any]] = model.defenses("model")
+    return [
+        MemberPoint(
+            defense.epsilon,
+            DefenseRecommender(defense, ratings),
+            defense.claim(),
+            f"{model.defense}: {defense!r}",
+        )
+        for defense in defenses
+    ]

@@ -1,0 +1,1 @@
+"""Inference of an attribute of users from what a recommender answers about them."""

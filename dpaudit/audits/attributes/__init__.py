@@ -1,0 +1,1 @@
+"""Audits of what a model's answers tell of users' attributes."""

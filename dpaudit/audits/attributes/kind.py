@@ -1,0 +1,45 @@
+"""Audits of what a model's answers tell of users' attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpaudit.auditor.context import Subject
+from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.measure import Measure
+from dpaudit.audits.attributes.config import AttributesConfig
+from dpaudit.config.schema import Config
+
+if TYPE_CHECKING:
+    from dpaudit.reports.sections.base import Sections
+
+
+class AttributeAudits(AuditKind):
+    """Audits of what a model's answers tell of users' attributes."""
+
+    name: ClassVar[str] = "attributes"
+    config: ClassVar[type[Config]] = AttributesConfig
+    words: ClassVar[str] = "[attributes]"
+    samples: ClassVar[str] = "users"
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        from dpaudit.audits.attributes.subject import GuessedUsers
+
+        return GuessedUsers
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        from dpaudit.audits.attributes.measures import AttributeInferences
+
+        return (AttributeInferences,)
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        from dpaudit.audits.attributes.sections import AttributeSections
+
+        return AttributeSections
+
+
+KIND = AttributeAudits()

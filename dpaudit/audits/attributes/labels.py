@@ -1,0 +1,109 @@
+"""The classes of users by a column of their features, and the folds of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.streams import generator
+from dpaudit.data.ratings import Ratings
+
+Classes = NDArray[np.int64]
+Folds = NDArray[np.int64]
+
+# The folds of users: the attacker knows the attributes of all users but those of one fold.
+FOLDS = 5
+# The fewest users of a class: four in each fold.
+FEWEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """An attribute of users.
+
+    Attributes:
+        name: its column.
+        classes: the class of each user, 0 to C - 1, or -1 if it is unknown `(N,)`.
+    """
+
+    name: str
+    classes: Classes
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of users of each class `(C,)`."""
+        return np.bincount(self.classes[self.judged])
+
+    @cached_property
+    def judged(self) -> NDArray[np.bool_]:
+        """Mask of the users whose class is known `(N,)`."""
+        return self.classes >= 0
+
+
+def attribute_of(ratings: Ratings, name: str, bounds: Sequence[float] | None) -> Attribute:
+    """Return an attribute of users.
+
+    Args:
+        ratings: the data.
+        name: the column of the users' features.
+        bounds: the bounds between classes of numbers; None for their median.
+
+    Raises:
+        DataError: the column has one class, a class with too few users, or no numbers for `bounds`.
+    """
+    place = f"the column {name!r} of data.users"
+    if ratings.user_features is None:
+        raise DataError(f"{place} is missing: give data with features of users")
+    column = ratings.user_features[name]
+    absent = column.isna().to_numpy()
+    values = column[~absent]
+    if values.dtype.kind not in "biuf":
+        if bounds is not None:
+            raise DataError(f"{place} holds texts, and attributes.classes has bounds: remove these")
+        ids = np.unique(values.to_numpy().astype(str), return_inverse=True)[1]
+    else:
+        numbers = values.to_numpy().astype(np.float64)
+        ids = _classes_of_numbers(numbers, bounds)
+    distinct, ids = np.unique(ids, return_inverse=True)
+    if len(distinct) < 2:
+        raise DataError(
+            f"{place} has {len(distinct)} class{'es' * (len(distinct) != 1)} of users, and only "
+            "two or more can be told apart: choose another column, or other attributes.classes"
+        )
+    fewest = int(np.bincount(ids).min())
+    if fewest < FEWEST:
+        raise DataError(
+            f"{place} has {len(distinct)} classes, one of them with {fewest} "
+            f"user{'s' * (fewest > 1)}, and each needs {FEWEST}: merge classes in the file, leave "
+            "the cells of rare ones empty, or set other attributes.classes"
+        )
+    classes = np.full(len(column), -1)
+    classes[~absent] = ids
+    return Attribute(name, classes)
+
+
+def _classes_of_numbers(numbers: NDArray[np.float64], bounds: Sequence[float] | None) -> Classes:
+    if bounds is not None:
+        return np.searchsorted(np.asarray(bounds), numbers, "right").astype(np.int64)
+    if len(np.unique(numbers)) <= 2:
+        return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+    return (numbers > np.median(numbers)).astype(np.int64)
+
+
+def folds_of(attributes: Sequence[Attribute], seed: int) -> Folds:
+    """Return the fold of each user `(N,)`: random, with the classes spread evenly.
+
+    Users are dealt out in the order of their classes, by the first attribute, then the second, and
+    at random within these.
+    """
+    classes = [attribute.classes for attribute in attributes]
+    draw = generator(seed, "attributes folds").permutation(len(classes[0]))
+    order = np.lexsort((draw, *reversed(classes)))
+    folds = np.empty(len(order), np.int64)
+    folds[order] = np.arange(len(order)) % FOLDS
+    return folds

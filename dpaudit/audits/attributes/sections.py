@@ -1,0 +1,209 @@
+"""What reports show of inferred attributes: from what they are guessed, and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from dpaudit.core import rounding
+from dpaudit.record.bases import (
+    ABSENT,
+    ANSWERS,
+    BEYOND_ABSENT,
+    BEYOND_GUESS,
+    BEYOND_HISTORY,
+    GUESS,
+    HISTORY,
+)
+from dpaudit.record.result import DataRecord, Measurement, ModelRecord
+from dpaudit.reports import digest, words
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.sections.base import (
+    ACCOUNTS_UNTRIED,
+    GAMES_UNTRIED,
+    MEMBERSHIP_UNTRIED,
+    Sections,
+)
+from dpaudit.reports.table import NONE, Column, Table
+
+# What is seen of a user.
+_SEEN: Mapping[str, str] = {
+    "scores": "own scores",
+    "own-list": "own list",
+    "factors": "own factors",
+}
+_NOTES = (
+    "Attributes: an attacker knows the attribute of the users in four of five folds, learns from "
+    "what the model answers about them, and guesses those of the fifth fold; so each guess comes "
+    "from a fit that did not see its user. The attacker is a logistic regression on standardised "
+    "inputs: lists and histories are indicators of items. Another attacker may guess better.",
+    "'Model without the user' is the same model trained without the interactions and the features "
+    "of all users of the fold. The recommenders audited here cannot fold in a new history, so it "
+    "answers about these users as about a user without history; links to friends stay. The "
+    "attacker learns from the same users as before, who are in that training. Of a personal "
+    "recommender such an answer usually tells nothing, an AUC of 0.5; more comes from elsewhere "
+    "than the user's own data. Against it the model adds all that its answers tell; whether they "
+    "tell more than what went into them is said by 'raw history', from which the same attacker "
+    "guesses by the user's own interactions.",
+    "The advantage is the difference of shares of right guesses, with all classes counting alike, "
+    "in percentage points: 'better than without the user' is what gates judge unless their basis "
+    "names another. A guess of the largest class has an AUC of 0.5, and its share as accuracy.",
+    "Intervals are about further users like these, guessed by an attacker who knows as many, and "
+    "about the trainings at hand. The advantages over the model without the user hold together; "
+    "AUC, accuracy and what no gate judges hold each by itself. Fits of different folds share "
+    "users, which no interval counts; with hundreds of users it hardly matters (Bayle et al. 2020, "
+    "arXiv:2007.12671).",
+)
+
+
+class AttributeSections(Sections):
+    """Rows are attributes and observers, instead of values of ε."""
+
+    shown: ClassVar[frozenset[str]] = Sections.shown | {"attributes"}
+    beyond: ClassVar[Sequence[str]] = (MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED)
+
+    def tables(self) -> list[Table]:
+        """Return the table of attributes."""
+        return [self._table(3)]
+
+    def charts(self, look: Look) -> list[Chart | None]:
+        """Return no charts."""
+        return []
+
+    def notes(self) -> list[str]:
+        """Return the notes that explain the table."""
+        return [*_NOTES]
+
+    def leaks(self, model: ModelRecord) -> Iterator[str]:
+        """Yield how well each attribute is guessed from what, at each ε."""
+        for one in self._advantages():
+            if one.model == model.label:
+                yield self._sentence(one)
+
+    def metered(self) -> Iterable[Measurement]:
+        """Return the advantages over the model without the user, and those that gates judge."""
+        return [one for one in digest.of(self.result, "attributes.advantage") if _joint(one)]
+
+    def frequency(self, measurement: Measurement) -> Frequency | None:
+        """Return how many more guesses are right; None if fewer are."""
+        if measurement.metric != "attributes.advantage" or measurement.estimate.value < 0:
+            return None
+        over = {
+            BEYOND_ABSENT: "the model without the user",
+            BEYOND_HISTORY: "the raw history",
+            BEYOND_GUESS: "a guess",
+        }[measurement.basis or ""]
+        attacker = f"{_seen(measurement)}, for {measurement.attribute}"
+        clause = f"guesses of {measurement.attribute} are right beyond those by {over}"
+        return Frequency(measurement, attacker, clause, 0.0)
+
+    def attacker(self) -> str:
+        """Return what the attacker knows."""
+        return (
+            "Someone who knows the attribute of four fifths of the users, and sees what the model "
+            "answers about all of them, as its row names."
+        )
+
+    def untried(self) -> Iterator[str]:
+        """Yield the attackers and the observers that the run left out."""
+        yield "Other attackers than a logistic regression; one may guess better."
+        observers = {one.observer for one in self._advantages()}
+        missing = [sight for name, sight in _SEEN.items() if name not in observers]
+        if missing:
+            yield f"Observers who see a user's {' or '.join(missing)}."
+        yield GAMES_UNTRIED
+
+    def columns(self, model: ModelRecord) -> list[Column]:
+        """Return the columns of one model's attributes, the most important first."""
+        table = self._table(2)
+        rows = [row for row in table.cells if row[0] == model.label]
+        cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
+        named = zip(cells["attribute"], cells["seen"], strict=True)
+        guessed = [f"{attribute}, {seen}" for attribute, seen in named]
+        other = {"model", "attribute", "seen"}
+        if not digest.swept(self.result, model.label):
+            other.add("ε")
+        return [
+            ("attribute, seen", guessed),
+            *((name, column) for name, column in cells.items() if name not in other),
+        ]
+
+    def attacked(self, data: DataRecord) -> tuple[str, str]:
+        """Return the number of users whose attribute is guessed."""
+        return "users", f"an attribute of {data.attacked} is guessed"
+
+    def _advantages(self) -> list[Measurement]:
+        measured = digest.of(self.result, "attributes.advantage")
+        return [one for one in measured if one.basis == BEYOND_ABSENT]
+
+    def _like(self, one: Measurement, metric: str, basis: str) -> Measurement | None:
+        """Return the number of the same attribute from the same sight, or from none."""
+        place = one.model, one.epsilon, one.attribute
+        return next(
+            (
+                other
+                for other in digest.of(self.result, metric)
+                if (other.model, other.epsilon, other.attribute) == place
+                and other.basis == basis
+                and other.observer in (None, one.observer)
+            ),
+            None,
+        )
+
+    def _value(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
+        other = self._like(one, metric, basis)
+        return NONE if other is None else rounding.measured(other.estimate.value, digits)
+
+    def _interval(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
+        other = self._like(one, metric, basis)
+        return NONE if other is None else words.interval(other.estimate, digits)
+
+    def _table(self, digits: int) -> Table:
+        auc, accuracy, advantage = (
+            f"attributes.{name}" for name in ("auc", "accuracy", "advantage")
+        )
+        numbers = [
+            ("AUC", self._interval, auc, ANSWERS),
+            ("AUC without the user", self._value, auc, ABSENT),
+            ("AUC of raw history", self._value, auc, HISTORY),
+            ("advantage", self._interval, advantage, BEYOND_ABSENT),
+            ("over a guess", self._value, advantage, BEYOND_GUESS),
+            ("over raw history", self._value, advantage, BEYOND_HISTORY),
+            ("accuracy", self._value, accuracy, ANSWERS),
+            ("of raw history", self._value, accuracy, HISTORY),
+            ("of largest class", self._value, accuracy, GUESS),
+        ]
+        cells = [
+            [
+                one.model,
+                words.epsilon(one.epsilon),
+                one.attribute or NONE,
+                _seen(one),
+                *(show(one, metric, basis, digits) for _, show, metric, basis in numbers),
+            ]
+            for one in self._advantages()
+        ]
+        header = ["model", "ε", "attribute", "seen", *(name for name, *_ in numbers)]
+        return Table("Attributes guessed from a model's answers", header, cells)
+
+    def _sentence(self, one: Measurement) -> str:
+        auc = "attributes.auc"
+        at = f"At ε = {words.epsilon(one.epsilon)}, from" if self._swept(one) else "From"
+        return (
+            f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC "
+            f"{self._value(one, auc, ANSWERS, 2)}; from the raw history "
+            f"{self._value(one, auc, HISTORY, 2)}; from a model without the user "
+            f"{self._value(one, auc, ABSENT, 2)}."
+        )
+
+    def _swept(self, one: Measurement) -> bool:
+        return digest.swept(self.result, one.model)
+
+
+def _joint(one: Measurement) -> bool:
+    return one.estimate.kind == "frequentist"
+
+
+def _seen(one: Measurement) -> str:
+    return _SEEN.get(one.observer or "", one.observer or NONE)

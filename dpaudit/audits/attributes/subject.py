@@ -1,0 +1,87 @@
+"""The subject of audits of attributes: trained models, and users with attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.records import data_record
+from dpaudit.audits.attributes.config import AttributesConfig
+from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, attribute_of, folds_of
+from dpaudit.audits.membership.subject import MemberModel, points_of
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.ratings import Ratings
+from dpaudit.record.result import DataRecord
+
+# What the adapters call what an observer sees.
+_SHOWN: Mapping[str, str] = {"scores": "scores", "own-list": "lists"}
+
+
+@dataclass(frozen=True)
+class GuessedUsers(Subject[AttributesConfig]):
+    """The models, and the users whose attributes are guessed.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        attributes: the attributes.
+        folds: the fold of each user `(N,)`.
+    """
+
+    context: Context[AttributesConfig]
+    ratings: Ratings
+    attributes: Sequence[Attribute]
+    folds: Folds
+
+    @classmethod
+    def of(cls, context: Context[AttributesConfig], ratings: Ratings | None) -> Self:
+        """Read the attributes, and deal the users out to folds.
+
+        Raises:
+            DataError: the users have no such attribute, or too few of them.
+            ConfigError: a model does not show what is to be seen.
+        """
+        if ratings is None:
+            raise TypeError("an audit of attributes needs ratings")
+        table = context.config.attributes
+        attributes = [attribute_of(ratings, name, table.classes.get(name)) for name in table.column]
+        subject = cls(context, ratings, attributes, folds_of(attributes, context.seed))
+        for model in subject.models():
+            for point in model.defenses:
+                for observer in table.observers:
+                    if _SHOWN.get(observer) in point.trainable.leaves_out:
+                        raise ConfigError(
+                            f"attributes.observers has {observer!r}, and {model.label!r} shows no "
+                            f"{_SHOWN[observer]}: remove it, or the model"
+                        )
+        return subject
+
+    def trials(self) -> int:
+        """Return the number of trainings."""
+        points = sum(len(model.defenses) for model in self.models())
+        return points * self.context.config.attributes.trainings * (FOLDS + 1)
+
+    def models(self) -> Iterator[MemberModel]:
+        """Yield the user's own models, then the defenses."""
+        config, scale = self.context.config, self.ratings.scale
+        k = min(config.attributes.k, self.ratings.n_items)
+        for model in config.audited:
+            points = points_of(model, self.ratings)
+            yield MemberModel(model, points, config.observers, scale, k)
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data; users with an attribute are attacked."""
+        attacked = max(int(attribute.judged.sum()) for attribute in self.attributes)
+        return data_record(self.ratings, self.ratings, attacked=attacked)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attack."""
+        return {
+            "logistic regression": {
+                "name": "logistic regression",
+                "title": "learns from the answers about users whose attribute is known",
+                "source": "scikit-learn, standardised inputs, C = 1 / number of inputs",
+            }
+        }

@@ -1,0 +1,85 @@
+"""Whole audits of attributes on generated ratings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.schema import Config
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.record.bases import BEYOND_ABSENT
+from dpaudit.record.consistency import problem
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render import markdown
+
+USERS = {"path": "users.csv", "columns": {"gender": 1}}
+
+
+def config(**attributes: Any) -> dict[str, Any]:
+    return {
+        "seed": 1,
+        "data": {"format": "movielens-100k", "path": "u.data", "users": USERS},
+        "recommender": [{"library": "most-popular"}],
+        "attributes": {"column": "gender", "trainings": 1, "observers": ["own-list"], **attributes},
+        "gate": [{"metric": "attributes.advantage", "max": 0.9}],
+    }
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    """Users of two kinds, each of whom has items of the own kind only."""
+    users = np.repeat(np.arange(60), 4)
+    items = np.tile(np.arange(4), 60) + 4 * (users % 2)
+    ratings = Ratings.build(users, items, np.ones(240), 60, 8, Scale(1, 1, 1))
+    frame = pd.DataFrame({"gender": ["F", "M"] * 30})
+    return run_audit(Config.model_validate(config()), ratings=replace(ratings, user_features=frame))
+
+
+def test_lists_that_leave_out_what_was_seen_tell_the_kind_and_a_model_without_it_none(
+    result: AuditResult,
+) -> None:
+    aucs = {
+        one.basis: one.estimate.value
+        for one in result.measurements
+        if one.metric == "attributes.auc"
+    }
+    assert aucs == {"model": 1.0, "model without the user": 0.5, "raw history": 1.0}
+    [advantage] = [one for one in result.measurements if one.basis == BEYOND_ABSENT]
+    assert advantage.estimate.value == pytest.approx(0.5)
+    assert [gate.outcome for gate in result.gates] == ["pass"]
+    assert problem(result) is None
+
+
+def test_reports_say_it_in_one_sentence_and_name_no_user(result: AuditResult) -> None:
+    page = markdown.render(result)
+    assert (
+        "From the own list, gender is guessed with AUC 1.00; from the raw history 1.00; from a "
+        "model without the user 0.50." in page
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"attributes": {"column": "income"}}, "has 'income', and data.users.columns has gender"),
+        ({"data": {"format": "movielens-100k", "path": "u.data"}}, "which is missing"),
+        ({"attack": [{"name": "lira"}]}, "guesses no attributes"),
+        (
+            {"attributes": {"column": "gender", "classes": {"gender": [2, 1]}}},
+            "does not increase",
+        ),
+        ({"model": [{"defense": "dpsgd-mf"}], "attributes": {"column": "gender",
+          "observers": ["factors"]}}, "publishes no factors of users"),
+        ({"membership": {"trainings": 3}}, "use two configs"),
+    ],
+)  # fmt: skip
+def test_a_config_that_cannot_be_audited_is_one_sentence(
+    change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Config.model_validate({**config(), **change})

@@ -1,0 +1,79 @@
+"""How well attributes are guessed, and the level of the intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from dpaudit.audits.attributes.judging import Judge
+from dpaudit.audits.attributes.labels import FOLDS, Attribute, folds_of
+from dpaudit.audits.attributes.training import crossed
+from dpaudit.record.result import Family
+
+ALPHA = 0.1
+
+
+def judge_of(classes: NDArray[np.int64], seed: int = 0) -> Judge:
+    attribute = Attribute("gender", classes)
+    order = np.random.default_rng(seed).permutation(len(classes))
+    return Judge(attribute, folds_of([attribute], seed), order, Family.of(1 - ALPHA, 1))
+
+
+def two_columns(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([1 - scores, scores], axis=1)[None]
+
+
+def test_areas_are_means_over_folds_and_leave_out_unknown_users() -> None:
+    rng = np.random.default_rng(1)
+    classes = np.concatenate([rng.integers(0, 2, 200), np.full(10, -1)])
+    judge, scores = judge_of(classes), rng.random(210)
+    areas = []
+    for fold in range(FOLDS):
+        here = (judge.folds == fold) & (classes >= 0)
+        areas.append((roc_auc_score(classes[here], scores[here]), here.sum()))
+    area = judge.area(two_columns(scores))
+    assert area.value == pytest.approx(
+        np.average([one for one, _ in areas], weights=[n for _, n in areas])
+    )
+    assert area.lower < area.value < area.upper
+
+
+def test_a_constant_has_no_advantage_over_a_guess_and_the_truth_has_all() -> None:
+    classes = np.repeat([0, 1], [150, 50])
+    judge = judge_of(classes)
+    constant = judge.balanced(two_columns(np.full(200, 0.3)))
+    perfect = judge.balanced(two_columns(classes.astype(np.float64)))
+    assert judge.advantage(constant, 0.5, joint=True).value == pytest.approx(0)
+    most = judge.advantage(perfect, constant, joint=True)
+    assert most.value == pytest.approx(0.5)
+    assert 0.3 < most.lower < most.upper <= 1
+    assert judge.largest.value == 0.75
+
+
+def false_alarms(repetitions: int, users: int) -> int:
+    """Count how often the advantage of a random model is found to be above 0."""
+    count = 0
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        judge = judge_of((rng.random(users) < 0.3).astype(np.int64), seed)
+        first, second = (
+            judge.balanced(
+                crossed(rng.normal(size=(users, 4)), [judge.attribute], judge.folds)[None]
+            )
+            for _ in range(2)
+        )
+        count += judge.advantage(first, second, joint=True).lower > 0
+    return count
+
+
+def test_a_model_that_ignores_its_data_is_rarely_found_to_add_something() -> None:
+    # The lower end has the level 0.05: of 6, more than 2 have a probability of 0.2 %.
+    assert false_alarms(6, 100) <= 2
+
+
+@pytest.mark.long
+def test_false_alarms_keep_the_level_over_many_repetitions() -> None:
+    # More than 40 of 500 at a rate of 0.05 have a probability of 0.2 %.
+    assert false_alarms(500, 300) <= 40
