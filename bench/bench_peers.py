@@ -1,9 +1,11 @@
-"""The data and the peers that similarity builds are compared on, as their users call them."""
+"""The data and the peers that similarity builds are compared on, and how calls are measured."""
 
 from __future__ import annotations
 
 import os
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,26 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def peak(call: Callable[[], Any]) -> float:
+    """MiB by which a call's peak resident memory exceeds what was resident before (Linux)."""
+
+    def resident(field: str) -> int:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.split(f"{field}:")[1].split()[0])
+
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the earlier peak
+    before = resident("VmRSS")
+    call()
+    return (resident("VmHWM") - before) / 1024
 
 
 def ml_1m_ratings() -> Ratings:

@@ -2,8 +2,8 @@
 
     python -m pytest bench -n 0 --benchmark-group-by=group
 
-The column in brackets is the ratio to the fastest. `bench/ratios.py` prints the ratios alone, each
-pair timed in turn within one run.
+The column in brackets is the ratio to the fastest. `bench/speed.py` times each pair
+in turn within one run.
 """
 
 from __future__ import annotations

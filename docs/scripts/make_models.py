@@ -69,7 +69,7 @@ The models of [`torch`](../guides/networks.md) have their default settings. They
 MovieLens-100K, and `two-tower` the age, gender and occupation of users; without times, sequences
 stand in the order of items. RecBole 1.2.1 trains in an environment of its own by [the script of
 `dpaudit init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others), for 5 epochs. Seconds
-are those of one training by the clock, on one of two cores that others used too; those of `torch`
+are those of one training by the clock, on one of two cores that other work shared; those of `torch`
 train eight side by side.
 """
 

@@ -23,6 +23,7 @@ import social_words_lists as lists
 from pages import page, trained, write
 from social_numbers import Point, Results
 from social_runs import Runs, with_categories, with_share
+from social_verdicts import Places
 
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.data.folds import Fold
@@ -36,7 +37,7 @@ ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
     "filmtrust-privsr": ALL,
     "ciao-privsr": ALL,
-    "epinions-privsr": (0.1, 0.3),
+    "epinions-privsr": (0.1, 0.3, 0.5),
     "filmtrust-privsr-ranking": ALL,
     "ciao-privsr-ranking": ALL,
 }
@@ -86,8 +87,8 @@ class Page:
             captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
             captioned(baselines.without_model(folds)),
             captioned(papers.table("Figures 6 to 9")),
-            *_figure(words.TEST_RATINGS, results, tables.test_ratings(results), papers),
-            *_figure(words.SENSITIVE, results, tables.sensitive(results), papers),
+            *_figure(words.TEST_RATINGS, results, tables.test_ratings(results), papers.places),
+            *_figure(words.SENSITIVE, results, tables.sensitive(results), papers.places),
             *_figure(words.FRIENDS, {}, [baselines.similarities(configs)]),
             *_figure(words.ROUNDS, {}, _rounds(results[words.x(0.1)], folds[0], config)),
         ]
@@ -104,7 +105,7 @@ class Page:
             f"## Parameters\n\n`examples/{own}.toml`. {_budget(config)}",
             captioned(tables.chosen(place, result)),
             captioned(papers.table("Figures 10 and 11")),
-            *_figure(words.PARAMETERS, {place: result}, shown, papers),
+            *_figure(words.PARAMETERS, {place: result}, shown, papers.places),
         ]
 
     def listed(self) -> list[str]:
@@ -119,7 +120,7 @@ class Page:
             captioned(tables.chosen(words.x(0.1), results[words.x(0.1)])),
             captioned(baselines.without_model(folds)),
             captioned(papers.table("Figures 12 and 13")),
-            *_figure(lists.LISTS, results, tables.lists(results)),
+            *_figure(lists.LISTS, results, tables.lists(results), papers.places),
         ]
 
     def selected(self) -> list[str]:
@@ -129,12 +130,18 @@ class Page:
         own, rated = "ciao-privsr-categories", "ciao-privsr-categories-ratings"
         by_list, by_rating = self._by_category(own), self._by_category(rated)
         cells = self.runs.cells("ciao-paper-categories", lambda: _paper_by_category(own))
+        papers = baselines.Papers(cells, False)
         shown = [tables.by_point("Three categories sensitive, or as many at random", by_rating)]
         return [
             "## Which ratings are sensitive",
             _selections(own, by_list),
-            captioned(baselines.Papers(cells, False).table("Figure 14, PrivSR at ε = 0.1,")),
-            *_figure(lists.CATEGORY_LISTS, by_list, tables.lists(by_list, "sensitive categories")),
+            captioned(papers.table("Figure 14, PrivSR at ε = 0.1,")),
+            *_figure(
+                lists.CATEGORY_LISTS,
+                by_list,
+                tables.lists(by_list, "sensitive categories"),
+                papers.by_category,
+            ),
             _selections(rated, by_rating),
             *_figure(lists.CATEGORY_RATINGS, by_rating, shown),
         ]
@@ -167,11 +174,10 @@ def _figure(
     said: words.Said,
     results: Results,
     shown: Iterable[Table],
-    papers: baselines.Papers | None = None,
+    papers: Places | None = None,
 ) -> list[str]:
     """The section of one figure: the paper, our tables, the verdicts."""
-    judged = said.judged(results, papers.numbers if papers else None)
-    return [said.head(), *map(captioned, shown), judged]
+    return [said.head(), *map(captioned, shown), said.judged(results, papers)]
 
 
 def _tested(own: str) -> tuple[TrainedConfig, list[Fold]]:

@@ -35,7 +35,7 @@ the named example. No copy at hand has the papers' figures: the quoted text is a
 their curves. A cell is the root mean squared error on test ratings, a mean over folds and trainings
 of each, with Student's interval over folds, which shows scatter and proves nothing. ε is what the
 noise is scaled to: [the catalogue](../claims/index.md) says which of these claims are true. Minutes
-are by the clock, on two cores.
+are by the clock, on two cores that other work shared.
 
 **Verdicts.** An error is smaller if its mean is; where both are equal as shown, a comparison is
 **undecided**. † marks a model whose settings were chosen at an

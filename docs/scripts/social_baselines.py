@@ -16,6 +16,7 @@ import social_words as words
 import social_words_lists as lists
 from numpy.typing import NDArray
 from social_numbers import Metric, Numbers, Point, name
+from social_verdicts import PAPERS, Places
 
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.attacks.reconstruction.ratings import Reconstruction
@@ -136,8 +137,23 @@ class Papers:
         )
 
     @property
-    def numbers(self) -> Numbers:
-        """Return the scores as numbers without intervals."""
+    def by_category(self) -> Places:
+        """Return the scores of lists by what is sensitive, which names each row."""
+        metrics = (*lists.HITS, *lists.TAKEN)
+        values = {place: map(float, row) for place, *row in self.cells if NONE not in row}
+        return {
+            place: Numbers(
+                {
+                    metric: _exact({lists.RANKING: value})
+                    for metric, value in zip(metrics, row, strict=True)
+                }
+            )
+            for place, row in values.items()
+        }
+
+    @property
+    def places(self) -> Places:
+        """Return the scores as numbers without intervals, at the share that they are of."""
         named = {name(point): point for point in self.points}
         rows = {named[row[0]]: row[1:] for row in self.cells if NONE not in row}
         against = words.DPMF if self.rated else lists.BPR
@@ -154,7 +170,7 @@ class Papers:
                 by["utility.difference", kind] = _exact(
                     {point: value - useful[against] for point, value in useful.items()}
                 )
-        return Numbers(by, against=name(against))
+        return {PAPERS: Numbers(by, against=name(against))}
 
 
 def _exact(values: Mapping[Point, float]) -> dict[Point, Estimate]:

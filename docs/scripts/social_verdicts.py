@@ -158,19 +158,19 @@ class Across:
 
     def parts(self, places: Places) -> Iterator[Part]:
         """Yield a comparison for each pair of places that were run, named by the shorter name."""
-        for more, less in self.places:
-            if more in places and less in places:
-                pairs = [
-                    [places[at].of(metric)[self.point] for at in (more, less)]
-                    for metric in self.metrics
-                ]
+        for ends in self.places:
+            columns = [
+                [places[at].of(metric) for at in ends if at in places] for metric in self.metrics
+            ]
+            if all(len(by) == 2 and all(self.point in at for at in by) for by in columns):
+                pairs = [[at[self.point] for at in by] for by in columns]
                 holds = _both(
                     _above(one, other)
                     if self.within is None
                     else _near(one, other, self.within * other.value)
                     for one, other in pairs
                 )
-                yield Part(name(self.point), min(more, less, key=len), holds)
+                yield Part(name(self.point), min(ends, key=len), holds)
 
 
 @dataclass(frozen=True)
@@ -181,20 +181,20 @@ class Sentence:
     rules: Sequence[Rule] = field(default_factory=tuple)
 
 
-def judged(sentence: Sentence, places: Places, paper: Numbers | None = None) -> str:
+def judged(sentence: Sentence, places: Places, paper: Places | None = None) -> str:
     """Judge a sentence and each of its rules, as a Markdown list.
 
     Args:
         sentence: the sentence.
         places: our numbers.
-        paper: those of one training with the paper's settings, if there are any.
+        paper: those of one training with the paper's settings at each place that has one.
     """
     lines, verdicts = [], []
     for rule in sentence.rules:
         parts = list(rule.parts(places))
         verdicts.append(verdict(parts))
         lines.append(f"  - {escape(rule.words)}: {verdicts[-1]}{_where(parts)}.")
-        theirs = list(rule.parts({PAPERS: paper})) if paper else []
+        theirs = list(rule.parts(paper)) if paper else []
         if theirs:
             lines[-1] += f" With the paper's settings: {verdict(theirs)}."
     whole = NOT if NOT in verdicts else SO if verdicts and set(verdicts) == {SO} else OPEN

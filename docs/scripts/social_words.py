@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from social_numbers import Metric, Numbers, Point, Results, numbers_of
-from social_verdicts import Alike, Differs, Grows, Larger, Sentence, judged
+from social_numbers import Metric, Point, Results, numbers_of
+from social_verdicts import Alike, Differs, Grows, Larger, Places, Sentence, judged
 
 from dpaudit.record.bases import BEYOND_MEANS, LEAK
 
@@ -61,7 +61,7 @@ class Said:
             f"### {self.title}\n\n*The paper.* The curve itself is not in the text at hand;{said}"
         )
 
-    def judged(self, results: Results, paper: Numbers | None = None) -> str:
+    def judged(self, results: Results, paper: Places | None = None) -> str:
         """The verdict on each sentence, and why ours differs."""
         places = {place: numbers_of(result) for place, result in results.items()}
         parts = [judged(each, places, paper) for each in self.sentences if each.rules]

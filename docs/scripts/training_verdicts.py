@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 # It stands beside this file.
-from training_pages import HARMLESS, OF_THE_PAPER, STILL, Page, Said
+from training_pages import HARMLESS, OF_THE_PAPER, PAPERS_ENDS, STILL, Page, Said
 
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core import registry
@@ -78,7 +78,7 @@ def at_end(value: Any, offered: Sequence[Any]) -> bool:
 
 def harmless(label: str, defense: str, name: str, value: float) -> str:
     """Say why nothing better lies past an end of a grid; empty if something may."""
-    if label in OF_THE_PAPER and name != "start":
+    if label in OF_THE_PAPER and value in PAPERS_ENDS.get((defense, name), ()):
         return PAPERS
     schema = TypeAdapter(registry.load("defenses", defense)).json_schema()
     bounds = schema["properties"][name]
@@ -88,11 +88,12 @@ def harmless(label: str, defense: str, name: str, value: float) -> str:
 
 
 def judged(said: Said, curves: Mapping[str, Curve], edges: Sequence[Edge]) -> str:
-    """Judge a sentence of the paper by the record, for each model that it is about."""
+    """Judge a sentence of the paper by the record, for each model of it that it is about."""
     open_ends = {(edge.model, edge.at) for edge in edges if edge.mark == OPEN}
     parts = [
         f"{escape(model)}: {'; '.join(_verdicts(said, model, others, curves, open_ends))}"
         for model, others in said.pairs.items()
+        if model in curves
     ]
     return f"{said.by}: {escape(said.words)}. {'. '.join(parts)}."
 

@@ -86,12 +86,12 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "torch": (
         "opacus",
         [
-            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.1} | private
+            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.1, **private}
             for model in ("mf", "ncf")
             for private in ({}, {"noise_multiplier": 1.0})
         ]
         + [
-            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.3} | settings
+            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.3, **settings}
             for model, settings in (
                 ("two-tower", {}),
                 ("lightgcn", {"layers": 2}),
