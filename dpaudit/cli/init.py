@@ -265,7 +265,8 @@ def _recommender(library: str) -> str:
             'params = { timeout = 3600, env = { OMP_NUM_THREADS = "1" } }   # of one training'
         )
     plugin = registry.load("recommenders", library)
-    params = inline({field.name: getattr(plugin(), field.name) for field in fields(plugin)})
+    values = {field.name: getattr(plugin(), field.name) for field in fields(plugin)}
+    params = inline({name: value for name, value in values.items() if value is not None})
     name = f"library = \"{library}\" # 'dpaudit show {library}' explains its parameters"
     return f"{name}\nparams = {params}"
 

@@ -261,6 +261,9 @@ class Recommender(Plugin, Trainable):
     ) -> Iterator[Answer]:
         """Train on each of several subsets, and show what is asked; see `Trainable.answers`."""
         size = self.together
+        if size == 1:
+            yield from super().answers(ratings, kept, seeds, query)
+            return
         for start in range(0, len(seeds), size):
             part = slice(start, start + size)
             data = [Interactions.of(ratings, rows) for rows in kept[part]]

@@ -112,7 +112,7 @@ _TABLE = (
            "held-out items", "share", _MEMBERS, columns=(Column("nDCG of the most popular",
            "number", brief=False),), quantity="nDCG of the most popular items"),
     Metric("utility.group", "the same gain of the lists of a group's users", "share", _MEMBERS,
-           ("group",), "group", larger="better", role="utility", section="group utility",
+           ("group",), "group", section="group utility",
            quantity="nDCG of lists of group"),
     Metric("utility.precision", "share of listed items that are held out", "share", _LISTED,
            larger="better", role="utility", columns=(Column("precision"),),

@@ -315,7 +315,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
             "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair', "
-            "'effort', 'observer', 'unit', 'at' or 'basis'",
+            "'effort', 'observer', 'unit', 'at', 'basis' or 'attribute'",
         ),
         ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
     ],

@@ -119,7 +119,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
             yield MetricKey("utility.popular", model, epsilon)
-            yield MetricKey("utility.group", model, epsilon)
+            if config.membership.groups:
+                yield MetricKey("utility.group", model, epsilon)
 
     @cached_property
     def popular(self) -> Estimate:

@@ -650,7 +650,7 @@ def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
         observed_users=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
     )  # fmt: skip
     bounds = [game.estimate.lower for game in of(parts, "epsilon")]
-    assert len(bounds) == 8
+    assert len(bounds) == 2 * len(OBSERVERS)
     assert np.isfinite(bounds).all()
 
 
