@@ -42,6 +42,7 @@ PAGE = """\
 Written by `bench/speed.py docs/results/speed.md`.
 
 Each row was timed in one run, in turn with its peer, on one thread: medians, and the median ratio.
+Peers that take over ten seconds are called once.
 
 ## Statistics of a data set
 
@@ -124,7 +125,7 @@ def similarities(ratings: Ratings, bought: Ratings) -> Iterator[Case]:
         lambda: SlopeOne(epsilon=1.0).prepare(ratings),
         lambda: model.fit(trainset),
         "Surprise",
-        3,
+        1,
     )
     yield Case("cosine", cosine, lambda: bench_peers.scipy_cosine(table), "scipy", 9)
     yield Case(
@@ -180,7 +181,7 @@ def bounds() -> Iterator[Case]:
         lambda: joint_beta_epsilon(counts, **tested),
         their_beta,
         "privacy-estimates",
-        5,
+        1,
     )
     yield Case(
         "one-run f-DP, m = 20 000",
