@@ -272,6 +272,7 @@ def test_a_page_is_what_its_command_prints(
     def write(path: Path, text: str) -> None:
         written[path.name] = text
         if tmp_path in path.resolve().parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
     def audit(config: Config, **_: Any) -> AuditResult:
