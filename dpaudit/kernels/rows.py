@@ -37,8 +37,8 @@ def add_neighbours(start: Indices, neighbour: Indices, rows: Matrix, sums: Matri
         sums: changed `(N, d)`.
     """
     for row in range(len(start) - 1):
-        own = sums[row]
+        total = sums[row]
         for place in range(start[row], start[row + 1]):
             other = rows[np.uint64(neighbour[place])]
             for column in range(rows.shape[1]):
-                own[column] += other[column]
+                total[column] += other[column]

@@ -31,8 +31,6 @@ _FACTORS: Mapping[str, str] = {
     "lmf": "implicit.cpu.lmf:LogisticMatrixFactorization",
 }
 _NEIGHBOURS = "implicit.nearest_neighbours:ItemItemRecommender"
-
-
 # Iterations of a training that goes on to forget.
 _MORE = 3
 
@@ -98,22 +96,18 @@ class Implicit(Recommender):
           `recalculate_user` and `recalculate_item`, while all other rows stay.
         - `fine-tune`: factors are trained on what stays for three more iterations.
         """
-        matrix = deletion.kept.matrix
-        if deletion.method == "own" and self.model == "item-item":
+        matrix, how = deletion.kept.matrix, (deletion.method, self.model)
+        if how == ("own", "item-item"):
             return self.fit(matrix, seed)
-        if not isinstance(fitted, _Factors):
+        tunes = deletion.method == "fine-tune" and isinstance(fitted, _Factors)
+        if not (tunes or how == ("own", "als")):
             return super().forgotten(fitted, deletion, seed)
-        rows = csr_matrix(matrix)
-        if deletion.method == "fine-tune":
-            fitted.model.iterations = _MORE
-            fitted.model.fit(rows, show_progress=False)
-        elif deletion.method == "own" and self.model == "als":
-            users, items = (np.unique(index) for index in deletion.gone.T)
-            if len(users):
-                fitted.model.user_factors[users] = fitted.model.recalculate_user(users, rows[users])
-                columns = csr_matrix(rows.T)[items]
-                fitted.model.item_factors[items] = fitted.model.recalculate_item(items, columns)
+        model, rows = fitted.model, csr_matrix(matrix)
+        if tunes:
+            model.iterations = _MORE
+            model.fit(rows, show_progress=False)
         else:
-            return super().forgotten(fitted, deletion, seed)
-        factors = fitted.model.user_factors, fitted.model.item_factors
-        return _Factors(matrix, *factors, None, fitted.model)
+            users, items = (np.unique(index) for index in deletion.gone.T)
+            model.user_factors[users] = model.recalculate_user(users, rows[users])
+            model.item_factors[items] = model.recalculate_item(items, csr_matrix(rows.T)[items])
+        return _Factors(matrix, model.user_factors, model.item_factors, None, model)

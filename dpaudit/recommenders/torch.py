@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Annotated, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Recommender, RowModel, required, trained
+from dpaudit.data.ratings import Ratings
+from dpaudit.recommenders.base import Answer, Query, Recommender, RowModel, required, trained
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
 
 # The number of models that are trained together in the least time per model on one core.
@@ -154,6 +157,8 @@ class Torch(Recommender):
 
     def fit(self, interactions: Interactions, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
+        if self.noise_multiplier:
+            return self._fit_private(interactions, seed)
         [model] = self.fit_many([interactions], [seed])
         return model
 
@@ -162,30 +167,41 @@ class Torch(Recommender):
         """The number of trainings that run side by side; 1 with noise."""
         return 1 if self.noise_multiplier else _TOGETHER
 
+    def side_by_side(
+        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
+    ) -> Iterator[Answer]:
+        """Train on several subsets side by side; see `Trainable.side_by_side`."""
+        if self.noise_multiplier:
+            yield from super().side_by_side(ratings, kept, seeds, query)
+            return
+        data = [Interactions.of(ratings, rows) for rows in kept]
+        for model in self.fit_many(data, seeds):
+            yield self._shown(model, query)
+
     def fit_many(
         self, interactions: Sequence[Interactions], seeds: Sequence[int]
-    ) -> Iterator[RowModel]:
-        """Train on each of several data sets; see `Recommender.fit_many`."""
+    ) -> list[RowModel]:
+        """Train without noise on several data sets of one shape, side by side.
+
+        Args:
+            interactions: the data sets.
+            seeds: the seed of each training.
+
+        Raises:
+            ConfigError: as `fit` does.
+            RunError: as `fit` does.
+        """
         torch = required(self.name, "torch", "torch")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
-        if self.noise_multiplier:
-            for data, seed in zip(interactions, seeds, strict=True):
-                yield self._fit_private(data, seed)
-            return
         from dpaudit.recommenders.networks.training import trained_models
 
-        size = self.together
-        for start in range(0, len(seeds), size):
-            part = slice(start, start + size)
-            with trained(f"torch ({self.model})"):
-                models = trained_models(
-                    self.model, self.settings, interactions[part], seeds[part], self.device
-                )
-            yield from models
+        with trained(f"torch ({self.model})"):
+            return trained_models(self.model, self.settings, interactions, seeds, self.device)
 
     def _fit_private(self, interactions: Interactions, seed: int) -> RowModel:
         """Train by DP-SGD."""
+        required(self.name, "torch", "torch")
         _check_opacus(required(self.name, "opacus", "torch").__version__)
         from dpaudit.recommenders.networks.private import private_model
 

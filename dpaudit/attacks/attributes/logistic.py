@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from dpaudit.attacks.membership.known import exposure
+
 Classes = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 # What is seen of each user, a row each: an array of numbers, or sparse indicators of items.
@@ -21,9 +23,9 @@ def indicators(lists: NDArray[np.int32], items: int) -> csr_array:
         lists: the lists; -1 pads `(n, k)`.
         items: the number of items M.
     """
-    there = lists >= 0
-    starts = np.concatenate(([0], np.cumsum(there.sum(1))))
-    return csr_array((np.ones(starts[-1]), lists[there], starts), shape=(len(lists), items))
+    held = exposure(lists, items)
+    held.data[:] = 1
+    return held
 
 
 def probabilities(known: Features, classes: Classes, asked: Features, count: int) -> Probabilities:

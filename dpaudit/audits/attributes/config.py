@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dpaudit.audits.membership.config import RecommendersConfig
+from dpaudit.audits.membership.config import RecommendersConfig, check_distinct
 from dpaudit.config.model import Table, as_list
 from dpaudit.core.membership import Observer
 
@@ -40,10 +40,7 @@ class Attributes(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("column", "observers"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name} = {values} contains a value twice: remove one")
+        check_distinct(self, "column", "observers")
         for name, bounds in self.classes.items():
             if name not in self.column:
                 raise ValueError(

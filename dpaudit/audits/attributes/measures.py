@@ -16,7 +16,6 @@ from dpaudit.audits.attributes.labels import FOLDS
 from dpaudit.audits.attributes.subject import GuessedUsers
 from dpaudit.audits.attributes.training import WHOLE, Training, of_history
 from dpaudit.audits.membership.subject import MemberModel, MemberPoint
-from dpaudit.config.model import Model
 from dpaudit.core.streams import generator
 from dpaudit.execution.tasks import Task
 from dpaudit.record.bases import (
@@ -64,8 +63,7 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
         """Train the model with and without each fold of users, and guess, at every ε."""
         for point in model.defenses:
-            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, Model) else ""
-            at = f"{model.label}: trainings{swept}"
+            at = model.stage(point)
             yield from self.context.unit(at, partial(self._measured, at, model, point))
         yield from self._unknown(model.label)
 

@@ -10,13 +10,11 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import data_record
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, attribute_of, folds_of
+from dpaudit.audits.membership.config import SHOWN
 from dpaudit.audits.membership.subject import MemberModel, points_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
-
-# What the adapters call what an observer sees.
-_SHOWN: Mapping[str, str] = {"scores": "scores", "own-list": "lists"}
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,10 @@ class GuessedUsers(Subject[AttributesConfig]):
         for model in subject.models():
             for point in model.defenses:
                 for observer in table.observers:
-                    if _SHOWN.get(observer) in point.trainable.leaves_out:
+                    if SHOWN[observer] in point.trainable.leaves_out:
                         raise ConfigError(
                             f"attributes.observers has {observer!r}, and {model.label!r} shows no "
-                            f"{_SHOWN[observer]}: remove it, or the model"
+                            f"{SHOWN[observer]}: remove it, or the model"
                         )
         return subject
 

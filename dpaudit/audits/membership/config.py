@@ -34,8 +34,8 @@ from dpaudit.record.result import STRONGEST
 FEWEST_HELD_OUT = 20
 # Who sees a model that is served but not published.
 _SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
-# What a command has to show to each observer.
-_SHOWN: Mapping[Observer, str] = {
+# What a model has to show to each observer.
+SHOWN: Mapping[Observer, str] = {
     "scores": "scores",
     "own-list": "lists",
     "others-lists": "lists",
@@ -256,11 +256,11 @@ class OwnRecommender(Table):
             return list(_SERVED)
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
-        return [observer for observer in OBSERVERS if _SHOWN[observer] in shown] or ["scores"]
+        return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _check_distinct(self, "observers")
+        check_distinct(self, "observers")
         return self
 
 
@@ -339,7 +339,7 @@ class Membership(Table):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _check_distinct(self, "units", "observers", "groups", "rates")
+        check_distinct(self, "units", "observers", "groups", "rates")
         return self
 
     @model_validator(mode="after")
@@ -432,7 +432,16 @@ class Membership(Table):
         return [observer for observer in self.observers or _SERVED if observer not in OF_FACTORS]
 
 
-def _check_distinct(table: BaseModel, *names: str) -> None:
+def check_distinct(table: BaseModel, *names: str) -> None:
+    """Refuse lists that contain a value twice.
+
+    Args:
+        table: the table.
+        names: the keys of its lists.
+
+    Raises:
+        ValueError: one does.
+    """
     for name in names:
         values = getattr(table, name) or []
         if len(set(values)) < len(values):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -56,7 +56,6 @@ class Inference:
         epsilon: the ε of the sweep.
         unit: what a target is.
         observer: the observer.
-        forgets: whether the model forgets all targets before it is asked.
     """
 
     context: Context[MembershipConfig]
@@ -69,7 +68,6 @@ class Inference:
     epsilon: float
     unit: Unit
     observer: Observer
-    forgets: bool = False
 
     @property
     def key(self) -> Keys:
@@ -81,12 +79,15 @@ class Inference:
         rates = self.context.config.membership.rates_of(self.unit)
         yield from self._strongest(self._judged(self.trials, rates, 0.0))
 
-    def measurements(self, view: str | None, claim: Claim | None) -> Iterator[records.Measurement]:
+    def measurements(
+        self, view: str | None, claim: Claim | None, *, forgets: bool
+    ) -> Iterator[records.Measurement]:
         """Judge every attack by itself, and the strongest jointly.
 
         Args:
             view: what is seen besides, if a claim says more than the observer.
             claim: the model's claim.
+            forgets: whether the model forgets all targets before it is asked.
         """
         table, key = self.context.config.membership, self.key
         rates = table.rates_of(self.unit)
@@ -107,7 +108,12 @@ class Inference:
         applies = claim and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
         bound = bound_key(key, self.unit, self.observer)
-        yield bound.measured(**self._certified(scored, claimed, delta, bound), view=view)
+        limits = bars(self.context.config.gate, bound, claimed)
+        if claimed:
+            limits = (*limits, Bar(claimed))
+        if forgets:
+            limits = (*limits, Bar(_TRACE))
+        yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
         calibration = Calibration.of(trials, self.look.parts, self.context.seed)
@@ -150,14 +156,13 @@ class Inference:
             yield key("membership.group").measured(range_of(gain), group=name)
 
     def _certified(
-        self, scored: Mapping[str, Judged], claimed: float | None, delta: float, bound: MetricKey
+        self,
+        scored: Mapping[str, Judged],
+        claimed: float | None,
+        delta: float,
+        limits: Sequence[Bar],
     ) -> dict[str, Any]:
         """Certify ε, and what the same attacks and bound certify of planted violations."""
-        limits = bars(self.context.config.gate, bound, claimed)
-        if claimed:
-            limits = (*limits, Bar(claimed))
-        if self.forgets:
-            limits = (*limits, Bar(_TRACE))
         judging = partial(self._judged, rates=[], delta=delta)
         shared = self.context.family
         family = records.Family.of(shared.confidence, shared.size * self.look.looks)

@@ -55,7 +55,6 @@ from dpaudit.audits.membership.training import (
     measures,
 )
 from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.model import Model
 from dpaudit.config.picked import picked_by
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, Observer, Unit
@@ -135,9 +134,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
-            # A stated ε trains nothing.
-            swept = f" at ε = {point.epsilon:g}" if isinstance(model.table, Model) else ""
-            at = f"{model.label}: trainings{swept}"
+            at = model.stage(point)
             numbers = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
             yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
@@ -182,16 +179,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
             # A model that has forgotten shows the same whatever the coins were.
-            told = trials.present & (not point.forgets)
-            for finding in left_open(unanswered, marks, told, observer, scored, unmoved):
+            coins = trials.present & (not point.forgets)
+            for finding in left_open(unanswered, marks, coins, observer, scored, unmoved):
                 yield finding.of(model.label)
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
-            game = model.label, point.epsilon, unit, observer, point.forgets
-            inference = self._inference(trials, look, *game)
-            yield from inference.measurements(view, point.claim)
+            inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
+            yield from inference.measurements(view, point.claim, forgets=point.forgets)
             done = trials.of(look.trainings)
             if other := of_other_trainings(done, unit, observer, blind_level):
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
@@ -241,7 +237,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for place, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
                 trials = self._shown(parts, place, unit, observer).trials
-                game = model.label, point.epsilon, unit, observer, point.forgets
+                game = model.label, point.epsilon, unit, observer
                 shown += self._inference(trials, look, *game).strongest()
         shown += leaks(shown)
         useful = np.array([part[-1][0] for part in parts])
@@ -280,7 +276,6 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         epsilon: float,
         unit: Unit,
         observer: Observer,
-        forgets: bool,
     ) -> Inference:
         # Half of what is left to gates about the next training, shared by the numbers they judge.
         level = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
@@ -295,7 +290,6 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             epsilon,
             unit,
             observer,
-            forgets,
         )
 
     def _useful(

@@ -99,12 +99,11 @@ class MembershipSections(Sections):
         """Return true positives, or right comparisons, of targets that are in the data."""
         target, observer = measurement.unit, measurement.observer or ""
         attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
+        kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
         if measurement.metric == "attack.tpr" and measurement.at is not None:
-            kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
             clause = f"{kind} {target}s are recognised"
             return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
         if measurement.metric == "attack.auc":
-            kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
             clause = f"comparisons of a {kind} {target} with another one are right"
             return Frequency(measurement, attacker, clause, 0.5)
         return None

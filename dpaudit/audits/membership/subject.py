@@ -88,6 +88,11 @@ class MemberModel:
         """The model's label."""
         return self.table.label
 
+    def stage(self, point: MemberPoint) -> str:
+        """Name the trainings at one ε; a stated ε trains nothing."""
+        swept = f" at ε = {point.epsilon:g}" if isinstance(self.table, Model) else ""
+        return f"{self.label}: trainings{swept}"
+
     def record(self) -> ModelRecord:
         """Record the recommender with its parameters."""
         trainable = self.defenses[0].trainable

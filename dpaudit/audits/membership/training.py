@@ -278,10 +278,7 @@ class Training:
 
     def _usefulness(self, every: Indices) -> dict[str, float]:
         """Return how well lists show the held-out items, mean over users who have such."""
-        owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
-        users = np.unique(owners)
-        lists = every[None, np.searchsorted(self.design.listed, users)]
-        arguments = lists, users, owners, items
+        arguments = self._asked(every, slice(None))
         [precision], [recall] = precision_and_recall(*arguments)
         [hit_rate], [mrr] = hit_rate_and_mrr(*arguments)
         shown = np.unique(every[every >= 0])
@@ -296,15 +293,22 @@ class Training:
 
     def _by_group(self, every: Indices) -> Numbers:
         """Return the nDCG of each group's lists `(1, G)`; NaN without lists or held-out items."""
-        owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
-        gains = []
-        for among in self.design.groups.values():
-            here = among[owners]
-            users = np.unique(owners[here])
-            lists = every[None, np.searchsorted(self.design.listed, users)] if len(every) else every
-            able = len(users) and len(every)
-            gains.append(ndcg(lists, users, owners[here], items[here])[0] if able else math.nan)
+        owners = self.design.tested.users[self._held]
+        held = [among[owners] for among in self.design.groups.values()]
+        gains = [
+            ndcg(*self._asked(every, here))[0] if here.any() and len(every) else math.nan
+            for here in held
+        ]
         return np.array([gains], np.float64)
+
+    def _asked(
+        self, every: Indices, here: NDArray[np.bool_] | slice
+    ) -> tuple[Indices, Indices, Indices, Indices]:
+        """Return the lists of who has some held-out interactions, these users, and the pairs."""
+        owners = self.design.tested.users[self._held][here]
+        users = np.unique(owners)
+        lists = every[None, np.searchsorted(self.design.listed, users)]
+        return lists, users, owners, self.design.tested.items[self._held][here]
 
     @property
     def _held(self) -> slice:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from dpaudit.recommenders.base import RowModel, with_biases
+from dpaudit.recommenders.base import RowModel
 from dpaudit.recommenders.networks.stack import (
     Array,
     Indices,
@@ -19,7 +19,6 @@ from dpaudit.recommenders.networks.stack import (
     applied,
     binary,
     linear,
-    numbers,
     padded,
 )
 
@@ -101,11 +100,7 @@ class MultVAE(Stack):
             x = self.tensor(np.stack([_dense(matrix, part) for matrix in self._rows]))
             hidden.append(self.decoded(self.encoded(x)[0]))
         stack = self.parameters
-        arrays = (torch.cat(hidden, 1), stack["last.weight"], stack["last.bias"])
-        return [
-            with_biases(interactions.matrix, user, item, bias, np.zeros(self.users))
-            for interactions, user, item, bias in zip(self.data, *map(numbers, arrays), strict=True)
-        ]
+        return self.factorisations(torch.cat(hidden, 1), stack["last.weight"], stack["last.bias"])
 
 
 def _dense(matrix: csr_array, users: Indices) -> Array:

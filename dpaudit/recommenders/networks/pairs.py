@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dpaudit.recommenders import base
-from dpaudit.recommenders.base import RowModel, Scores, with_biases
+from dpaudit.recommenders.base import RowModel, Scores
 from dpaudit.recommenders.networks.stack import (
     Indices,
     Initial,
@@ -21,7 +21,6 @@ from dpaudit.recommenders.networks.stack import (
     applied,
     embedding,
     linear,
-    numbers,
     padded,
     rows,
     single_threaded,
@@ -92,11 +91,8 @@ class Factorisation(Pairs):
 
     def models(self) -> list[RowModel]:
         """Return factorisations with the biases of items."""
-        parts = zip(self.data, *(numbers(part) for part in self.factors()), strict=True)
-        return [
-            with_biases(interactions.matrix, p, q, b[:, 0], np.zeros(self.users))
-            for interactions, p, q, b in parts
-        ]
+        users, items, biases = self.factors()
+        return self.factorisations(users, items, biases[..., 0])
 
 
 class Neural(Pairs):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import RowModel, with_biases
-from dpaudit.recommenders.networks.stack import Array, Indices, Stack, numbers, padded
+from dpaudit.recommenders.base import RowModel
+from dpaudit.recommenders.networks.stack import Array, Indices, Stack, padded
 
 Dropped = Callable[[tuple[int, ...]], Tensor | float]
 # The number of units of states that are computed at a time after the training.
@@ -123,8 +123,4 @@ class Sequences(Stack):
             place = self.tensor(np.maximum(counts[:, part] - 1, 0))
             index = place[..., None, None].expand(-1, -1, 1, states.shape[3])
             users.append(states.gather(2, index)[:, :, 0] * self.tensor(counts[:, part, None] > 0))
-        arrays = (torch.cat(users, 1), *self.outputs())
-        return [
-            with_biases(interactions.matrix, user, item, bias, np.zeros(self.users))
-            for interactions, user, item, bias in zip(self.data, *map(numbers, arrays), strict=True)
-        ]
+        return self.factorisations(torch.cat(users, 1), *self.outputs())

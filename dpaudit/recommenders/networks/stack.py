@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dpaudit.data.interactions import Interactions
 from dpaudit.kernels.rows import add_rows
-from dpaudit.recommenders.base import PROCESS_WIDE, RowModel
+from dpaudit.recommenders.base import PROCESS_WIDE, RowModel, with_biases
 from dpaudit.recommenders.networks.settings import Settings
 
 Array = NDArray[np.float32]
@@ -85,6 +85,15 @@ class Stack(ABC):
     def models(self) -> list[RowModel]:
         """Return the trained models."""
 
+    def factorisations(self, *parts: Tensor) -> list[RowModel]:
+        """Return models by factors of users, of items `(W, M, d)`, and biases `(W, M)`."""
+        return [
+            with_biases(interactions.matrix, users, items, biases, np.zeros(self.users))
+            for interactions, users, items, biases in zip(
+                self.data, *map(numbers, parts), strict=True
+            )
+        ]
+
     def tensor(self, array: NDArray[Any]) -> Tensor:
         """Return an array as a tensor on the device."""
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -141,11 +150,11 @@ def rows(matrices: Tensor, index: Tensor, *shape: int) -> Tensor:
     return found.view(width, *shape, dimensions)
 
 
-def padded(parts: Sequence[NDArray[Any]], fill: float = 0) -> NDArray[Any]:
-    """Return arrays `(n_w, …)` as one `(W, n, …)`, filled up at their ends."""
+def padded(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays `(n_w, …)` as one `(W, n, …)`, filled up with 0 at their ends."""
     width = max(len(part) for part in parts)
     width = max(1, math.ceil(width / VECTOR)) * VECTOR
-    whole = np.full((len(parts), width, *parts[0].shape[1:]), fill, parts[0].dtype)
+    whole = np.zeros((len(parts), width, *parts[0].shape[1:]), parts[0].dtype)
     for row, part in zip(whole, parts, strict=True):
         row[: len(part)] = part
     return whole
