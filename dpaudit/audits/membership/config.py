@@ -174,6 +174,12 @@ class OwnRecommender(Table):
                 f"requests = {self.requests} divides what a model forgets by forget = 'own', "
                 "'filter' or 'fine-tune': name one of these, or remove it"
             )
+        for key in ("returned", "save"):
+            if self.forget and getattr(self, key):
+                raise ValueError(
+                    f"forget = {self.forget!r} asks a model that is trained here and not kept: "
+                    f"remove it, or {key}"
+                )
         if self.save is not None and self.runs_code is None:
             raise ValueError(
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "

@@ -68,10 +68,10 @@ def _verdict(bounds: list[Measurement]) -> str:
 def _left(result: AuditResult, label: str, unit: str | None) -> str:
     """Say how much of the strongest advantage is left of the same model that forgets nothing."""
     tables = {table["label"]: table for table in result.config.get("recommender", [])}
-    whole = {"label", "forget", "claim"}
+    apart = {"label", "forget", "requests", "claim"}
 
     def same(table: dict[str, object]) -> dict[str, object]:
-        return {key: value for key, value in table.items() if key not in whole}
+        return {key: value for key, value in table.items() if key not in apart}
 
     before = [
         name

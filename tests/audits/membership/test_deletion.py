@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
+from pydantic import ValidationError
 
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.deletion import verdicts
@@ -25,8 +26,10 @@ def control(found: bool, epsilon: float = 0.5) -> Control:
 
 
 def deleted(make: Make, lower: float, *found: bool, before: bool = False) -> AuditResult:
-    table: dict[str, Any] = {"label": "own", "library": "implicit", "forget": "own"}
-    tables = [table, {**table, "label": "kept", "forget": None}][: 1 + before]
+    table: dict[str, Any] = {
+        "label": "own", "library": "implicit", "forget": "own", "requests": 9
+    }  # fmt: skip
+    tables = [table, {**table, "label": "kept", "forget": None, "requests": 1}][: 1 + before]
     labels = ["own", "kept"][: 1 + before]
     bounds = [
         game("interaction", observer, lower * (observer == "scores"), control=control(one))
@@ -85,6 +88,19 @@ def test_the_label_names_the_method() -> None:
         "most-popular, forgets by own",
     ]
     assert OwnRecommender(library="most-popular").forget is None
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"returned": "folder"}, "remove it, or returned"),
+        ({"target": "model:Mine", "save": "models"}, "remove it, or save"),
+    ],
+    ids=["trained elsewhere", "kept"],
+)
+def test_a_model_that_is_not_asked_here_does_not_forget(table: dict[str, str], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        OwnRecommender.model_validate({**table, "forget": "own"})
 
 
 def test_all_interactions_of_target_users_and_target_interactions_are_forgotten() -> None:
