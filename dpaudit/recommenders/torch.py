@@ -94,8 +94,8 @@ class Torch(Recommender):
         "He et al. 2017, arXiv:1708.05031, sections 2.1 and 3.4; Yi et al. 2019, "
         "doi:10.1145/3298689.3346996; He et al. 2020, arXiv:2002.02126, equations 7, 8 and 15; "
         "Liang et al. 2018, arXiv:1802.05814; Kang & McAuley 2018, arXiv:1808.09781; Hidasi et al. "
-        "2016, arXiv:1511.06939; Abadi et al. 2016, arXiv:1607.00133; Yousefpour et al. 2021, "
-        "arXiv:2109.12298"
+        "2016, arXiv:1511.06939; Hidasi & Karatzoglou 2018, arXiv:1706.03847; Abadi et al. 2016, "
+        "arXiv:1607.00133; Yousefpour et al. 2021, arXiv:2109.12298"
     )
 
     @model_validator(mode="after")

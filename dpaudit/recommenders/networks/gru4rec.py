@@ -16,9 +16,11 @@ class GRU4Rec(Sequences):
     """Networks with one layer of gated recurrent units (arXiv:1511.06939, section 3).
 
     Inputs are items as one-hot vectors, so an item has a row of weights. The score of an item is
-    its bias and the product of its factors and the state. The loss of an item i that follows is
-    TOP1, `1/S Σ_j σ(r_j − r_i) + σ(r_j²)` (section 3.2.2), over `negatives` items j, drawn in each
-    step in proportion to their popularity and shared by all records, as those of a mini-batch are.
+    its bias and the product of its factors and the state. The loss of an item i that follows is the
+    cross-entropy `−log(e^{r_i} / (e^{r_i} + Σ_j e^{r_j}))` over `negatives` items j
+    (arXiv:1706.03847, section 3.1). They are drawn uniformly in each step and shared by all
+    records, as those of a mini-batch are; drawn by popularity, they would take what is popular out
+    of the scores.
     """
 
     def initial(self, source: np.random.Generator) -> Initial:
@@ -54,14 +56,9 @@ class GRU4Rec(Sequences):
         return torch.stack(states, 2) * dropped((n, length, self.settings.dimensions))
 
     def losses(self, states: Tensor, following: Indices) -> Tensor:
-        """Return the TOP1 losses; see `Sequences.losses`."""
+        """Return the cross-entropies; see `Sequences.losses`."""
         size = self.settings.negatives or 1
-        others = np.stack(
-            [
-                part.every[source.integers(max(1, len(part.every)), size=size)]
-                for part, source in zip(self.pieces, self.sources, strict=True)
-            ]
-        )
+        others = np.stack([source.integers(self.items, size=size) for source in self.sources])
         items, biases = self.outputs()
         places, drawn = self.flat(following, self.items), self.flat(others, self.items)
         wanted = (states * rows(items, places, *following.shape[1:])).sum(3, keepdim=True)
@@ -71,7 +68,7 @@ class GRU4Rec(Sequences):
             states.flatten(1, 2),
             rows(items, drawn, size).transpose(1, 2),
         ).unflatten(1, following.shape[1:])
-        return ((scores - wanted).sigmoid() + scores.square().sigmoid()).mean(3)
+        return torch.logsumexp(torch.cat([wanted, scores], 3), 3) - wanted[..., 0]
 
     def outputs(self) -> tuple[Tensor, Tensor]:
         """Return the factors of items and their biases; see `Sequences.outputs`."""

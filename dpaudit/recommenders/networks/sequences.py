@@ -28,7 +28,6 @@ class Pieces(NamedTuple):
         weights: 1 where there is such an item, 0 where the piece is filled up `(n, L)`.
         last: the last items of each user `(N, L)`.
         counts: the number of these `(N,)`; 0 for a user without items.
-        every: all items, in order of users `(R,)`.
     """
 
     items: Indices
@@ -36,7 +35,6 @@ class Pieces(NamedTuple):
     weights: Array
     last: Indices
     counts: Indices
-    every: Indices
 
 
 def pieces(interactions: Interactions, length: int) -> Pieces:
@@ -59,7 +57,7 @@ def pieces(interactions: Interactions, length: int) -> Pieces:
     last = np.zeros((len(sizes), length), np.int64)
     shown = np.arange(length) < counts[:, None]
     last[shown] = item[((start[1:] - counts)[:, None] + np.arange(length))[shown]]
-    return Pieces(items, following, weights, last, counts, item)
+    return Pieces(items, following, weights, last, counts)
 
 
 class Sequences(Stack):

@@ -120,19 +120,18 @@ def test_an_item_changes_no_earlier_state(form: Any) -> None:
     assert (abs(after - before)[:, :, 3:].max(3) > 1e-4).all()
 
 
-def test_the_loss_of_gru4rec_is_top1() -> None:
+def test_the_loss_of_gru4rec_is_cross_entropy() -> None:
     model = stack(gru4rec.GRU4Rec)
     states, following = torch.randn(2, 4, LENGTH, 8), drawn()
     model.sources = [np.random.default_rng(s) for s in (1, 2)]
     losses = model.losses(states, following).numpy()
     outputs, biases = (part.numpy() for part in model.outputs())
     for w in range(2):
-        every = model.pieces[w].every
-        others = every[np.random.default_rng(w + 1).integers(len(every), size=2)]
+        others = np.random.default_rng(w + 1).integers(ITEMS, size=2)
         scores = states[w].numpy() @ outputs[w].T + biases[w]
         wanted = np.take_along_axis(scores, following[w][..., None], 2)
         rest = scores[..., others]
-        expected = (1 / (1 + np.exp(wanted - rest)) + 1 / (1 + np.exp(-(rest**2)))).mean(2)
+        expected = np.log(1 + np.exp(rest - wanted).sum(2))
         np.testing.assert_allclose(losses[w], expected, rtol=1e-4)
 
 
