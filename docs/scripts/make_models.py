@@ -113,8 +113,8 @@ def network(model: str) -> Model:
 
 
 def larger(model: str) -> Model:
-    """Return a network of PyTorch that is trained on MovieLens-1M by a GPU."""
-    of = own("torch", f"{model}, MovieLens-1M", model=model, device="cuda")
+    """Return a network of PyTorch that is trained on MovieLens-1M."""
+    of = own("torch", f"{model}, MovieLens-1M", model=model)
     return replace(of, tables={**of.tables, "membership": FEW}, data=ML_1M)
 
 
@@ -157,7 +157,7 @@ NETWORKS = (
     network("sasrec"),
     recbole("SASRec"),
     network("gru4rec"),
-    larger("lightgcn"),
+    larger("mf"),
     larger("multvae"),
 )
 PAGES = {
