@@ -79,7 +79,7 @@ The models of [`torch`](../guides/networks.md) have their default settings. They
 MovieLens-100K, and `two-tower` the age, gender and occupation of users. MovieLens-1M has no times
 here, so 1000 interactions drawn at random are held out. RecBole 1.2.1 trains in an environment of
 its own by the [script of `init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others),
-LightGCN and MultiVAE for 20 and 50 epochs, SASRec for one.
+LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and SASRec for one.
 """
 
 

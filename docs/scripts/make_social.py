@@ -37,7 +37,7 @@ ALL = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = {
     "filmtrust-privsr": ALL,
     "ciao-privsr": ALL,
-    "epinions-privsr": (0.1, 0.3),
+    "epinions-privsr": (0.1, 0.3, 0.5),
     "filmtrust-privsr-ranking": ALL,
     "ciao-privsr-ranking": ALL,
 }
