@@ -39,8 +39,15 @@ def small(config: Config) -> Config:
     if isinstance(config, OnDemandConfig) and config.convergence:
         changes["convergence"] = config.convergence.model_copy(update={"users": 2})
     if isinstance(config, MembershipConfig):
-        few = {"trainings": 8, "interactions": 500}
+        # Generated ratings have no times.
+        few = {"trainings": 8, "interactions": 500, "hold": "random"}
         changes["membership"] = config.membership.model_copy(update=few)
+        changes["recommender"] = [
+            own.model_copy(update={"params": {**own.params, "epochs": 1}})
+            if own.library == "torch"
+            else own
+            for own in config.recommender
+        ]
     return config.model_copy(update=changes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,9 @@ def private_model(
     """
     form, make = _FORMS[model]
     stack: Pairs = form(settings, [interactions], [np.random.default_rng(seed)], "cpu")
-    with single_threaded(), torch.random.fork_rng(devices=[]):
+    with single_threaded(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # PyTorch says of Opacus' hooks that indices have no gradients.
+        warnings.filterwarnings("ignore", "Full backward hook", UserWarning)
         # Of the CPU alone: torch.manual_seed would seed GPUs too.
         torch.default_generator.manual_seed(seed)
         network = make(*interactions.shape, settings.dimensions)
