@@ -49,7 +49,9 @@ def quality(lists: np.ndarray, tested: list[np.ndarray]) -> str:
     return f"{np.mean(gains):.3f} {np.mean(shares):.3f}"
 
 
-def judged(label: str, model: Name | None, ratings: Ratings, tested: np.ndarray) -> None:
+def judged(
+    label: str, model: Name | None, ratings: Ratings, tested: np.ndarray, published: str = ""
+) -> None:
     """Train a model, or the most popular items, on what is not tested, and print its quality."""
     data = Interactions.of(ratings, ~tested)
     users = np.unique(ratings.user[tested]).astype(np.int32)
@@ -63,7 +65,6 @@ def judged(label: str, model: Name | None, ratings: Ratings, tested: np.ndarray)
         [trained] = trained_models(model, DEFAULTS[model], [data], [1], device)
         lists = trained.recommend(users, K)
     seconds = time.perf_counter() - start
-    published = PUBLISHED.get(label, "")
     print(f"{label:<28}{quality(lists, wanted):<15}{published:<15}{seconds:.0f}", flush=True)
 
 
@@ -104,7 +105,7 @@ def main(models: list[Name], folder: Path) -> None:
     judged("most popular", None, ratings, random)
     for model in models:
         if DEFAULTS[model].length is None:
-            judged(model, model, ratings, random)
+            judged(model, model, ratings, random, PUBLISHED.get(model, ""))
     print(f"{'last':<28}{'nDCG hits':<15}{'':<15}seconds")
     judged("most popular", None, ratings, last)
     for model in models:

@@ -50,9 +50,9 @@ class Settings:
 
 DEFAULTS: Mapping[Name, Settings] = {
     "mf": Settings(32, 10, 0.01, 0.003, negatives=4),
-    "ncf": Settings(32, 10, 0.01, 0.003, negatives=4),
+    "ncf": Settings(32, 5, 0.01, 0.003, negatives=4),
     "two-tower": Settings(32, 10, 0.01, 0.003, negatives=4),
-    "lightgcn": Settings(32, 20, 0.02, 0.03, negatives=1, layers=3),
+    "lightgcn": Settings(32, 20, 0.02, 0.01, negatives=1, layers=3),
     "multvae": Settings(64, 50, 0.1, 0.003, dropout=0.5),
     "sasrec": Settings(32, 10, 0.02, 0.01, negatives=1, layers=2, heads=1, length=50, dropout=0.2),
     "gru4rec": Settings(32, 20, 0.02, 0.01, negatives=64, length=50, dropout=0.2),
