@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Trainable
 
 
@@ -28,6 +30,20 @@ class Forgets(Protocol):
         ...
 
 
+@runtime_checkable
+class ForgetsUsers(Protocol):
+    """A trained model that can forget whole users."""
+
+    def forget_users(self, users: Indices, seed: int) -> Any:
+        """Return the model without some users.
+
+        Args:
+            users: the users whose whole histories are forgotten, increasing `(n,)`.
+            seed: decides everything that is random.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Forgetting(Trainable):
     """Train on all that is given, let the model forget the targets among it, and ask it then.
@@ -39,8 +55,9 @@ class Forgetting(Trainable):
         trainable: what is trained.
         method: how it forgets.
         targets: users × items, nonzero where an interaction is to be forgotten `(N, M)`.
-        requests: the number of requests, at most that of the interactions, among which these are
-            divided at random; they are forgotten one after the other.
+        requests: the number of requests, among which these are divided at random, one after the
+            other. A user of whom nothing stays is in one of them as a whole, so there are at most
+            as many requests as such users and other interactions.
     """
 
     trainable: Trainable
@@ -67,15 +84,31 @@ class Forgetting(Trainable):
         """
         rows = interactions.ratings
         gone = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
-        if self.method == "retrain":
-            return self.trainable.answer(Interactions.of(rows, ~gone), seed, query)
         if not gone.any():
-            return self.trainable.answer(interactions, seed, query)
-        order = generator(seed, "deletion requests").permutation(np.flatnonzero(gone))
+            answer = self.trainable.answer(interactions, seed, query)
+            return answer._replace(before=answer.scores if query.before else None)
+        if self.method != "retrain":
+            requests = self._divided(rows, gone, seed)
+            return self.trainable.answer_without(interactions, requests, seed, query)
+        answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, query)
+        if not query.before:
+            return answer
+        scored = replace(query, listed=query.listed[:0], factors=False)
+        return answer._replace(before=self.trainable.answer(interactions, seed, scored).scores)
+
+    def _divided(self, rows: Ratings, gone: NDArray[np.bool_], seed: int) -> list[Deletion]:
+        """Return the requests in their order; whole users are not divided."""
+        stays = np.bincount(rows.user[~gone], minlength=rows.n_users) > 0
+        row = np.flatnonzero(gone)
+        user = rows.user[row]
+        _, part = np.unique(np.where(stays[user], rows.n_users + row, user), return_inverse=True)
+        count = int(part.max()) + 1
+        turn = np.arange(count) * min(self.requests, count) // count
+        turn = generator(seed, "deletion requests").permutation(turn)[part]
         requests, left = [], np.ones(len(rows), np.bool_)
-        for part in np.array_split(order, min(self.requests, len(order))):
-            left[part] = False
-            pairs = np.stack((rows.user[part], rows.item[part]), axis=1)
-            stays = Interactions.of(rows, left.copy())
-            requests.append(Deletion(self.method, stays, pairs))
-        return self.trainable.answer_without(interactions, requests, seed, query)
+        for place in range(int(turn.max()) + 1):
+            here = row[turn == place]
+            left[here] = False
+            pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
+            requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))
+        return requests
