@@ -83,7 +83,7 @@ class Forgetting(Trainable):
             RunError: the training fails, or what the model shows cannot be used.
         """
         rows = interactions.ratings
-        gone = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
+        gone = self.gone(rows)
         if not gone.any():
             answer = self.trainable.answer(interactions, seed, query)
             return answer._replace(before=answer.scores if query.before else None)
@@ -95,6 +95,11 @@ class Forgetting(Trainable):
             return answer
         scored = replace(query, listed=query.listed[:0], factors=False)
         return answer._replace(before=self.trainable.answer(interactions, seed, scored).scores)
+
+    def gone(self, rows: Ratings) -> NDArray[np.bool_]:
+        """Mark the interactions that are forgotten `(R,)`."""
+        gone: NDArray[np.bool_] = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
+        return gone
 
     def _divided(self, rows: Ratings, gone: NDArray[np.bool_], seed: int) -> list[Deletion]:
         """Return the requests in their order; whole users are not divided."""

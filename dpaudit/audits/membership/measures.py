@@ -57,7 +57,7 @@ from dpaudit.audits.membership.training import (
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.picked import picked_by
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import UNFILTERED, Observer, Unit
+from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
@@ -189,7 +189,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
             yield from inference.measurements(view, point.claim, forgets=point.forgets)
             done = trials.of(look.trainings)
-            if other := of_other_trainings(done, unit, observer, blind_level):
+            other = of_other_trainings(done, unit, observer, blind_level)
+            # The level is shared by those who see a model, and a witness sees what they see.
+            if other and observer != WITNESS:
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield HIDES_SEEN.of(model.label)
@@ -239,7 +241,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 trials = self._shown(parts, place, unit, observer).trials
                 game = model.label, point.epsilon, unit, observer
                 shown += self._inference(trials, look, *game).strongest()
-        shown += leaks(shown)
+        shown += leaks(filter(_of_strongest, shown))
         useful = np.array([part[-1][0] for part in parts])
         utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
         shown += (part for part in utilities if isinstance(part, records.Measurement))
@@ -331,7 +333,9 @@ def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
 
 
 def _of_strongest(number: RecordPart) -> bool:
-    return isinstance(number, records.Measurement) and number.attack == STRONGEST
+    """Whether it is a number of the strongest attack; a witness of a deletion finds no leak."""
+    strongest = isinstance(number, records.Measurement) and number.attack == STRONGEST
+    return strongest and number.observer != WITNESS
 
 
 def _undefined(key: MetricKey) -> records.FindingRecord:

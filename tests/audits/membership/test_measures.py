@@ -38,6 +38,7 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
@@ -437,9 +438,15 @@ def found_of(
     claim: Claim | None = None,
     gate: Sequence[dict[str, Any]] = (),
     attack: Sequence[dict[str, Any]] = (),
+    recommender: Sequence[dict[str, Any]] = (BASE["recommender"],),
     **changes: Any,
 ) -> list[Any]:
-    tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
+    tables = {
+        "membership": TABLE | changes,
+        "gate": list(gate),
+        "attack": list(attack),
+        "recommender": list(recommender),
+    }
     values = {**BASE, **tables}
     checked = MembershipConfig.model_validate(values)
     ratings = small_ratings()
@@ -541,6 +548,28 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
     (half,) = of(parts, "membership.exposed", at=0.5)
     # At 20 % false positives at most, of whom none needs to be told from a present target.
     assert 0.77 < half.estimate.value <= 1
+
+
+def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
+    table: dict[str, Any] = {"library": "most-popular", "forget": "own"}
+    seen = ["scores", "before-and-after"]
+    checked = config(membership=TABLE | {"observers": seen}, recommender=table)
+    targets = MemberModels.of(
+        Context(checked, family_of(checked, small_ratings()), Executor()), small_ratings()
+    ).design.targets
+    parts = found_of(Forgetting(Copying(), "retrain", targets), recommender=[table], observers=seen)
+    for unit in ("interaction", "user"):
+        gains = of(parts, "attack.advantage", attack=STRONGEST, unit=unit)
+        assert {gain.observer: gain.estimate.value for gain in gains} == {
+            "scores": pytest.approx(0, abs=0.3), "before-and-after": 1
+        }  # fmt: skip
+    (leak,) = of(parts, "leak")
+    assert leak.observer == "scores"
+    assert leak.estimate.value < 0.3
+    bounds = {(b.unit, b.observer): b.estimate.lower for b in of(parts, "epsilon")}
+    assert all((bound > 0) == (observer == seen[1]) for (_, observer), bound in bounds.items())
+    # Whose whole history is deleted may get no answer.
+    assert not {"repeated", "blind", "missing"} & findings(parts)
 
 
 def test_an_error_above_1_has_both_ends() -> None:
