@@ -24,7 +24,7 @@ OBSERVERS: Mapping[Observer, str] = {
 # is forgotten, so that this observer is kept apart from those who judge how it is.
 WITNESS: Observer = "before-and-after"
 # Those who see published factors, or what a search among them returns.
-OF_FACTORS: tuple[Observer, ...] = ("nearest-items", "factors")
+OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.

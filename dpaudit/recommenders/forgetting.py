@@ -88,7 +88,7 @@ class Forgetting(Trainable):
             answer = self.trainable.answer(interactions, seed, query)
             return answer._replace(before=answer.scores if query.before else None)
         if self.method != "retrain":
-            requests = self._divided(rows, gone, seed)
+            requests = self._divided(rows, seed)
             return self.trainable.answer_without(interactions, requests, seed, query)
         answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, query)
         if not query.before:
@@ -101,18 +101,25 @@ class Forgetting(Trainable):
         gone: NDArray[np.bool_] = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
         return gone
 
-    def _divided(self, rows: Ratings, gone: NDArray[np.bool_], seed: int) -> list[Deletion]:
-        """Return the requests in their order; whole users are not divided."""
+    def turns(self, rows: Ratings, seed: int) -> NDArray[np.int64]:
+        """Return the request, from 0, that has each interaction of a training, or -1 `(R,)`."""
+        gone = self.gone(rows)
         stays = np.bincount(rows.user[~gone], minlength=rows.n_users) > 0
         row = np.flatnonzero(gone)
         user = rows.user[row]
+        # A user of whom nothing stays asks once, and for other interactions one by one.
         _, part = np.unique(np.where(stays[user], rows.n_users + row, user), return_inverse=True)
-        count = int(part.max()) + 1
-        turn = np.arange(count) * min(self.requests, count) // count
-        turn = generator(seed, "deletion requests").permutation(turn)[part]
+        count = int(part.max(initial=-1)) + 1
+        order = np.arange(count) * min(self.requests, count) // max(count, 1)
+        turns = np.full(len(rows), -1)
+        turns[row] = generator(seed, "deletion requests").permutation(order)[part]
+        return turns
+
+    def _divided(self, rows: Ratings, seed: int) -> list[Deletion]:
+        turns = self.turns(rows, seed)
         requests, left = [], np.ones(len(rows), np.bool_)
-        for place in range(int(turn.max()) + 1):
-            here = row[turn == place]
+        for turn in range(int(turns.max()) + 1):
+            here = turns == turn
             left[here] = False
             pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
             requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))

@@ -30,6 +30,7 @@ from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_othe
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
+from dpaudit.audits.membership.groups import batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys
 from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import numbers, range_of
@@ -175,6 +176,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             present = self.design.present(self.table.trainings, unit)[look.trainings]
             for baseline in of_data(self.design, unit, present, blind_level):
                 yield from _blind(baseline, replace(blind, unit=unit))
+        late = {
+            unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
+            for unit in self.table.units
+        }
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
@@ -187,7 +192,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
-            yield from inference.measurements(view, point.claim, forgets=point.forgets)
+            yield from inference.measurements(
+                view, point.claim, forgets=point.forgets, batches=late[unit]
+            )
             done = trials.of(look.trainings)
             other = of_other_trainings(done, unit, observer, blind_level)
             # The level is shared by those who see a model, and a witness sees what they see.

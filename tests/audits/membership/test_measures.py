@@ -17,6 +17,7 @@ from membership_cases import (  # type: ignore[import-not-found]
     Stale,
     small_ratings,
 )
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import MembershipInference
@@ -27,6 +28,7 @@ from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.tables import battery
@@ -40,6 +42,7 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.most_popular import MostPopular
+from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
@@ -462,6 +465,11 @@ def found_of(
     return list(MembershipInferences(subject).run(model))
 
 
+def design_of(**changes: Any) -> Design:
+    """Return the targets of these audits."""
+    return Design.of(small_ratings(), config(membership=TABLE | changes).membership, BASE["seed"])
+
+
 def findings(parts: Sequence[Any]) -> set[str]:
     """What the findings are about."""
     return {part.about for part in parts if isinstance(part, FindingRecord)}
@@ -553,10 +561,7 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
 def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
     table: dict[str, Any] = {"library": "most-popular", "forget": "own"}
     seen = ["scores", "before-and-after"]
-    checked = config(membership=TABLE | {"observers": seen}, recommender=table)
-    targets = MemberModels.of(
-        Context(checked, family_of(checked, small_ratings()), Executor()), small_ratings()
-    ).design.targets
+    targets = design_of(observers=["scores"]).targets
     parts = found_of(Forgetting(Copying(), "retrain", targets), recommender=[table], observers=seen)
     for unit in ("interaction", "user"):
         gains = of(parts, "attack.advantage", attack=STRONGEST, unit=unit)
@@ -570,6 +575,29 @@ def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
     assert all((bound > 0) == (observer == seen[1]) for (_, observer), bound in bounds.items())
     # Whose whole history is deleted may get no answer.
     assert not {"repeated", "blind", "missing"} & findings(parts)
+
+
+def test_errors_that_add_up_show_in_the_last_requests() -> None:
+    class Tires:
+        """It forgets well in its first requests alone."""
+
+        def fit(self, interactions: csr_array, seed: int) -> Tires:
+            self.known, self.requests = interactions.toarray() > 0, 0
+            return self
+
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Tires:
+            self.requests += 1
+            self.known[tuple(interactions.T)] = self.requests > 8
+            return self
+
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return self.known[users, items].astype(np.float32)
+
+    seen = {"units": ["interaction"], "observers": ["scores"]}
+    targets = design_of(**seen).targets
+    parts = found_of(Forgetting(GivenModel(Tires), "own", targets, 10), **seen)
+    groups = {group.group: group.estimate.value for group in of(parts, "membership.group")}
+    assert groups["first tenth deleted"] <= 0 < groups["last tenth deleted"]
 
 
 def test_an_error_above_1_has_both_ends() -> None:
