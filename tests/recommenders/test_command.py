@@ -242,6 +242,7 @@ def test_a_command_that_ignores_what_it_is_to_forget_shows_all_it_was_trained_on
 
 def test_what_the_first_call_shows_is_what_was_there_before() -> None:
     shown = without("forgets", 2, dataclasses.replace(query(), before=True))
+    assert shown.before is not None
     np.testing.assert_array_equal(shown.before, counts()[query().items])
     assert (shown.scores < shown.before).any()
 

@@ -51,14 +51,12 @@ def verdicts(result: AuditResult, label: str) -> Iterator[str]:
 def _witnessed(bound: Measurement) -> str:
     """Say what the change tells, which is no failure to forget."""
     tells = (
-        f"tells which {bound.unit}s were deleted, ε ≥ {rounding.at_least(bound.estimate.lower, 2)}"
+        f"tells which {bound.unit}s were deleted, ε ≥ "
+        f"{rounding.at_least(bound.estimate.lower, 2)}, however well they are forgotten"
         if bound.estimate.lower > 0
         else f"was not shown to tell which {bound.unit}s were deleted"
     )
-    return (
-        f"Who sees {words.observer(WITNESS)} {tells}. The change tells it, however well it is "
-        "forgotten, and no verdict counts it."
-    )
+    return f"Who sees {words.observer(WITNESS)} {tells}; no verdict counts this."
 
 
 def _verdict(bounds: list[Measurement]) -> str:

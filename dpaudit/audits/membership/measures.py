@@ -341,8 +341,11 @@ def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
 
 def _of_strongest(number: RecordPart) -> bool:
     """Whether it is a number of the strongest attack; a witness of a deletion finds no leak."""
-    strongest = isinstance(number, records.Measurement) and number.attack == STRONGEST
-    return strongest and number.observer != WITNESS
+    return (
+        isinstance(number, records.Measurement)
+        and number.attack == STRONGEST
+        and number.observer != WITNESS
+    )
 
 
 def _undefined(key: MetricKey) -> records.FindingRecord:

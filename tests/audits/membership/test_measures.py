@@ -593,7 +593,7 @@ def test_errors_that_add_up_show_in_the_last_requests() -> None:
         def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
             return self.known[users, items].astype(np.float32)
 
-    seen = {"units": ["interaction"], "observers": ["scores"]}
+    seen: dict[str, Any] = {"units": ["interaction"], "observers": ["scores"]}
     targets = design_of(**seen).targets
     parts = found_of(Forgetting(GivenModel(Tires), "own", targets, 10), **seen)
     groups = {group.group: group.estimate.value for group in of(parts, "membership.group")}
