@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
@@ -575,6 +578,21 @@ def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
     assert all((bound > 0) == (observer == seen[1]) for (_, observer), bound in bounds.items())
     # Whose whole history is deleted may get no answer.
     assert not {"repeated", "blind", "missing"} & findings(parts)
+
+
+@pytest.mark.long
+def test_a_command_that_ignores_what_it_is_to_forget_is_found() -> None:
+    script = Path(__file__).parents[2] / "support" / "own_command.py"
+    seen: dict[str, Any] = {"units": ["interaction"], "observers": ["scores"]}
+    targets = design_of(**seen).targets
+    areas = {}
+    for way in ("forgets", "works"):
+        words = shlex.join([sys.executable, "-S", str(script), way, "{task}"])
+        parts = found_of(Forgetting(Command(words, timeout=20), "own", targets, 2), **seen)
+        [area] = of(parts, "attack.auc", attack=STRONGEST)
+        areas[way] = area.estimate.value
+    assert areas["forgets"] == pytest.approx(0.5, abs=0.1)
+    assert areas["works"] > 0.7
 
 
 def test_errors_that_add_up_show_in_the_last_requests() -> None:
