@@ -9,7 +9,7 @@ import shlex
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -149,7 +149,9 @@ class Command(Trainable):
         again = f", try {tried} of {self.retries + 1}" if self.retries else ""
         answers = []
         with scratch_folder() as scratch:
-            files = Exchange(scratch.folder, self.format, interactions.shape, query)
+            # Each call is asked the same.
+            asked = replace(query, before=False)
+            files = Exchange(scratch.folder, self.format, interactions.shape, asked)
             for place, request in enumerate((None, *requests)):
                 self._write(files, interactions, seed, request)
                 given = {path.name for path in files.folder.iterdir()}

@@ -84,17 +84,18 @@ class Forgetting(Trainable):
         """
         rows = interactions.ratings
         gone = self.gone(rows)
-        if not gone.any():
-            answer = self.trainable.answer(interactions, seed, query)
-            return answer._replace(before=answer.scores if query.before else None)
-        if self.method != "retrain":
+        if gone.any() and self.method != "retrain":
             requests = self._divided(rows, seed)
             return self.trainable.answer_without(interactions, requests, seed, query)
-        answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, query)
+        after = replace(query, before=False)
+        answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, after)
         if not query.before:
             return answer
-        scored = replace(query, listed=query.listed[:0], factors=False)
-        return answer._replace(before=self.trainable.answer(interactions, seed, scored).scores)
+        before = answer
+        if gone.any():
+            scored = replace(after, listed=query.listed[:0], factors=False)
+            before = self.trainable.answer(interactions, seed, scored)
+        return answer._replace(before=before.scores)
 
     def gone(self, rows: Ratings) -> NDArray[np.bool_]:
         """Mark the interactions that are forgotten `(R,)`."""
