@@ -8,9 +8,11 @@ from typing import Literal
 from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 
 Unit = Literal["interaction", "user"]
-Observer = Literal["scores", "own-list", "others-lists", "nearest-items", "factors"]
+Observer = Literal[
+    "scores", "own-list", "others-lists", "nearest-items", "factors", "before-and-after"
+]
 
-# What each observer sees.
+# What each observer sees of a model.
 OBSERVERS: Mapping[Observer, str] = {
     "scores": "the scores of the target's own (user, item) pairs",
     "own-list": "the list shown to the target's user",
@@ -18,8 +20,11 @@ OBSERVERS: Mapping[Observer, str] = {
     "nearest-items": "the items nearest to each item, by the cosine of the published factors",
     "factors": "the published factors of the items",
 }
+# Who sees a model before and after a deletion. The change tells what was deleted, however well it
+# is forgotten, so that this observer is kept apart from those who judge how it is.
+WITNESS: Observer = "before-and-after"
 # Those who see published factors, or what a search among them returns.
-OF_FACTORS: tuple[Observer, ...] = ("nearest-items", "factors")
+OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.
@@ -33,6 +38,7 @@ RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", *OF_FACTO
 # What each of these observers sees.
 SEEN: Mapping[str, str] = {
     **dict[str, str](OBSERVERS.items()),
+    WITNESS: "the scores of the target's own (user, item) pairs before and after the deletion",
     UNFILTERED: "the list shown to the target's user, if it leaves out nothing that the user has "
     "seen",
 }

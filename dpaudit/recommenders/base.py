@@ -62,6 +62,7 @@ class Query:
         listed: the users whose lists are asked, without repetition `(l,)`.
         k: the length of the lists.
         factors: whether the published factors are asked.
+        before: whether the scores before a deletion are asked too.
     """
 
     users: Indices
@@ -69,6 +70,7 @@ class Query:
     listed: Indices
     k: int
     factors: bool = False
+    before: bool = False
 
 
 class Answer(NamedTuple):
@@ -78,11 +80,13 @@ class Answer(NamedTuple):
         scores: scores of the pairs `(n,)`; NaN for a user or item that the model does not know.
         lists: the lists, best first `(l, k)`; -1 pads.
         factors: the published factors; None if they were not asked.
+        before: the scores before the deletion `(n,)`; None if they were not asked.
     """
 
     scores: Scores
     lists: Indices
     factors: Factors | None
+    before: Scores | None = None
 
 
 class Deletion(NamedTuple):
@@ -97,6 +101,12 @@ class Deletion(NamedTuple):
     method: str
     kept: Interactions
     gone: Indices
+
+    @property
+    def users(self) -> Indices | None:
+        """The users whose pairs these are, if nothing of any of them stays; None otherwise."""
+        users = np.unique(self.gone[:, 0])
+        return None if np.isin(users, self.kept.ratings.user).any() else users
 
 
 class Fitted(Protocol):
@@ -257,9 +267,11 @@ class Recommender(Plugin, Trainable):
     ) -> Answer:
         """Train, forget, and show what is asked; see `Trainable.answer_without`."""
         fitted = self.fit(taken_by(self.fit, interactions), seed)
+        with trained(self.name):
+            before = fitted.scores(query.users, query.items) if query.before else None
         for deletion in requests:
             fitted = self._after(fitted, deletion, seed)
-        return self._shown(fitted, query)
+        return self._shown(fitted, query)._replace(before=before)
 
     def _after(self, fitted: Fitted, deletion: Deletion, seed: int) -> Fitted:
         with trained(self.name):

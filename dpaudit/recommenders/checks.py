@@ -35,8 +35,14 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
     _check_lists(lists, shape[1])
     if query.factors and answer.factors is None:
         raise RunError("factors are missing: return those of the items")
+    if query.before and answer.before is None:
+        raise RunError(
+            "scores before the deletion are missing: return them, or remove the observer "
+            "'before-and-after'"
+        )
     published = answer.factors and _factors(answer.factors, shape)
-    return Answer(scores, lists.astype(np.int32), published)
+    before = None if answer.before is None else checked_scores(answer.before, len(query.users))
+    return Answer(scores, lists.astype(np.int32), published, before)
 
 
 def checked_scores(returned: object, count: int) -> NDArray[np.float32]:

@@ -7,9 +7,9 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.messages import place, quoted
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.base import Answer, Deletion, Query, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.process import Ended, Log, run
 from dpaudit.recommenders.saving import saved
@@ -46,6 +46,9 @@ class Command(Trainable):
     file, and `DPAUDIT_SEED`. When it ends, so do all processes of its group, and its folder is
     removed.
 
+    To forget, it runs again in the same folder for each request, where it may have kept its model;
+    the task then names the pairs to forget, and what stays.
+
     Attributes:
         command: the program and its arguments, quoted as for a shell. `{task}` is the path of
             `task.json`, `{seed}` the seed and `{folder}` the folder of that file; `{{task}}` is
@@ -53,10 +56,11 @@ class Command(Trainable):
         format: of all tables, read and written: `csv` or `parquet`.
         shows: what it writes: `scores`, `lists`, `factors`.
         predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
-        timeout: the limit on one training, in seconds.
-        retries: how often a training that fails is run again, with the same seed.
-        keep_logs: the folder to which each training's output is written, its first and last half
-            MiB; None for none.
+        timeout: the limit on one call, in seconds.
+        retries: how often a training that fails, or whose model fails to forget, is run again as a
+            whole, with the same seed.
+        keep_logs: the folder to which each call's output is written, its first and last half MiB;
+            None for none.
         cwd: the folder in which the command runs, and from which a relative `keep_logs` counts.
         env: variables that are added to the environment.
     """
@@ -90,7 +94,18 @@ class Command(Trainable):
             RunError: every try failed: the command ended with an error or reached its limit, or
                 what it wrote is missing or wrong.
         """
-        return self._tried(interactions, seed, query, None)
+        return self._tried(interactions, seed, query)
+
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        """Train, forget, and show what is asked; see `Trainable.answer_without`.
+
+        What it writes is read after the last request alone; old tables are removed before each.
+        """
+        if requests[0].method != "own":
+            return super().answer_without(interactions, requests, seed, query)
+        return self._tried(interactions, seed, query, requests=requests)
 
     def answer_saved(
         self, interactions: Interactions, seed: int, query: Query, folder: Path
@@ -99,14 +114,19 @@ class Command(Trainable):
         return self._tried(interactions, seed, query, folder)
 
     def _tried(
-        self, interactions: Interactions, seed: int, query: Query, folder: Path | None
+        self,
+        interactions: Interactions,
+        seed: int,
+        query: Query,
+        folder: Path | None = None,
+        requests: Sequence[Deletion] = (),
     ) -> Answer:
         self._check_asked(query)
         tries = self.retries + 1
         for tried in range(1, tries):
             with suppress(RunError):
-                return self._once(interactions, seed, query, tried, folder)
-        return self._once(interactions, seed, query, tries, folder)
+                return self._once(interactions, seed, query, tried, folder, requests)
+        return self._once(interactions, seed, query, tries, folder, requests)
 
     def _check_asked(self, query: Query) -> None:
         asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
@@ -118,26 +138,58 @@ class Command(Trainable):
                 )
 
     def _once(
-        self, interactions: Interactions, seed: int, query: Query, tried: int, folder: Path | None
+        self,
+        interactions: Interactions,
+        seed: int,
+        query: Query,
+        tried: int,
+        folder: Path | None,
+        requests: Sequence[Deletion],
     ) -> Answer:
+        again = f", try {tried} of {self.retries + 1}" if self.retries else ""
+        answers = []
         with scratch_folder() as scratch:
-            files = Exchange(scratch.folder, self.format, interactions.shape, query)
-            files.write(interactions, seed)
-            given = {path.name for path in files.folder.iterdir()}
-            ended = self._run(files, seed, scratch)
-            self._keep(ended.log, seed, tried)
-            try:
-                self._check_end(ended)
-                answer = files.read()
-                if folder is not None:
-                    with saved(folder) as draft:
-                        _copy(files.folder, draft, given)
-                return answer
-            except RunError as error:
-                again = f", try {tried} of {self.retries + 1}" if self.retries else ""
-                raise RunError(
-                    f"{self._name} with seed {seed}{again}: {error}{_last(ended.log)}"
-                ) from error
+            # Each call is asked the same.
+            asked = replace(query, before=False)
+            files = Exchange(scratch.folder, self.format, interactions.shape, asked)
+            for place, request in enumerate((None, *requests)):
+                self._write(files, interactions, seed, request)
+                given = {path.name for path in files.folder.iterdir()}
+                log = f"try-{tried}" + (f"-request-{place}" if place else "")
+                words = f", request {place} of {len(requests)}" if place else ""
+                with self._called(files, seed, scratch, log, f"{words}{again}"):
+                    if place == len(requests) or (query.before and not place):
+                        answers.append(files.read())
+                    if folder is not None:
+                        with saved(folder) as draft:
+                            _copy(files.folder, draft, given)
+        return answers[-1]._replace(before=answers[0].scores if query.before else None)
+
+    def _write(
+        self, files: Exchange, interactions: Interactions, seed: int, request: Deletion | None
+    ) -> None:
+        try:
+            files.write(interactions, seed, request)
+        except OSError as error:
+            raise RunError(
+                f"{self._name} with seed {seed}: its folder cannot be written "
+                f"({error.strerror or error}): let each call leave the folder in place"
+            ) from error
+
+    @contextmanager
+    def _called(
+        self, files: Exchange, seed: int, scratch: Scratch, log: str, words: str
+    ) -> Iterator[None]:
+        """Run the command; name it, this call and its log in errors, of what it wrote too."""
+        ended = self._run(files, seed, scratch)
+        self._keep(ended.log, f"seed-{seed}-{log}")
+        try:
+            self._check_end(ended)
+            yield
+        except RunError as error:
+            raise RunError(
+                f"{self._name} with seed {seed}{words}: {error}{_last(ended.log)}"
+            ) from error
 
     def _run(self, files: Exchange, seed: int, scratch: Scratch) -> Ended:
         values = dict(zip(_PLACEHOLDERS, (files.task, seed, files.folder), strict=True))
@@ -168,13 +220,13 @@ class Command(Trainable):
         if ended.status > 0:
             raise RunError(f"it ended with exit code {ended.status}: correct what its log says")
 
-    def _keep(self, log: Log, seed: int, tried: int) -> None:
+    def _keep(self, log: Log, name: str) -> None:
         if self.keep_logs is None:
             return
         folder = self.cwd / self.keep_logs
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"seed-{seed}-try-{tried}-{secrets.token_hex(4)}.log"
+            path = folder / f"{name}-{secrets.token_hex(4)}.log"
             with path.open("xb") as file:
                 file.write(log.kept())
         except OSError as error:

@@ -6,6 +6,7 @@ docs/guides/own-models.md describes them for users.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import RunError
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
+from dpaudit.recommenders.base import Answer, Deletion, Factors, Indices, Query, Scores
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.tables import Kind, NumberTable, read_rows, read_table, write_table
 
@@ -47,21 +48,25 @@ class Exchange:
         """The file that names all others."""
         return self.folder / "task.json"
 
-    def write(self, interactions: Interactions, seed: int) -> None:
+    def write(self, interactions: Interactions, seed: int, request: Deletion | None = None) -> None:
         """Write the task and its tables.
 
         Args:
             interactions: what to train on.
             seed: decides everything that is random.
+            request: what the model that was trained in this folder is to forget; what it showed
+                before is removed. None to train.
 
         Raises:
             ConfigError: the format is parquet, and pyarrow is not installed.
         """
-        columns = interactions.table._asdict()
-        write_table(
-            self._path("interactions"),
-            {name: column for name, column in columns.items() if column is not None},
-        )
+        self._write_interactions("interactions", interactions)
+        if request is not None:
+            for name in ("scores", "lists", "item_factors", "user_factors"):
+                _remove(self._path(name))
+            users, items = request.gone.T
+            write_table(self._path("forget"), {"user": users, "item": items})
+            self._write_interactions("kept", request.kept)
         known = self._write_known(interactions)
         pairs = self._pairs()
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
@@ -76,9 +81,17 @@ class Exchange:
             "n_items": int(self.shape[1]),
             **{name: self._named(name) for name in tables},
             "factors": factors if self.query.factors else None,
+            **{name: None if request is None else self._named(name) for name in ("forget", "kept")},
             **known,
         }
         self.task.write_text(json.dumps(task, indent=1), encoding="utf-8")
+
+    def _write_interactions(self, name: str, interactions: Interactions) -> None:
+        columns = interactions.table._asdict()
+        write_table(
+            self._path(name),
+            {name: column for name, column in columns.items() if column is not None},
+        )
 
     def _write_known(self, interactions: Interactions) -> dict[str, str | None]:
         """Write what is known of users and items; return the entries of the task.
@@ -247,6 +260,13 @@ class Exchange:
                 f"{self._path('interactions').name}, not the library's own"
             ),
         )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Trainable
 
 
@@ -28,6 +30,20 @@ class Forgets(Protocol):
         ...
 
 
+@runtime_checkable
+class ForgetsUsers(Protocol):
+    """A trained model that can forget whole users."""
+
+    def forget_users(self, users: Indices, seed: int) -> Any:
+        """Return the model without some users.
+
+        Args:
+            users: the users whose whole histories are forgotten, increasing `(n,)`.
+            seed: decides everything that is random.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Forgetting(Trainable):
     """Train on all that is given, let the model forget the targets among it, and ask it then.
@@ -39,8 +55,9 @@ class Forgetting(Trainable):
         trainable: what is trained.
         method: how it forgets.
         targets: users × items, nonzero where an interaction is to be forgotten `(N, M)`.
-        requests: the number of requests, at most that of the interactions, among which these are
-            divided at random; they are forgotten one after the other.
+        requests: the number of requests, among which these are divided at random, one after the
+            other. A user of whom nothing stays is in one of them as a whole, so there are at most
+            as many requests as such users and other interactions.
     """
 
     trainable: Trainable
@@ -66,16 +83,45 @@ class Forgetting(Trainable):
             RunError: the training fails, or what the model shows cannot be used.
         """
         rows = interactions.ratings
-        gone = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
-        if self.method == "retrain":
-            return self.trainable.answer(Interactions.of(rows, ~gone), seed, query)
-        if not gone.any():
-            return self.trainable.answer(interactions, seed, query)
-        order = generator(seed, "deletion requests").permutation(np.flatnonzero(gone))
+        gone = self.gone(rows)
+        if gone.any() and self.method != "retrain":
+            requests = self._divided(rows, seed)
+            return self.trainable.answer_without(interactions, requests, seed, query)
+        after = replace(query, before=False)
+        answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, after)
+        if not query.before:
+            return answer
+        before = answer
+        if gone.any():
+            scored = replace(after, listed=query.listed[:0], factors=False)
+            before = self.trainable.answer(interactions, seed, scored)
+        return answer._replace(before=before.scores)
+
+    def gone(self, rows: Ratings) -> NDArray[np.bool_]:
+        """Mark the interactions that are forgotten `(R,)`."""
+        gone: NDArray[np.bool_] = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
+        return gone
+
+    def turns(self, rows: Ratings, seed: int) -> NDArray[np.int64]:
+        """Return the request, from 0, that has each interaction of a training, or -1 `(R,)`."""
+        gone = self.gone(rows)
+        stays = np.bincount(rows.user[~gone], minlength=rows.n_users) > 0
+        row = np.flatnonzero(gone)
+        user = rows.user[row]
+        # A user of whom nothing stays asks once, and for other interactions one by one.
+        _, part = np.unique(np.where(stays[user], rows.n_users + row, user), return_inverse=True)
+        count = int(part.max(initial=-1)) + 1
+        order = np.arange(count) * min(self.requests, count) // max(count, 1)
+        turns = np.full(len(rows), -1)
+        turns[row] = generator(seed, "deletion requests").permutation(order)[part]
+        return turns
+
+    def _divided(self, rows: Ratings, seed: int) -> list[Deletion]:
+        turns = self.turns(rows, seed)
         requests, left = [], np.ones(len(rows), np.bool_)
-        for part in np.array_split(order, min(self.requests, len(order))):
-            left[part] = False
-            pairs = np.stack((rows.user[part], rows.item[part]), axis=1)
-            stays = Interactions.of(rows, left.copy())
-            requests.append(Deletion(self.method, stays, pairs))
-        return self.trainable.answer_without(interactions, requests, seed, query)
+        for turn in range(int(turns.max()) + 1):
+            here = turns == turn
+            left[here] = False
+            pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
+            requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))
+        return requests

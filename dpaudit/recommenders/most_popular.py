@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
 from dpaudit.core.plugin import STRICT
-from dpaudit.recommenders.base import Indices, Recommender, RowModel, Scores
+from dpaudit.recommenders.base import Deletion, Fitted, Indices, Recommender, RowModel, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,3 +39,10 @@ class MostPopular(Recommender):
         """Count the interactions of each item; the seed changes nothing."""
         counts = np.bincount(interactions.indices, minlength=interactions.shape[1])
         return _Popularity(interactions, counts.astype(np.float32))
+
+    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+        """Return the counts without what is forgotten by `own`, which is exact."""
+        if deletion.method != "own":
+            return super().forgotten(fitted, deletion, seed)
+        gone = np.bincount(deletion.gone[:, 1], minlength=len(fitted.counts))
+        return _Popularity(deletion.kept.matrix, fitted.counts - gone.astype(np.float32))

@@ -99,7 +99,7 @@ def run(
         cwd: the folder in which it runs.
         environment: its whole environment.
         seconds: the limit on its time.
-        scratch: the folder of its files; a folder serves one command.
+        scratch: the folder of its files; a folder serves one command at a time.
 
     Raises:
         OSError, ValueError: the command cannot be started.

@@ -35,7 +35,7 @@ from dpaudit.recommenders.base import (
     taken_by,
 )
 from dpaudit.recommenders.checks import checked_answer, checked_scores
-from dpaudit.recommenders.forgetting import Forgets
+from dpaudit.recommenders.forgetting import Forgets, ForgetsUsers
 from dpaudit.recommenders.saving import Saves, saved
 
 
@@ -58,7 +58,8 @@ class _UserModel(Trainable):
         """Train, forget, and show what is asked; see `Trainable.answer_without`.
 
         Raises:
-            ConfigError: the method is not `own`, or the trained model has no `forget`.
+            ConfigError: the method is not `own`, or the trained model has neither `forget` nor, for
+                whole users alone, `forget_users`.
             RunError: as `answer` does.
         """
         if requests[0].method != "own":
@@ -86,12 +87,14 @@ class _UserModel(Trainable):
                 "with fit(interactions, seed)"
             )
         with self._running(seed):
-            fitted = model.fit(taken_by(model.fit, interactions), seed)
+            fitted = _shows(model.fit(taken_by(model.fit, interactions), seed), "fit", "trained")
+            before = None
+            if query.before:
+                before = checked_scores(self._scores(fitted, query), len(query.users))
             for deletion in requests:
                 fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
-            answer = checked_answer(
-                self._shown(fitted, interactions.ratings, query), query, interactions.shape
-            )
+            shown = self._shown(fitted, interactions.ratings, query)._replace(before=before)
+            answer = checked_answer(shown, query, interactions.shape)
             if folder is not None:
                 self._save(fitted, folder)
             return answer
@@ -112,14 +115,7 @@ class _UserModel(Trainable):
 
     def _shown(self, fitted: Any, ratings: Ratings, query: Query) -> Answer:
         """Ask only for what the query holds, with arrays that the user's code may change."""
-        if not hasattr(fitted, "scores"):
-            raise RunError(
-                f"fit returned {type(fitted).__name__}, which has no method scores: return the "
-                "trained model"
-            )
-        scores: Scores = np.empty(0, np.float32)
-        if len(query.users):
-            scores = fitted.scores(query.users.copy(), query.items.copy())
+        scores = self._scores(fitted, query)
         lists: Indices = np.empty((0, query.k), np.int32)
         if len(query.listed):
             # Not what fit got, which it may have changed.
@@ -131,13 +127,24 @@ class _UserModel(Trainable):
             lists = lister.recommend(query.listed.copy(), query.k)
         return Answer(scores, lists, self._factors(fitted) if query.factors else None)
 
+    def _scores(self, fitted: Any, query: Query) -> Scores:
+        if not len(query.users):
+            return np.empty(0, np.float32)
+        scores: Scores = fitted.scores(query.users.copy(), query.items.copy())
+        return scores
+
     def _forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Any:
+        users = deletion.users
+        if users is not None and isinstance(fitted, ForgetsUsers):
+            return _shows(fitted.forget_users(users, seed), "forget_users", "remaining")
         if not isinstance(fitted, Forgets):
+            what = "single interactions" if isinstance(fitted, ForgetsUsers) else "anything"
             raise ConfigError(
-                f"{self._name} cannot forget: set recommender.forget to 'retrain', or give the "
-                "trained model a method forget(interactions, seed)"
+                f"{self._name} cannot forget {what}: set recommender.forget to 'retrain', or give "
+                "the trained model a method forget(interactions, seed), beside or, if only whole "
+                "users are deleted, instead of which it may have forget_users(users, seed)"
             )
-        return fitted.forget(deletion.gone.copy(), seed)
+        return _shows(fitted.forget(deletion.gone.copy(), seed), "forget", "remaining")
 
     def _save(self, fitted: Any, folder: Path) -> None:
         if not isinstance(fitted, Saves):
@@ -191,7 +198,9 @@ class PythonClass(_UserModel):
     - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
       observer `factors` needs this method;
     - `forget(interactions, seed)`: returns the model without these pairs (user, item) `(n, 2)`.
-      Only `recommender.forget = "own"` needs this method.
+      Only `recommender.forget = "own"` needs this method;
+    - `forget_users(users, seed)`: returns the model without these users `(n,)`. It is called in the
+      place of `forget` where the whole histories of users go, and nothing else;
     - `save(path)`: writes the model to a file or folder of this path, which does not exist yet.
       Only `recommender.save` needs this method.
 
@@ -276,6 +285,16 @@ class _ByScores(RowModel):
         items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
         scores = self.fitted.scores(np.repeat(users, n_items), items)
         return checked_scores(scores, len(items)).reshape(len(users), n_items)
+
+
+def _shows(returned: Any, method: str, kind: str) -> Any:
+    """Return what a method of the user's returned, if it is a model."""
+    if not hasattr(returned, "scores"):
+        raise RunError(
+            f"{method} returned {type(returned).__name__}, which has no method scores: return the "
+            f"{kind} model"
+        )
+    return returned
 
 
 def _place(module: str) -> str:

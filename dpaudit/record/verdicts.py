@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dpaudit.core.membership import SEEN
+from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
     FindingRecord,
@@ -40,7 +40,8 @@ def verdicts(
     - `not tested`: otherwise, and if a finding leaves open what some such game measures or would.
       If what no model can tell is told (`blind`), this holds where more is certified too.
 
-    All lower bounds of a run hold together, so the largest may be taken.
+    All lower bounds of a run hold together, so the largest may be taken. What a witness of a
+    deletion learns is no leak of the model, and left out.
 
     Args:
         models: the audited models.
@@ -51,7 +52,7 @@ def verdicts(
     variants = {model.label: model.variant for model in models}
     games: dict[tuple[str, float], list[Measurement]] = {}
     for measurement in measurements:
-        if measurement.metric == "epsilon":
+        if measurement.metric == "epsilon" and measurement.observer != WITNESS:
             games.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
     return [
         _verdict(

@@ -139,3 +139,15 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(changes: dict[str, Any],
 def test_lists_may_be_empty_and_unsigned() -> None:
     assert (check(lists=np.full((2, 2), -1)).lists == -1).all()
     assert check(lists=np.array([[4, 0], [1, 2]], np.uint8)).lists.tolist() == [[4, 0], [1, 2]]
+
+
+def test_scores_before_a_deletion_are_scores_and_are_there_if_they_are_asked() -> None:
+    asked = replace(QUERY, factors=False, before=True)
+    earlier = np.array([1, np.nan, -np.inf], F32)
+    shown = Answer(np.ones(3, F32), np.array([[4, 0], [1, 2]], I32), None, earlier)
+    before = checked_answer(shown, asked, (3, 5)).before
+    np.testing.assert_array_equal(before, np.array([1, np.nan, np.nan], np.float32))
+    with pytest.raises(RunError, match="scores before the deletion are missing"):
+        checked_answer(shown._replace(before=None), asked, (3, 5))
+    with pytest.raises(RunError, match=r"scores have shape \(2,\)"):
+        checked_answer(shown._replace(before=np.ones(2, F32)), asked, (3, 5))

@@ -25,7 +25,8 @@ from scipy.sparse import csr_array
 
 import dpaudit
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.recommenders.base import Answer, Query
+from dpaudit.data.interactions import Interactions
+from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
@@ -208,6 +209,78 @@ def test_what_a_command_leaves_running_is_ended_and_not_waited_for(
     notes = tmp_path / "notes"
     answer(way, env={"NOTES": str(notes)})
     assert all(gone(int(pid)) for pid in notes.read_text().split())
+
+
+FORGOTTEN = data().nnz // 2
+
+
+def without(way: str, requests: int = 1, asked: Query | None = None, **parameters: Any) -> Answer:
+    """Train on all, forget the first half of the interactions, and answer."""
+    every, requested = trained_on(data()), []
+    rows = every.ratings
+    for part in np.array_split(np.arange(FORGOTTEN), requests):
+        pairs = np.stack((rows.user[part], rows.item[part]), axis=1)
+        kept = Interactions.of(rows, np.arange(len(rows)) > part[-1])
+        requested.append(Deletion("own", kept, pairs))
+    command = failing(way, **parameters)
+    return command.answer_without(every, requested, 4, asked or query())
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_second_call_in_the_same_folder_forgets(scratch: Path, requests: int) -> None:
+    kept = np.bincount(data().indices[FORGOTTEN:], minlength=N_ITEMS)
+    shown = without("forgets", requests)
+    np.testing.assert_array_equal(shown.scores, kept[query().items])
+    np.testing.assert_array_equal(shown.lists[0], np.argsort(-kept, kind="stable")[:K])
+    assert shown.before is None
+    assert not list(scratch.iterdir())
+
+
+def test_a_command_that_ignores_what_it_is_to_forget_shows_all_it_was_trained_on() -> None:
+    np.testing.assert_array_equal(without("works").scores, counts()[query().items])
+
+
+def test_what_the_first_call_shows_is_what_was_there_before() -> None:
+    shown = without("forgets", 2, dataclasses.replace(query(), before=True))
+    assert shown.before is not None
+    np.testing.assert_array_equal(shown.before, counts()[query().items])
+    assert (shown.scores < shown.before).any()
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("crashes when it forgets", r"request 1 of 1: it ended with exit code 1.*cannot forget"),
+        ("writes nothing when it forgets", r"request 1 of 1: there is no scores.csv: write it"),
+        ("writes nothing", r"request 1 of 1: there is no scores.csv: write it"),
+        ("removes its folder", r"seed 4: its folder cannot be written \("),
+    ],
+)
+def test_a_call_that_does_not_forget_is_one_sentence(scratch: Path, way: str, said: str) -> None:
+    with pytest.raises(RunError, match=said):
+        without(way)
+    assert not list(scratch.iterdir())
+
+
+def test_a_command_that_fails_to_forget_trains_again(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.write_text("x")
+    without("every third", retries=1, keep_logs=tmp_path / "logs", env={"NOTES": str(notes)})
+    assert len(notes.read_text()) == 5
+    names = sorted(path.name[:-13] for path in (tmp_path / "logs").iterdir())
+    assert names == [
+        "seed-4-try-1", "seed-4-try-1-request-1", "seed-4-try-2", "seed-4-try-2-request-1",
+    ]  # fmt: skip
+
+
+def test_a_command_forgets_by_its_own_method_alone() -> None:
+    with pytest.raises(ConfigError, match="Command does not forget by 'filter'"):
+        failing("works").answer_without(
+            trained_on(data()),
+            [Deletion("filter", trained_on(data()), np.zeros((1, 2), np.int32))],
+            4,
+            query(),
+        )
 
 
 def test_of_a_long_output_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:

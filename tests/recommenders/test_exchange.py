@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import RunError
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Answer, Query
+from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.exchange import Exchange, Format
 from tests.support.trained_on import trained_on
 
@@ -44,6 +44,7 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
         **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
+        **dict.fromkeys(("forget", "kept")),
         **dict.fromkeys(("user_ids", "item_ids", "user_features", "item_features")),
     }  # fmt: skip
     load = pd.read_csv if suffix == "csv" else pd.read_parquet
@@ -59,6 +60,30 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
         "items": str(tmp_path / f"item_factors.{suffix}"),
         "users": str(tmp_path / f"user_factors.{suffix}"),
     }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_request_names_what_goes_and_what_stays_and_removes_what_was_shown(
+    tmp_path: Path, suffix: Format
+) -> None:
+    exchange = files(tmp_path, True, suffix)
+    every = trained_on(DATA)
+    exchange.write(every, 3)
+    before = json.loads(exchange.task.read_text())
+    (tmp_path / "model").touch()
+    shown = ("scores", "lists", "item_factors", "user_factors")
+    for name in shown:
+        (tmp_path / f"{name}.{suffix}").touch()
+    left = Interactions.of(every.ratings, np.array([True, False, True, False]))
+    exchange.write(every, 3, Deletion("own", left, np.array([[0, 2], [2, 1]], np.int32)))
+    tables = {name: str(tmp_path / f"{name}.{suffix}") for name in ("forget", "kept")}
+    assert json.loads(exchange.task.read_text()) == {**before, **tables}
+    load = pd.read_csv if suffix == "csv" else pd.read_parquet
+    assert load(tables["forget"]).to_dict("list") == {"user": [0, 2], "item": [2, 1]}
+    assert load(tables["kept"]).to_numpy().tolist() == [[0, 0, 5], [2, 0, 0.5]]
+    assert len(load(before["interactions"])) == 4
+    assert not any((tmp_path / f"{name}.{suffix}").exists() for name in shown)
+    assert (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

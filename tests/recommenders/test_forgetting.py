@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from membership_cases import Copying, small_ratings  # type: ignore[import-not-f
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Deletion, Query
 from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.implicit import Implicit
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
 
 DATA = small_ratings()
@@ -105,13 +107,102 @@ def test_a_method_that_a_model_lacks_is_refused(trainable: Any, method: str, sai
         scores(trainable, method)
 
 
-def test_a_class_without_forget_is_refused() -> None:
+class Users:
+    """Scores what it was trained on, and forgets whole users alone."""
+
+    def fit(self, interactions: csr_array, seed: int) -> Users:
+        self.known, self.requests = interactions.toarray(), [0.0]
+        return self
+
+    def forget_users(self, users: NDArray[np.int32], seed: int) -> Users:
+        self.known[users] = 0
+        self.requests.append(len(users))
+        return self
+
+    def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+        return self.known[users, items]
+
+
+class Both(Users):
+    """It forgets single interactions too, and then scores them by -1."""
+
+    def forget(self, interactions: NDArray[np.int32], seed: int) -> Both:
+        self.known[tuple(interactions.T)] = -1
+        return self
+
+
+AWAY = DATA.user % 3 == 0
+HISTORIES = csr_array((np.ones(AWAY.sum()), (DATA.user[AWAY], DATA.item[AWAY])), shape=SHAPE)
+
+
+@pytest.mark.parametrize("model", [Users, Both])
+@pytest.mark.parametrize("requests", [1, 4, 1000])
+def test_whole_users_are_forgotten_by_forget_users(model: Any, requests: int) -> None:
+    shown = Forgetting(GivenModel(model), "own", HISTORIES, requests).answer(ALL, 5, QUERY).scores
+    kept = Interactions.of(DATA, ~AWAY).matrix.toarray()
+    np.testing.assert_array_equal(shown.reshape(SHAPE), kept)
+
+
+def test_a_request_with_single_interactions_is_forgotten_by_forget() -> None:
+    every = csr_array(HISTORIES + TARGETS)
+    shown = Forgetting(GivenModel(Both), "own", every).answer(ALL, 5, QUERY).scores.reshape(SHAPE)
+    assert (shown[every.toarray() > 0] == -1).all()
+
+
+def test_requests_do_not_divide_a_user_of_whom_nothing_stays() -> None:
+    sizes: list[int] = []
+
+    class Counts(Users):
+        def forget_users(self, users: NDArray[np.int32], seed: int) -> Users:
+            sizes.append(len(users))
+            return self
+
+    Forgetting(GivenModel(Counts), "own", HISTORIES, 4).answer(ALL, 5, QUERY)
+    assert sum(sizes) == len(np.unique(DATA.user[AWAY]))
+    assert len(sizes) == 4
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_class_that_cannot_forget_is_refused() -> None:
     class Plain:
         def fit(self, interactions: csr_array, seed: int) -> Plain:
             return self
 
-    with pytest.raises(ConfigError, match=r"Plain cannot forget: .* forget\(interactions, seed\)"):
-        scores(GivenModel(Plain), "own")
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return np.ones(len(users))
+
+    for model, what in ((Plain, "anything"), (Users, "single interactions")):
+        said = rf"{model.__name__} cannot forget {what}: .* forget\(interactions, seed\).*"
+        with pytest.raises(ConfigError, match=said + r"forget_users\(users, seed\)"):
+            scores(GivenModel(model), "own")
+
+
+@pytest.mark.parametrize("returned", [None, 7])
+@pytest.mark.parametrize(("method", "targets"), [("forget", TARGETS), ("forget_users", HISTORIES)])
+def test_a_class_returns_the_model_that_has_forgotten(
+    returned: Any, method: str, targets: csr_array
+) -> None:
+    class Wrong(Users):
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Any:
+            return returned
+
+        def forget_users(self, users: NDArray[np.int32], seed: int) -> Any:
+            return returned
+
+    said = rf"{method} returned {type(returned).__name__}, which has no method scores: return the"
+    with pytest.raises(RunError, match=said):
+        Forgetting(GivenModel(Wrong), "own", targets).answer(ALL, 5, QUERY)
+
+
+@pytest.mark.parametrize("method", ["own", "retrain", "filter"])
+def test_scores_before_the_deletion_are_those_of_the_same_training(method: str) -> None:
+    model = GivenModel(Both) if method == "own" else MostPopular()
+    asked = replace(QUERY, before=True)
+    shown = Forgetting(model, method, TARGETS).answer(ALL, 5, asked)
+    np.testing.assert_array_equal(shown.before, model.answer(ALL, 5, QUERY).scores)
+    assert (shown.scores != shown.before).any() == (method != "filter")
+    kept = Forgetting(model, method, csr_array(SHAPE)).answer(ALL, 5, asked)
+    np.testing.assert_array_equal(kept.before, kept.scores)
 
 
 @pytest.mark.filterwarnings("ignore")

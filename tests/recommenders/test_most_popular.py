@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import Deletion
 from dpaudit.recommenders.most_popular import MostPopular
 
 I32 = np.int32
@@ -34,3 +35,17 @@ def test_the_seed_changes_nothing() -> None:
     users = np.arange(4, dtype=I32)
     first, second = (MostPopular().fit(interactions_of(RATINGS), seed) for seed in (1, 2))
     np.testing.assert_array_equal(first.recommend(users, 4), second.recommend(users, 4))
+
+
+def test_counts_without_what_is_forgotten_are_those_of_a_training_without_it() -> None:
+    kept = Interactions.of(RATINGS, np.array([True, False, True, False, True, True]))
+    fitted = MostPopular().fit(interactions_of(RATINGS), 1)
+    deletion = Deletion("own", kept, np.array([[0, 1], [1, 2]], I32))
+    forgotten = MostPopular().forgotten(fitted, deletion, 1)
+    fresh = MostPopular().fit(kept.matrix, 1)
+    users, items = np.repeat(np.arange(4, dtype=I32), 4), np.tile(np.arange(4, dtype=I32), 4)
+    assert forgotten is not None
+    np.testing.assert_array_equal(forgotten.scores(users, items), fresh.scores(users, items))
+    np.testing.assert_array_equal(
+        forgotten.recommend(users[::4], 4), fresh.recommend(users[::4], 4)
+    )

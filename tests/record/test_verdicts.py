@@ -87,6 +87,13 @@ def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None
     assert (verdict.verdict, verdict.reason, verdict.certified) == ("not tested", "no game", None)
 
 
+def test_what_a_witness_of_a_deletion_learns_is_certified_of_no_model() -> None:
+    scores = game(0.5, unit="user", observer="scores", event="guesses")
+    witness = game(5.0, unit="user", observer="before-and-after", event="guesses")
+    assert judge(scores, witness, claim=None).certified == 0.5
+    assert judge(witness, claim=None).certified is None
+
+
 def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
     base = make_result(epsilons=(1.0,), attacks=False, game=False)
     stated = ClaimRecord(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 WAY, TASK = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
+MODEL = Path(TASK["pairs"]).with_name("model.json")
 # Tells a test how many trainings there were, or which processes were started.
 NOTES = Path(os.environ.get("NOTES", os.devnull))
 
@@ -35,6 +37,12 @@ def popularity() -> tuple[list[list[Any]], list[list[Any]]]:
     counts = [0] * TASK["n_items"]
     for row in rows("interactions"):
         counts[int(row["item"])] += 1
+    if WAY == "forgets":
+        if TASK["forget"]:
+            counts = json.loads(MODEL.read_text())
+            for row in rows("forget"):
+                counts[int(row["item"])] -= 1
+        MODEL.write_text(json.dumps(counts))
     pairs = [(int(row["user"]), int(row["item"])) for row in rows("pairs")]
     best = sorted(range(len(counts)), key=lambda item: -counts[item])[: TASK["k"]]
     return (
@@ -60,6 +68,13 @@ SCORES_HEADER, LISTS_HEADER = ["user", "item", "score"], ["user", "rank", "item"
 if WAY == "crashes":
     print("reading the task")
     raise SystemExit("out of luck")
+if WAY == "crashes when it forgets" and TASK["forget"]:
+    raise SystemExit("cannot forget")
+if WAY == "writes nothing when it forgets" and TASK["forget"]:
+    raise SystemExit
+if WAY == "removes its folder":
+    shutil.rmtree(MODEL.parent)
+    raise SystemExit
 if WAY == "every third" and trainings() % 3 == 0:
     raise SystemExit("the third one")
 if WAY == "hangs":

@@ -157,6 +157,11 @@ def _most_alike(unit: NDArray[np.float32], items: Indices) -> Indices:
     return np.take_along_axis(best, order, 1).astype(np.int32)
 
 
+def of_change(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
+    """Return the change of the score by a deletion `(n, 1)`."""
+    return shown.change[: len(of.users), None]
+
+
 Features = Callable[[Shown, Known, Pairs, bool], Numbers]
 FEATURES: Mapping[str, Features] = {
     "scores": of_scores,
@@ -164,6 +169,7 @@ FEATURES: Mapping[str, Features] = {
     "others-lists": of_others_lists,
     "nearest-items": of_nearest_items,
     "factors": of_factors,
+    "before-and-after": of_change,
 }
 
 

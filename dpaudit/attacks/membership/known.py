@@ -23,11 +23,32 @@ class Shown(NamedTuple):
         scores: scores of the asked pairs `(n,)`.
         lists: the lists of the listed users `(l, k)`; -1 pads.
         items: factors of the items `(M, d)`; `(M, 0)` if none are published.
+        before: the scores before a deletion `(n,)`; None if they were not asked.
     """
 
     scores: NDArray[np.float32]
     lists: Indices
     items: NDArray[np.float32]
+    before: NDArray[np.float32] | None = None
+
+    @property
+    def change(self) -> Numbers:
+        """The scores after a deletion minus those before it `(n,)`.
+
+        A user or item that the model does not know, whose score is NaN, has a score below all
+        others, the same before and after.
+
+        Raises:
+            TypeError: the scores before it were not asked.
+        """
+        if self.before is None:
+            raise TypeError("the scores before a deletion were not asked")
+        both = np.stack((self.scores, self.before)).astype(np.float64)
+        finite = both[np.isfinite(both)]
+        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+        after, before = np.where(np.isnan(both), low - (high - low) - 1, both)
+        change: Numbers = after - before
+        return change
 
 
 @dataclass(frozen=True, eq=False)

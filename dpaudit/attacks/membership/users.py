@@ -114,6 +114,12 @@ def of_nearest_items(shown: Shown, known: Known, of: Users) -> Numbers:
     return ((discounts * weights).sum(1) / np.maximum(weights.sum(1), 1))[:, None]
 
 
+def of_change(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return the mean change of the scores of what the user has, and of other items `(n, 2)`."""
+    size = 2 * of.held.size
+    return shown.change[of.first : of.first + size].reshape(2, *of.held.shape).mean(2).T
+
+
 Features = Callable[[Shown, Known, Users], Numbers]
 FEATURES: Mapping[str, Features] = {
     "scores": of_scores,
@@ -121,4 +127,5 @@ FEATURES: Mapping[str, Features] = {
     "others-lists": of_others_lists,
     "nearest-items": of_nearest_items,
     "factors": of_factors,
+    "before-and-after": of_change,
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.membership.known import Shown
 from dpaudit.audits.membership.design import Design
-from dpaudit.core.membership import OF_FACTORS, Observer, Unit
+from dpaudit.core.membership import OF_FACTORS, WITNESS, Observer, Unit
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -43,13 +43,13 @@ def beside(
         design: the targets.
         unit: what a target is.
         observer: who observes the model.
-        kept: the rows of the training `(R,)`.
+        kept: the rows of the training that it has not forgotten `(R,)`.
     """
     data = design.ratings
     user_there = np.bincount(data.user[kept], minlength=data.n_users) > 0
     item_there = np.bincount(data.item[kept], minlength=data.n_items) > 0
     count = len(features)
-    if observer in OF_FACTORS:
+    if observer in (*OF_FACTORS, WITNESS):
         return np.stack((np.zeros(count), features[:, 0]), axis=1)
     if observer == "scores":
         query = design.query

@@ -20,7 +20,15 @@ from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, OF_FACTORS, RELEASED, Covered, Observer, Unit
+from dpaudit.core.membership import (
+    OBSERVERS,
+    OF_FACTORS,
+    RELEASED,
+    WITNESS,
+    Covered,
+    Observer,
+    Unit,
+)
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.times import moment
@@ -41,6 +49,7 @@ SHOWN: Mapping[Observer, str] = {
     "others-lists": "lists",
     "nearest-items": "factors",
     "factors": "factors",
+    WITNESS: "scores",
 }
 # Standard deviations by which a training may have fewer absent targets than expected.
 _FEWER = 4
@@ -290,8 +299,9 @@ class Membership(Table):
         units: what a target is: `interaction`, or `user` with the whole history.
         observers: who observes the models: `scores` of the targets, the target user's `own-list`,
             `others-lists`, the published `factors` of items, or the `nearest-items` that a search
-            among these factors returns. By default everyone who sees a served model: all but the
-            last two, and of a command those whom it shows something.
+            among these factors returns; `before-and-after` sees the scores of a model with `forget`
+            twice. By default everyone who sees a served model: all but the last three, and of a
+            command those whom it shows something.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
@@ -620,6 +630,13 @@ class MembershipConfig(RecommendersConfig):
                     f"model {model.label!r} ({model.defense}) publishes no factors "
                     "for [membership]: name another observer in membership.observers, or remove "
                     "the model"
+                )
+        for audited in self.audited:
+            watched = WITNESS in self.membership.observers_of(audited)
+            if watched and getattr(audited, "forget", None) is None:
+                raise ValueError(
+                    f"the observer {WITNESS!r} sees a deletion, and model {audited.label!r} "
+                    "forgets nothing: name it in the observers of a [[recommender]] with forget"
                 )
         _check_apart([recommender.save for recommender in self.recommender if recommender.save])
         known = registry.names("attacks")

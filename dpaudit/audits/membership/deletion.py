@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpaudit.core import rounding
+from dpaudit.core.membership import WITNESS
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import digest, words
 
@@ -37,10 +38,25 @@ def verdicts(result: AuditResult, label: str) -> Iterator[str]:
     how = method(result, label)
     if how is None:
         return
-    bounds = [m for m in digest.of(result, "epsilon") if m.model == label]
+    every = [m for m in digest.of(result, "epsilon") if m.model == label]
+    bounds = [bound for bound in every if bound.observer != WITNESS]
     for unit in dict.fromkeys(bound.unit for bound in bounds):
         of_unit = [bound for bound in bounds if bound.unit == unit]
         yield f"Deletion by {_METHODS[how]}. {_verdict(of_unit)}{_left(result, label, unit)}"
+    for bound in every:
+        if bound.observer == WITNESS:
+            yield _witnessed(bound)
+
+
+def _witnessed(bound: Measurement) -> str:
+    """Say what the change tells, which is no failure to forget."""
+    tells = (
+        f"tells which {bound.unit}s were deleted, ε ≥ "
+        f"{rounding.at_least(bound.estimate.lower, 2)}, however well they are forgotten"
+        if bound.estimate.lower > 0
+        else f"was not shown to tell which {bound.unit}s were deleted"
+    )
+    return f"Who sees {words.observer(WITNESS)} {tells}; no verdict counts this."
 
 
 def _verdict(bounds: list[Measurement]) -> str:
@@ -93,6 +109,6 @@ def _advantage(result: AuditResult, label: str, unit: str | None) -> Measurement
     numbers = [
         m
         for m in digest.of(result, "attack.advantage")
-        if (m.model, m.unit, m.attack) == (label, unit, STRONGEST)
+        if (m.model, m.unit, m.attack) == (label, unit, STRONGEST) and m.observer != WITNESS
     ]
     return max(numbers, key=lambda m: m.estimate.value, default=None)

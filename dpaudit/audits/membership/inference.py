@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.certify import certify
@@ -80,7 +83,12 @@ class Inference:
         yield from self._strongest(self._judged(self.trials, rates, 0.0))
 
     def measurements(
-        self, view: str | None, claim: Claim | None, *, forgets: bool
+        self,
+        view: str | None,
+        claim: Claim | None,
+        *,
+        forgets: bool,
+        batches: Mapping[str, NDArray[np.bool_]],
     ) -> Iterator[records.Measurement]:
         """Judge every attack by itself, and the strongest jointly.
 
@@ -88,6 +96,7 @@ class Inference:
             view: what is seen besides, if a claim says more than the observer.
             claim: the model's claim.
             forgets: whether the model forgets all targets before it is asked.
+            batches: groups of targets in the judged trainings `(J, m)` by name, see `batches`.
         """
         table, key = self.context.config.membership, self.key
         rates = table.rates_of(self.unit)
@@ -104,7 +113,7 @@ class Inference:
             yield key("membership.roc", attack=best, at=at).measured(share)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(scored, f"tpr {exposing:g}")
-        yield from self._exposed(scored[best], exposing, partial(key, attack=best))
+        yield from self._exposed(scored[best], exposing, partial(key, attack=best), batches)
         applies = claim and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
         bound = bound_key(key, self.unit, self.observer)
@@ -143,7 +152,9 @@ class Inference:
         others = self.design.others(self.unit)
         return Subsets(others, level / self.look.intervals, self.context.seed)
 
-    def _exposed(self, one: Judged, rate: float, key: Keys) -> Iterator[records.Measurement]:
+    def _exposed(
+        self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]
+    ) -> Iterator[records.Measurement]:
         """Yield quantiles of exposure, and the exposure of groups."""
         curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
@@ -151,8 +162,9 @@ class Inference:
             estimate = quantile(exposed, level, family)
             yield key("membership.exposed", at=level).measured(estimate)
         above = curve.above(rate)
-        for name, among in groups_of(self.design, self.unit).items():
-            gain = curve.gain(above, among[None, one.targets])
+        groups = {name: among[None] for name, among in groups_of(self.design, self.unit).items()}
+        for name, among in (groups | dict(batches)).items():
+            gain = curve.gain(above, among[:, one.targets])
             yield key("membership.group").measured(range_of(gain), group=name)
 
     def _certified(

@@ -30,6 +30,7 @@ from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_othe
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
+from dpaudit.audits.membership.groups import batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys
 from dpaudit.audits.membership.looks import Look, planned, stopped, train
 from dpaudit.audits.membership.numbers import numbers, range_of
@@ -57,7 +58,7 @@ from dpaudit.audits.membership.training import (
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.picked import picked_by
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import UNFILTERED, Observer, Unit
+from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
@@ -175,6 +176,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             present = self.design.present(self.table.trainings, unit)[look.trainings]
             for baseline in of_data(self.design, unit, present, blind_level):
                 yield from _blind(baseline, replace(blind, unit=unit))
+        late = {
+            unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
+            for unit in self.table.units
+        }
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
@@ -187,9 +192,13 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
             inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
-            yield from inference.measurements(view, point.claim, forgets=point.forgets)
+            yield from inference.measurements(
+                view, point.claim, forgets=point.forgets, batches=late[unit]
+            )
             done = trials.of(look.trainings)
-            if other := of_other_trainings(done, unit, observer, blind_level):
+            other = of_other_trainings(done, unit, observer, blind_level)
+            # The level is shared by those who see a model, and a witness sees what they see.
+            if other and observer != WITNESS:
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield HIDES_SEEN.of(model.label)
@@ -239,7 +248,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 trials = self._shown(parts, place, unit, observer).trials
                 game = model.label, point.epsilon, unit, observer
                 shown += self._inference(trials, look, *game).strongest()
-        shown += leaks(shown)
+        shown += leaks(filter(_of_strongest, shown))
         useful = np.array([part[-1][0] for part in parts])
         utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
         shown += (part for part in utilities if isinstance(part, records.Measurement))
@@ -331,7 +340,12 @@ def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
 
 
 def _of_strongest(number: RecordPart) -> bool:
-    return isinstance(number, records.Measurement) and number.attack == STRONGEST
+    """Whether it is a number of the strongest attack; a witness of a deletion finds no leak."""
+    return (
+        isinstance(number, records.Measurement)
+        and number.attack == STRONGEST
+        and number.observer != WITNESS
+    )
 
 
 def _undefined(key: MetricKey) -> records.FindingRecord:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.membership import charts, deletion, tables
-from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, series, words
@@ -49,6 +49,7 @@ _SHORT: Mapping[str, str] = {
     "others-lists": "others' lists",
     "nearest-items": "nearest items",
     "factors": "item factors",
+    WITNESS: "before and after",
 }
 
 
@@ -119,7 +120,9 @@ class MembershipSections(Sections):
         """Yield the observers and the targets that the run left out."""
         games = [measurement for measurement in self.result.measurements if measurement.unit]
         observers = {game.observer for game in games}
-        missing = [sight for name, sight in OBSERVERS.items() if name not in observers]
+        deletes = any(deletion.forgets(self.result, model.label) for model in self.result.models)
+        possible = (*OBSERVERS, WITNESS) if deletes else OBSERVERS
+        missing = [SEEN[name] for name in possible if name not in observers]
         if missing:
             yield f"Observers who see {'; or '.join(missing)}."
         units = {game.unit for game in games}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from dpaudit.core import rounding
+from dpaudit.core.membership import WITNESS
 from dpaudit.record.metric import ATTACKS, MODELS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
@@ -71,9 +72,13 @@ def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measuremen
 
 
 def surest(result: AuditResult) -> list[Measurement]:
-    """Return the strongest attacks' true-positive rates at the largest false-positive rate."""
+    """Return the strongest attacks' true-positive rates at the largest false-positive rate.
+
+    What the witness of a deletion finds is no failure of the model, and left out.
+    """
     most = max(_rates(result), default=None)
-    return [rate for rate in joint(result, "attack.tpr") if rate.at == most]
+    rates = joint(result, "attack.tpr")
+    return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
 
 
 def sureness(measurement: Measurement) -> tuple[float, float]:

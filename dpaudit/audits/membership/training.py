@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -18,11 +19,12 @@ from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_reca
 from dpaudit.audits.membership.answers import beside
 from dpaudit.audits.membership.design import Design
 from dpaudit.core.errors import RunError
-from dpaudit.core.membership import OBSERVERS, OF_FACTORS, Observer, Unit
+from dpaudit.core.membership import OBSERVERS, OF_FACTORS, WITNESS, Observer, Unit
 from dpaudit.core.messages import place
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.saving import digest_of_folder
 
 Packed = NDArray[np.float64]
@@ -73,7 +75,7 @@ class Asked(NamedTuple):
         """Return what these observers see, and what else the model can show."""
         omitted = trainable.leaves_out
         return cls(
-            "scores" in observers or "scores" not in omitted,
+            bool({"scores", WITNESS} & set(observers)) or "scores" not in omitted,
             bool({"own-list", "others-lists"} & set(observers)) or "lists" not in omitted,
         )
 
@@ -98,7 +100,7 @@ def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer
     lists: set[Observer] = {"own-list", "others-lists"} if asked.lists else set()
     factors = OF_FACTORS if set(OF_FACTORS) & set(observers) else ()
     seen = {*observers, *lists, *factors, *(("scores",) if asked.scores else ())}
-    return [observer for observer in OBSERVERS if observer in seen]
+    return [observer for observer in (*OBSERVERS, WITNESS) if observer in seen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,7 @@ class Training:
             )
         return np.stack(
             [
-                self._packed(checked_answer(answer, query, shape), rows, index)
+                self._packed(checked_answer(answer, query, shape), rows & self._stays, index)
                 for answer, rows, index in zip(answers, kept, part, strict=True)
             ]
         )
@@ -209,6 +211,7 @@ class Training:
             answer.scores,
             answer.lists,
             answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
+            answer.before,
         )
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
@@ -237,6 +240,7 @@ class Training:
             every.listed if asked.lists else none,
             every.k,
             bool(seen & set(OF_FACTORS)),
+            WITNESS in seen,
         )
 
     def _block(
@@ -309,6 +313,14 @@ class Training:
         users = np.unique(owners)
         lists = every[None, np.searchsorted(self.design.listed, users)]
         return lists, users, owners, self.design.tested.items[self._held][here]
+
+    @cached_property
+    def _stays(self) -> NDArray[np.bool_]:
+        """The interactions that a model has when it is asked, if it was trained on them `(R,)`."""
+        every = self.design.ratings
+        if isinstance(self.trainable, Forgetting):
+            return ~self.trainable.gone(every)
+        return np.ones(len(every), np.bool_)
 
     @property
     def _held(self) -> slice:

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from dpaudit.attacks.membership import interactions
 from dpaudit.attacks.membership.interactions import FEATURES, Pairs, histories
 from dpaudit.attacks.membership.known import Known, Shown
-from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.membership import OBSERVERS, WITNESS
 
 I32, F32 = np.int32, np.float32
 N, M, K = 10, 8, 4
@@ -40,7 +40,8 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
     lists[1, 2:] = -1
     lists[3] = -1
     scores = (scale * rng.normal(size=12)).astype(F32)
-    return Shown(scores, lists, (scale * rng.normal(size=(M, 3))).astype(F32))
+    items = (scale * rng.normal(size=(M, 3))).astype(F32)
+    return Shown(scores, lists, items, before=scores[::-1].copy())
 
 
 def discount(lists: NDArray[np.int32], row: int, item: int) -> float:
@@ -54,7 +55,21 @@ def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def test_every_observer_has_features() -> None:
-    assert set(FEATURES) == set(OBSERVERS)
+    assert set(FEATURES) == {*OBSERVERS, WITNESS}
+
+
+def test_the_change_is_the_score_after_minus_before_and_an_unknown_pair_scores_below_all() -> None:
+    seen = shown()
+    before = seen.scores.copy()
+    before[0] += 2
+    seen.scores[[1, 3]] = before[[2, 3]] = np.nan
+    change = FEATURES[WITNESS](seen._replace(before=before), known(), TARGETS, True)[:, 0]
+    lowest = np.nanmin(np.concatenate((seen.scores, before)))
+    assert change[[0, 3, 4]] == pytest.approx([-2, 0, 0])
+    assert change[1] < lowest - before[1]
+    assert change[2] > seen.scores[2] - lowest
+    with pytest.raises(TypeError, match="were not asked"):
+        FEATURES[WITNESS](seen._replace(before=None), known(), TARGETS, True)
 
 
 def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:
@@ -171,8 +186,8 @@ def test_a_history_of_nobody() -> None:
 @pytest.mark.parametrize("scale", [1e-38, 1e-10, 1e10, 1e38])
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
-    empty = Shown(seen.scores, np.full_like(seen.lists, -1), seen.items)
-    for released in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
+    empty = seen._replace(lists=np.full_like(seen.lists, -1))
+    for released in (seen, empty, seen._replace(items=np.zeros_like(seen.items))):
         features = FEATURES[observer](released, known(), TARGETS, True)
         assert features.shape[0] == 5
         assert np.isfinite(features).all()

@@ -42,7 +42,8 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
     lists[1, 2:] = -1
     lists[3] = -1
     scores = (scale * rng.normal(size=FIRST + 2 * 4 * ASKED)).astype(F32)
-    return Shown(scores, lists, (scale * rng.normal(size=(M, 3))).astype(F32))
+    items = (scale * rng.normal(size=(M, 3))).astype(F32)
+    return Shown(scores, lists, items, before=scores[::-1].copy())
 
 
 def discounts(lists: NDArray[np.int32], row: int) -> NDArray[np.float64]:
@@ -93,6 +94,15 @@ def test_a_model_that_knows_nobody_has_equal_features() -> None:
     features = FEATURES["scores"](seen, known(), targets())
     assert np.isfinite(features).all()
     assert np.ptp(features) == 0
+
+
+def test_the_change_is_the_mean_over_the_history_and_over_other_items() -> None:
+    seen = shown()
+    held, others = asked_of(seen)
+    before = np.zeros_like(seen.scores)
+    features = FEATURES["before-and-after"](seen._replace(before=before), known(), targets())
+    assert features[:, 0] == pytest.approx(held.mean(1), abs=1e-6)
+    assert features[:, 1] == pytest.approx(others.mean(1), abs=1e-6)
 
 
 def test_own_list_is_the_share_of_the_history_its_nearness_and_popularity() -> None:
@@ -169,8 +179,8 @@ def test_nearest_items_are_how_high_the_history_shows_itself(
 @pytest.mark.parametrize("scale", [1e-38, 1e-10, 1e10, 1e38])
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
-    empty = Shown(seen.scores, np.full_like(seen.lists, -1), seen.items)
-    for released in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
+    empty = seen._replace(lists=np.full_like(seen.lists, -1))
+    for released in (seen, empty, seen._replace(items=np.zeros_like(seen.items))):
         features = FEATURES[observer](released, known(), targets())
         assert features.shape[0] == 4
         assert np.isfinite(features).all()

@@ -9,10 +9,16 @@ import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
-from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
+from dpaudit.audits.membership.config import (
+    Membership,
+    MembershipConfig,
+    OwnRecommender,
+    StatedClaim,
+)
 from dpaudit.audits.membership.deletion import verdicts
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.sections import MembershipSections
+from dpaudit.core.membership import WITNESS
 from dpaudit.record.result import STRONGEST, AuditResult, Control
 from tests.support.membership_records import Make, game, measured, record
 
@@ -67,6 +73,56 @@ def test_what_is_left_stands_beside_the_model_that_forgets_nothing(make: Make) -
         "before the deletion."
     )
     assert not list(verdicts(result, "kept"))
+
+
+@pytest.mark.parametrize(
+    ("lower", "said"),
+    [(2.5, "tells which interactions were deleted, ε ≥ 2.50"), (0.0, "was not shown to tell")],
+)
+def test_who_saw_both_models_has_a_sentence_of_its_own(make: Make, lower: float, said: str) -> None:
+    result = deleted(make, 0.0, True, True, before=True)
+    more = [
+        game("interaction", WITNESS, lower, control=control(False)),
+        measured("attack.advantage", "interaction", WITNESS, 0.9, STRONGEST, model="own"),
+    ]
+    every = result.model_copy(update={"measurements": [*result.measurements, *more]})
+    verdict, witnessed = verdicts(every, "own")
+    assert [verdict] == list(verdicts(result, "own"))
+    assert witnessed.startswith("Who sees the scores of the target's own (user, item) pairs before")
+    assert said in witnessed
+    rates = [
+        measured("attack.tpr", "interaction", observer, 0.25, STRONGEST, at=0.01)
+        for observer in ("scores", WITNESS)
+    ]
+    sections = MembershipSections(every.model_copy(update={"measurements": rates}))
+    assert [rate.observer for rate in sections.metered()] == ["scores"]
+
+
+def test_what_a_witness_would_see_was_not_tried_of_a_deletion_alone(make: Make) -> None:
+    result = deleted(make, 0.0, True, True)
+    assert any("after the deletion" in line for line in MembershipSections(result).untried())
+    plain = result.model_copy(update={"config": {"recommender": [{"label": "own"}]}})
+    assert not any("after the deletion" in line for line in MembershipSections(plain).untried())
+
+
+@pytest.mark.parametrize("table", [{"library": "most-popular"}, {"target": "model:Mine"}])
+def test_a_witness_needs_a_model_that_forgets(table: dict[str, str]) -> None:
+    said = "sees a deletion, and model .* forgets nothing: name it in the observers of a"
+    for where in ("recommender", "membership"):
+        values: dict[str, Any] = {"recommender": {**table}, "membership": {}}
+        values[where]["observers"] = [WITNESS]
+        with pytest.raises(ValidationError, match=said):
+            MembershipConfig.model_validate(values)
+        values["recommender"]["forget"] = "own"
+        MembershipConfig.model_validate(values)
+    with pytest.raises(ValidationError, match="before-and-after"):
+        StatedClaim.model_validate({"epsilon": 1.0, "observers": [WITNESS]})
+
+
+def test_a_witness_is_none_of_the_observers_by_default() -> None:
+    for table in ({"library": "most-popular"}, {"command": "train"}):
+        own = OwnRecommender.model_validate({**table, "forget": "own"})
+        assert WITNESS not in Membership().observers_of(own)
 
 
 def test_the_page_speaks_of_deleted_targets(make: Make) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,13 @@ import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.groups import groups_of
+from dpaudit.audits.membership.groups import batches, groups_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Unit
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import Answer, Deletion, Query, Trainable
+from dpaudit.recommenders.forgetting import Forgetting
 
 DATA = small_ratings()
 
@@ -105,3 +109,46 @@ def test_a_group_without_targets_is_left_out() -> None:
     plan = Design.of(full, table, 1)
     plan = replace(plan, held=np.empty(0, np.int64))
     assert list(groups_of(plan, "user")) == ["users with few interactions"]
+
+
+@dataclass(frozen=True)
+class Asked(Trainable):
+    """Keeps the requests to forget that it got."""
+
+    requests: list[Deletion] = field(default_factory=list)
+
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        raise AssertionError("nothing is to be forgotten")
+
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        self.requests[:] = requests
+        return Answer(np.empty(0, np.float32), np.empty((0, 1), np.int32), None)
+
+
+@pytest.mark.parametrize("unit", ["interaction", "user"])
+def test_the_first_and_the_last_tenth_are_who_these_requests_delete(unit: Unit) -> None:
+    plan, asked = design(), Asked()
+    forgets = Forgetting(asked, "own", plan.targets, 20)
+    groups = batches(plan, forgets, unit, [3, 5])
+    of_rows = unit == "interaction"
+    pairs = np.stack((DATA.user, DATA.item), axis=1)[plan.rows].tolist()
+    of = list(map(tuple, pairs)) if of_rows else plan.users.tolist()
+    for row, training in enumerate((3, 5)):
+        forgets.answer(plan.data(training), plan.training_seed(training), plan.query)
+        assert len(asked.requests) == 20
+        present = plan.present(8, unit)[training]
+        for name, part in (("first", slice(0, 2)), ("last", slice(18, 20))):
+            gone = {tuple(pair) for one in asked.requests[part] for pair in one.gone.tolist()}
+            keys = gone if of_rows else {user for user, _ in gone}
+            deleted = np.array([key in keys for key in of])
+            assert 0 < deleted.sum() < present.sum()
+            expected = deleted | ~present
+            np.testing.assert_array_equal(groups[f"{name} tenth deleted"][row], expected)
+
+
+def test_few_requests_have_no_tenths() -> None:
+    plan = design()
+    assert not batches(plan, Forgetting(Asked(), "own", plan.targets, 9), "user", [3])
+    assert not batches(plan, Asked(), "user", [3])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from membership_cases import (  # type: ignore[import-not-found]
     Stale,
     small_ratings,
 )
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import MembershipInference
@@ -27,6 +30,7 @@ from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.tables import battery
@@ -38,7 +42,10 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.most_popular import MostPopular
+from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
@@ -437,9 +444,15 @@ def found_of(
     claim: Claim | None = None,
     gate: Sequence[dict[str, Any]] = (),
     attack: Sequence[dict[str, Any]] = (),
+    recommender: Sequence[dict[str, Any]] = (BASE["recommender"],),
     **changes: Any,
 ) -> list[Any]:
-    tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
+    tables = {
+        "membership": TABLE | changes,
+        "gate": list(gate),
+        "attack": list(attack),
+        "recommender": list(recommender),
+    }
     values = {**BASE, **tables}
     checked = MembershipConfig.model_validate(values)
     ratings = small_ratings()
@@ -453,6 +466,11 @@ def found_of(
         4,
     )
     return list(MembershipInferences(subject).run(model))
+
+
+def design_of(**changes: Any) -> Design:
+    """Return the targets of these audits."""
+    return Design.of(small_ratings(), config(membership=TABLE | changes).membership, BASE["seed"])
 
 
 def findings(parts: Sequence[Any]) -> set[str]:
@@ -541,6 +559,63 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
     (half,) = of(parts, "membership.exposed", at=0.5)
     # At 20 % false positives at most, of whom none needs to be told from a present target.
     assert 0.77 < half.estimate.value <= 1
+
+
+def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
+    table: dict[str, Any] = {"library": "most-popular", "forget": "own"}
+    seen = ["scores", "before-and-after"]
+    targets = design_of(observers=["scores"]).targets
+    parts = found_of(Forgetting(Copying(), "retrain", targets), recommender=[table], observers=seen)
+    for unit in ("interaction", "user"):
+        gains = of(parts, "attack.advantage", attack=STRONGEST, unit=unit)
+        assert {gain.observer: gain.estimate.value for gain in gains} == {
+            "scores": pytest.approx(0, abs=0.3), "before-and-after": 1
+        }  # fmt: skip
+    (leak,) = of(parts, "leak")
+    assert leak.observer == "scores"
+    assert leak.estimate.value < 0.3
+    bounds = {(b.unit, b.observer): b.estimate.lower for b in of(parts, "epsilon")}
+    assert all((bound > 0) == (observer == seen[1]) for (_, observer), bound in bounds.items())
+    # Whose whole history is deleted may get no answer.
+    assert not {"repeated", "blind", "missing"} & findings(parts)
+
+
+@pytest.mark.long
+def test_a_command_that_ignores_what_it_is_to_forget_is_found() -> None:
+    script = Path(__file__).parents[2] / "support" / "own_command.py"
+    seen: dict[str, Any] = {"units": ["interaction"], "observers": ["scores"]}
+    targets = design_of(**seen).targets
+    areas = {}
+    for way in ("forgets", "works"):
+        words = shlex.join([sys.executable, "-S", str(script), way, "{task}"])
+        parts = found_of(Forgetting(Command(words, timeout=20), "own", targets, 2), **seen)
+        [area] = of(parts, "attack.auc", attack=STRONGEST)
+        areas[way] = area.estimate.value
+    assert areas["forgets"] == pytest.approx(0.5, abs=0.1)
+    assert areas["works"] > 0.7
+
+
+def test_errors_that_add_up_show_in_the_last_requests() -> None:
+    class Tires:
+        """It forgets well in its first requests alone."""
+
+        def fit(self, interactions: csr_array, seed: int) -> Tires:
+            self.known, self.requests = interactions.toarray() > 0, 0
+            return self
+
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Tires:
+            self.requests += 1
+            self.known[tuple(interactions.T)] = self.requests > 8
+            return self
+
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return self.known[users, items].astype(np.float32)
+
+    seen: dict[str, Any] = {"units": ["interaction"], "observers": ["scores"]}
+    targets = design_of(**seen).targets
+    parts = found_of(Forgetting(GivenModel(Tires), "own", targets, 10), **seen)
+    groups = {group.group: group.estimate.value for group in of(parts, "membership.group")}
+    assert groups["first tenth deleted"] <= 0 < groups["last tenth deleted"]
 
 
 def test_an_error_above_1_has_both_ends() -> None:
