@@ -36,7 +36,7 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
     if query.factors and answer.factors is None:
         raise RunError("factors are missing: return those of the items")
     published = answer.factors and _factors(answer.factors, shape)
-    return Answer(scores, lists.astype(np.int32), published)
+    return Answer(scores, lists.astype(np.int32), published, answer.took)
 
 
 def checked_scores(returned: object, count: int) -> NDArray[np.float32]:

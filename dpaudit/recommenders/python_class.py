@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from dpaudit.recommenders.base import (
     RowModel,
     Scores,
     Settings,
+    Took,
     Trainable,
     built,
     taken_by,
@@ -86,12 +88,14 @@ class _UserModel(Trainable):
                 "with fit(interactions, seed)"
             )
         with self._running(seed):
+            start = time.perf_counter()
             fitted = model.fit(taken_by(model.fit, interactions), seed)
+            trained_at = time.perf_counter()
             for deletion in requests:
                 fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
-            answer = checked_answer(
-                self._shown(fitted, interactions.ratings, query), query, interactions.shape
-            )
+            took = Took(trained_at - start, time.perf_counter() - trained_at) if requests else None
+            shown = self._shown(fitted, interactions.ratings, query)._replace(took=took)
+            answer = checked_answer(shown, query, interactions.shape)
             if folder is not None:
                 self._save(fitted, folder)
             return answer

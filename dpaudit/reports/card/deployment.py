@@ -23,13 +23,14 @@ def deployment(result: AuditResult) -> Deployment:
         epsilon=chosen and chosen.epsilon,
         named=deployed.named(part) if chosen else "",
         choice=deployed.choice(part),
-        badge=verdicts.badge(part.verdicts, part.measurements).text,
+        badge=verdicts.badge(part, part.models).text,
         claims=Counter(palette.became(one) for one in part.verdicts if one.claimed is not None),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
         found=[_attack(row) for row in meter.rows(part)],
         violated=screen.violated(part),
         utility=screen.utility(part),
+        audited=dict(sections_of(part).printed()),
         untried=untried.sentences(part),
     )
 

@@ -268,6 +268,7 @@ class Deployment(_Part):
         found: what each attacker finds, the most first.
         violated: how often an assumption of its claim was seen not to hold, by what was counted.
         utility: how useful it is, as a sentence; empty if that was not measured.
+        audited: what else the kind of audit says, by names.
         untried: what was not tried, as sentences, the most specific first.
     """
 
@@ -284,6 +285,7 @@ class Deployment(_Part):
     found: list[Found]
     violated: dict[Text, Number]
     utility: Text
+    audited: dict[str, Text] = {}
     untried: list[Text]
 
 

@@ -116,6 +116,7 @@ def _attackers(card: PrivacyCard) -> Table:
 
 def _numbers(card: PrivacyCard) -> Iterator[Fact]:
     chosen = _chosen(card)
+    yield from (Fact(name, text) for name, text in card.deployment.audited.items())
     if chosen:
         yield Fact("Claim", _claim(chosen))
     elif claims := card.deployment.claims:

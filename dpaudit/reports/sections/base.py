@@ -12,6 +12,7 @@ from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRec
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import certified_chart, curves, guesses, models
 from dpaudit.reports.table import Column, Table
 
@@ -61,6 +62,17 @@ class Sections:
     def notes(self) -> list[str]:
         """Return the notes that explain its tables; those of metrics stand in their entries."""
         return []
+
+    def judged(self, model: ModelRecord) -> Iterator[tuple[Word, str]]:
+        """Yield what the kind says of a model beside its claim: words with their sentences.
+
+        The words stand in place of that of a model without a claim.
+        """
+        yield from ()
+
+    def printed(self) -> Iterator[tuple[str, str]]:
+        """Yield what a privacy card says of the audit besides, as names with sentences."""
+        yield from ()
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield what attackers find of a model, as sentences of its verdict.

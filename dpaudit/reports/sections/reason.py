@@ -84,7 +84,7 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
 
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
     """Return the measurement that a gate judges and that is furthest from passing."""
-    picked = picked_by(gate, result.measurements)
+    picked = picked_by(gate, result.measurements, result.points)
     if gate.max == "claim":
         return max(
             picked,
@@ -104,7 +104,7 @@ def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
     if swept(result, shown.model):
         named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
     limit = gate.max if gate.min is None else gate.min
-    if gate.metric == "epsilon":
+    if gate.judged == "epsilon":
         return f"{named}{_of_bound(shown, limit, result)}"
     value = rounding.measured(shown.estimate.value)
     side = "most" if gate.min is None else "least"

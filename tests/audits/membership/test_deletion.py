@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 from pydantic import ValidationError
+from rich.console import Console
 
+from dpaudit.auditor.gate import judge
+from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
-from dpaudit.audits.membership.deletion import verdicts
+from dpaudit.audits.membership.deletion import facts, sentence, units, word
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.sections import MembershipSections
+from dpaudit.config.picked import picked_by
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
 from dpaudit.record.result import STRONGEST, AuditResult, Control
+from dpaudit.reports import palette
+from dpaudit.reports.render import markdown
+from dpaudit.reports.render.console import show
+from dpaudit.reports.sections import verdicts
 from tests.support.membership_records import Make, game, measured, record
 
 GAMES = ("scores", "own-list")
@@ -40,33 +52,86 @@ def deleted(make: Make, lower: float, *found: bool, before: bool = False) -> Aud
         for label, high in zip(labels, (0.25, 0.5), strict=False)
         for observer, value in zip(GAMES, (high, 0.0), strict=True)
     ]
-    return record(make, measurements=[*bounds, *gains], config={"recommender": tables})
+    config = {"recommender": tables, "membership": {"interactions": 300, "trainings": 8}}
+    whole = record(make, measurements=[*bounds, *gains], config=config)
+    several = {
+        "models": [whole.models[0].model_copy(update={"label": label}) for label in labels],
+        "points": [
+            whole.points[0].model_copy(update={"model": table["label"], "forget": table["forget"]})
+            for table in tables
+        ],
+        "attacks": {"lira": {}, "rmia": {}},
+    }
+    return whole.model_copy(update=several)
+
+
+def verdict(result: AuditResult) -> str:
+    return sentence(result, "own", "interaction")
 
 
 def test_a_certified_bound_says_not_forgotten(make: Make) -> None:
-    [verdict] = verdicts(deleted(make, 0.5, True, True), "own")
-    assert verdict.startswith("Deletion by its own method. NOT FORGOTTEN: who sees the scores")
-    assert "ε ≥ 0.50." in verdict
+    result = deleted(make, 0.5, True, True)
+    assert verdict(result) == (
+        "Deletion by its own method. NOT FORGOTTEN: who sees the scores of the target's own (user, "
+        "item) pairs tells deleted interactions from those that were never there (ε ≥ 0.50)."
+    )
+    assert word(result, "own", "interaction") == palette.NOT_FORGOTTEN
 
 
 def test_forgotten_needs_a_planted_leak_that_all_observers_find(make: Make) -> None:
-    [verdict] = verdicts(deleted(make, 0.0, True, True), "own")
-    assert "FORGOTTEN, as far as these trainings tell" in verdict
-    assert "NOT FORGOTTEN" not in verdict
-    assert "each finds a planted leak of ε = 0.5" in verdict
-    [verdict] = verdicts(deleted(make, 0.0, True, False), "own")
-    assert "UNDECIDED" in verdict
-    assert "FORGOTTEN" not in verdict
+    result = deleted(make, 0.0, True, True)
+    # A leak of ε = 0.5 is right with probability e^0.5 / (1 + e^0.5) = 0.6225.
+    assert verdict(result) == (
+        "Deletion by its own method. FORGOTTEN, as far as these trainings tell: no observer tells "
+        "deleted interactions from those that were never there, and each would find a trace by "
+        "which 63 of 100 guesses are right, where chance has 50."
+    )
+    assert word(result, "own", "interaction") == palette.FORGOTTEN
+    result = deleted(make, 0.0, True, False)
+    assert "UNDECIDED" in verdict(result)
+    assert "FORGOTTEN" not in verdict(result)
+    assert word(result, "own", "interaction") == palette.DELETION_UNDECIDED
 
 
 def test_what_is_left_stands_beside_the_model_that_forgets_nothing(make: Make) -> None:
     result = deleted(make, 0.5, True, True, before=True)
-    [verdict] = verdicts(result, "own")
-    assert verdict.endswith(
+    assert verdict(result).endswith(
         "The largest advantage of an observer is 0.250 [0.125, 0.375], and 0.500 [0.375, 0.625] "
         "before the deletion."
     )
-    assert not list(verdicts(result, "kept"))
+    assert not units(result, "kept")
+
+
+def test_the_seconds_of_a_deletion_stand_beside_those_of_a_training(make: Make) -> None:
+    result = deleted(make, 0.5, True, True)
+    timing = result.timing.model_copy(update={"deletions": {"own": (9.04, 0.123)}})
+    timed = result.model_copy(update={"timing": timing})
+    assert verdict(timed).endswith("It forgets in 0.12 s; a training takes 9.0 s.")
+
+
+def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
+    result = deleted(make, 0.0, True, True, before=True)
+    one, other = verdicts.of(result)
+    assert (one.model, one.badge) == ("kept", palette.LEAK_MEASURED)
+    assert (other.model, other.badge) == ("own", palette.FORGOTTEN)
+    assert list(other.judged) == [verdict(result)]
+    assert other.sentences[0] == verdict(result)
+    console = Console(width=200, record=True, file=io.StringIO())
+    show(result, console, details=False)
+    shown = console.export_text()
+    assert "FORGOTTEN  own" in shown
+    assert verdict(result) in " ".join(shown.split())
+    assert "**FORGOTTEN** own" in markdown.render(result)
+
+
+def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make: Make) -> None:
+    said = dict(facts(deleted(make, 0.5, True, True, before=True)))
+    assert list(said) == ["Deleted", "Tried", "own"]
+    assert said["Deleted"].startswith("300 interactions: a coin decided")
+    assert said["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
+    assert said["own"].startswith("By its own method in 9 requests. NOT FORGOTTEN: who sees")
+    assert "ε" not in said["own"]
+    assert not list(facts(record(make)))
 
 
 def test_the_page_speaks_of_deleted_targets(make: Make) -> None:
@@ -77,6 +142,46 @@ def test_the_page_speaks_of_deleted_targets(make: Make) -> None:
     assert frequency
     assert frequency.clause == "deleted interactions are recognised"
     assert any("that were deleted" in line for line in sections.leaks(result.models[0]))
+
+
+def forgetting(*forget: str | None, **gate: Any) -> MembershipConfig:
+    tables = [{"library": "most-popular", "label": str(how), "forget": how} for how in forget]
+    gates = [{"metric": "deletion.advantage", "max": 0.1, **gate}]
+    return MembershipConfig.model_validate({"recommender": tables, "gate": gates})
+
+
+def test_a_gate_on_deletion_needs_a_model_that_forgets() -> None:
+    check_gates(forgetting(None, "retrain"))
+    with pytest.raises(ConfigError) as refused:
+        check_gates(forgetting(None))
+    assert str(refused.value) == (
+        "gate.0.metric = 'deletion.advantage' is not measured: it needs [membership] with forget "
+        "in a [[recommender]]"
+    )
+    with pytest.raises(ConfigError, match=r"where\.model = 'None' is not measured; there is own"):
+        check_gates(forgetting(None, "own", where={"model": "None"}))
+
+
+def test_a_gate_on_deletion_judges_every_observer_of_models_that_forget(make: Make) -> None:
+    result = deleted(make, 0.5, True, True, before=True)
+    gate = Gate(metric="deletion.advantage", max=0.1)
+    picked = picked_by(gate, result.measurements, result.points)
+    assert [(number.model, number.observer) for number in picked] == [("own", one) for one in GAMES]
+    every = picked_by(Gate(metric="attack.advantage", max=0.1), result.measurements, result.points)
+    assert {number.model for number in every} == {"own", "kept"}
+    bound = Gate(metric="deletion.epsilon", max=0.1, detectable=4)
+    assert {one.model for one in picked_by(bound, result.measurements, result.points)} == {"own"}
+    record = judge(bound, result.points, result.measurements)
+    assert (record.id, record.outcome) == ("gate/deletion.epsilon/max", "fail")
+    assert record.rule.startswith("deletion.epsilon <= 0.1")
+
+
+def test_what_no_training_shows_leaves_a_gate_on_deletion_open(make: Make) -> None:
+    result = deleted(make, 0.5, True, True, before=True)
+    lost = diverged(24, 24, "membership", "own", 1.0)
+    kept = [number for number in result.measurements if number.model == "kept"]
+    gate = Gate(metric="deletion.advantage", max=0.1)
+    assert judge(gate, result.points, kept, list(lost)).outcome == "inconclusive"
 
 
 def test_the_label_names_the_method() -> None:
