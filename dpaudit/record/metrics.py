@@ -255,18 +255,17 @@ _TABLE = (
 
 def _deletion() -> Iterable[Metric]:
     """Yield the names by which gates judge models that forget, and no others."""
-    names = {"attack.auc": "auc", "attack.advantage": "advantage", "epsilon": "epsilon"}
-    for metric in _TABLE:
-        if metric.name in names:
-            yield replace(
-                metric,
-                name=f"deletion.{names[metric.name]}",
-                restricts=metric.name,
-                words=f"name in gates of {metric.name} of models that forget, and of no others",
-                audits=_FORGETTING,
-                fields=("attack", *_SEEN),
-                optional=("pair",),
-            )
+    metrics = {metric.name: metric for metric in _TABLE}
+    for name in ("attack.advantage", "attack.auc", "epsilon"):
+        yield replace(
+            metrics[name],
+            name=f"deletion.{name.removeprefix('attack.')}",
+            restricts=name,
+            words=f"name in gates of {name} of models that forget, and of no others",
+            audits=_FORGETTING,
+            fields=("attack", *_SEEN),
+            optional=("pair",),
+        )
 
 
 _OWN: Mapping[str, Metric] = {metric.name: metric for metric in (*_TABLE, *_deletion())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from dpaudit.core import rounding
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
+from dpaudit.reports.sections.base import Printed
 
 _METHODS = {
     "own": "its own method",
@@ -48,7 +50,7 @@ def word(result: AuditResult, label: str, unit: str) -> Word:
 def sentence(result: AuditResult, label: str, unit: str) -> str:
     """Return what became of one kind of target, with its numbers and those before the deletion."""
     how = _METHODS[_method(result, label) or "retrain"]
-    certified = max(bound.estimate.lower for bound in _bounds(result, label, unit))
+    certified = _worst(_bounds(result, label, unit)).estimate.lower
     bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
     parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
     return " ".join([*parts, *_left(result, label, unit), *_took(result, label)])
@@ -66,8 +68,7 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
     found, bounds = word(result, label, unit), _bounds(result, label, unit)
     deleted = f"deleted {unit}s from those that were never there"
     if found is palette.NOT_FORGOTTEN:
-        worst = max(bounds, key=lambda one: one.estimate.lower)
-        sight = words.observer(worst.observer or "")
+        sight = words.observer(_worst(bounds).observer or "")
         return f"NOT FORGOTTEN: who sees {sight} tells {deleted}{bound}."
     trace = _trace(bounds)
     if trace is None:
@@ -81,41 +82,61 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
     )
 
 
-def facts(result: AuditResult) -> Iterator[tuple[str, str]]:
-    """Yield what a privacy card says of the deletion: the request, the tries and the result."""
-    forgetting = [model.label for model in result.models if forgets(result, model.label)]
-    if not forgetting:
-        return
+def printed(result: AuditResult) -> Printed:
+    """Return what a privacy card says of deletions: the request, the tries and the results."""
+    audited = [
+        (model.label, unit) for model in result.models for unit in units(result, model.label)
+    ]
+    if not audited:
+        return Printed()
+    ordered = sorted(audited, key=lambda one: palette.order(word(result, *one)))
+    counts = Counter(word(result, *one).shown for one in ordered)
+    listed = ", ".join(f"{count} {what}" for what, count in counts.items())
+    only = len(ordered) == 1
     sizes: Mapping[str, Any] = result.config["membership"]
-    kinds = list(dict.fromkeys(unit for label in forgetting for unit in units(result, label)))
-    counted = " and ".join(f"{sizes[f'{unit}s']:,} {unit}s" for unit in kinds)
-    yield (
-        "Deleted",
-        f"{counted}: a coin decided for each, in every training, whether it was trained on and "
-        "then deleted, or was never there.",
-    )
-    games = [bound for label in forgetting for bound in _bounds(result, label)]
+    kinds = dict.fromkeys(f"{unit}s" for _, unit in audited)
+    counted = " and ".join(f"{sizes[kind]:,} {kind}" for kind in kinds)
+    games = [bound for one in audited for bound in _bounds(result, *one)]
     seen = dict.fromkeys(words.observer(game.observer or "") for game in games)
-    yield (
-        "Tried",
-        f"{len(result.attacks)} attacks on {sizes['trainings']} trainings of each model, by who "
-        f"sees {'; or '.join(seen)}. The attackers see the model after the deletion alone.",
+    return Printed(
+        "Deletion",
+        {
+            "Result": _plainly(result, *ordered[0]) if only else f"Of {len(ordered)}: {listed}.",
+            "Deleted": f"{counted}; by a coin, each was trained on and then deleted, or never "
+            "there.",
+            "Tried": f"{len(result.attacks)} attacks on {sizes['trainings']} trainings of each "
+            f"model, by who sees {'; or '.join(seen)}, after the deletion alone.",
+        },
+        [_row(result, *one) for one in ordered],
     )
-    for label in forgetting:
-        for unit in units(result, label):
-            yield label, " ".join([_requested(result, label), _plainly(result, label, unit)])
 
 
-def _requested(result: AuditResult, label: str) -> str:
+def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
+    bounds = _bounds(result, label, unit)
+    found, trace = word(result, label, unit), _trace(bounds)
+    told = "nobody, and too few trainings or targets to find a trace"
+    if found is palette.NOT_FORGOTTEN:
+        told = f"who sees {words.observer(_worst(bounds).observer or '')}"
+    elif trace is not None:
+        told = f"nobody, where a trace that makes {_right(trace)} of 100 guesses right is found"
     requests = _table(result, label).get("requests", 1)
-    several = f" in {requests:,} requests" if requests > 1 else ""
-    return f"By {_METHODS[_method(result, label) or 'retrain']}{several}."
+    return {
+        "model": label,
+        "deleted": f"{unit}s{f', in {requests:,} requests' if requests > 1 else ''}",
+        "by": _METHODS[_method(result, label) or "retrain"],
+        "result": found.shown,
+        "told by": told,
+    }
 
 
 def _right(epsilon: float) -> int:
     """Return how many of 100 guesses a planted leak makes right, rounded up."""
     # Randomised response is right with probability e^ε / (1 + e^ε).
     return math.ceil(round(100 / (1 + math.exp(-epsilon)), 9))
+
+
+def _worst(bounds: Sequence[Measurement]) -> Measurement:
+    return max(bounds, key=lambda bound: bound.estimate.lower)
 
 
 def _trace(bounds: Sequence[Measurement]) -> float | None:

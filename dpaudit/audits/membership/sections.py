@@ -14,7 +14,7 @@ from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import certified_chart
-from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Sections
+from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
 from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
@@ -89,9 +89,9 @@ class MembershipSections(Sections):
             word = deletion.word(self.result, model.label, unit)
             yield word, deletion.sentence(self.result, model.label, unit)
 
-    def printed(self) -> Iterator[tuple[str, str]]:
-        """Yield what was deleted and how, what was tried, and what became of it."""
-        yield from deletion.facts(self.result)
+    def printed(self) -> Printed:
+        """Return what was deleted and how, what was tried, and what became of it."""
+        return deletion.printed(self.result)
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield whom the best placed observer identifies at any ε, for each kind of target."""

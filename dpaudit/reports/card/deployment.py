@@ -15,6 +15,7 @@ from dpaudit.reports.sections.base import sections_of
 def deployment(result: AuditResult) -> Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed.alone(result)
+    printed = sections_of(part).printed()
     chosen = part.points[0] if len(part.points) == 1 else None
     return Deployment(
         outcome=result.outcome,
@@ -30,7 +31,9 @@ def deployment(result: AuditResult) -> Deployment:
         found=[_attack(row) for row in meter.rows(part)],
         violated=screen.violated(part),
         utility=screen.utility(part),
-        audited=dict(sections_of(part).printed()),
+        about=printed.about,
+        audited=dict(printed.facts),
+        results=[dict(row) for row in printed.results],
         untried=untried.sentences(part),
     )
 

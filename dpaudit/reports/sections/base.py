@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from dpaudit.core import registry
 from dpaudit.record.metric import MODELS
@@ -21,6 +21,20 @@ MEMBERSHIP_UNTRIED = (
     "Membership inference with real users: whether the training data held an interaction or a user."
 )
 ACCOUNTS_UNTRIED = "Attackers who add fake accounts or change the training data."
+
+
+class Printed(NamedTuple):
+    """What a kind of audit adds to a privacy card.
+
+    Attributes:
+        about: what it is about, as a heading.
+        facts: sentences by their names.
+        results: the rows of a table, each by the names of its columns, the worst first.
+    """
+
+    about: str = ""
+    facts: Mapping[str, str] = {}
+    results: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -70,9 +84,9 @@ class Sections:
         """
         yield from ()
 
-    def printed(self) -> Iterator[tuple[str, str]]:
-        """Yield what a privacy card says of the audit besides, as names with sentences."""
-        yield from ()
+    def printed(self) -> Printed:
+        """Return what a privacy card says of the audit besides."""
+        return Printed()
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield what attackers find of a model, as sentences of its verdict.

@@ -162,7 +162,9 @@ def protected(result: AuditResult) -> str:
     """Return what the attackers are not to learn, as a sentence; empty if nothing says it."""
     units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
     if units:
-        return f"Whether one {' or one '.join(units)} was in the training data."
+        forgotten = all(point.forget for point in result.points)
+        where = "deleted, or was never there" if forgotten else "in the training data"
+        return f"Whether one {' or one '.join(units)} was {where}."
     differ = dict.fromkeys(
         words.neighbours(point.claim.adjacency) for point in result.points if point.claim
     )

@@ -15,7 +15,7 @@ from dpaudit.auditor.gate import judge
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
-from dpaudit.audits.membership.deletion import facts, sentence, units, word
+from dpaudit.audits.membership.deletion import printed, sentence, units, word
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.config.picked import picked_by
@@ -26,6 +26,7 @@ from dpaudit.reports import palette
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import verdicts
+from dpaudit.reports.sections.base import Printed
 from tests.support.membership_records import Make, game, measured, record
 
 GAMES = ("scores", "own-list")
@@ -125,13 +126,25 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
 
 
 def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make: Make) -> None:
-    said = dict(facts(deleted(make, 0.5, True, True, before=True)))
-    assert list(said) == ["Deleted", "Tried", "own"]
-    assert said["Deleted"].startswith("300 interactions: a coin decided")
-    assert said["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
-    assert said["own"].startswith("By its own method in 9 requests. NOT FORGOTTEN: who sees")
-    assert "ε" not in said["own"]
-    assert not list(facts(record(make)))
+    about, facts, [row] = printed(deleted(make, 0.5, True, True, before=True))
+    assert about == "Deletion"
+    assert list(facts) == ["Result", "Deleted", "Tried"]
+    assert facts["Result"].startswith("NOT FORGOTTEN: who sees the scores of the target's own")
+    assert "ε" not in facts["Result"]
+    assert facts["Deleted"].startswith("300 interactions; by a coin, each was trained on and then")
+    assert facts["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
+    assert row == {
+        "model": "own",
+        "deleted": "interactions, in 9 requests",
+        "by": "its own method",
+        "result": "NOT FORGOTTEN",
+        "told by": "who sees the scores of the target's own (user, item) pairs",
+    }
+    [row] = printed(deleted(make, 0.0, True, True)).results
+    assert row["told by"] == "nobody, where a trace that makes 63 of 100 guesses right is found"
+    [row] = printed(deleted(make, 0.0, True, False)).results
+    assert row["told by"] == "nobody, and too few trainings or targets to find a trace"
+    assert printed(record(make)) == Printed()
 
 
 def test_the_page_speaks_of_deleted_targets(make: Make) -> None:
