@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -90,9 +89,10 @@ def printed(result: AuditResult) -> Printed:
     if not audited:
         return Printed()
     ordered = sorted(audited, key=lambda one: palette.order(word(result, *one)))
-    counts = Counter(word(result, *one).shown for one in ordered)
-    listed = ", ".join(f"{count} {what}" for what, count in counts.items())
-    only = len(ordered) == 1
+    by_word: dict[str, list[str]] = {}
+    for label, unit in ordered:
+        by_word.setdefault(word(result, label, unit).shown, []).append(f"{label} ({unit}s)")
+    listed = " ".join(f"{what}: {'; '.join(names)}." for what, names in by_word.items())
     sizes: Mapping[str, Any] = result.config["membership"]
     kinds = dict.fromkeys(f"{unit}s" for _, unit in audited)
     counted = " and ".join(f"{sizes[kind]:,} {kind}" for kind in kinds)
@@ -100,8 +100,8 @@ def printed(result: AuditResult) -> Printed:
     seen = dict.fromkeys(words.observer(game.observer or "") for game in games)
     return Printed(
         "Deletion",
+        listed if len(ordered) > 1 else _plainly(result, *ordered[0]),
         {
-            "Result": _plainly(result, *ordered[0]) if only else f"Of {len(ordered)}: {listed}.",
             "Deleted": f"{counted}; by a coin, each was trained on and then deleted, or never "
             "there.",
             "Tried": f"{len(result.attacks)} attacks on {sizes['trainings']} trainings of each "
@@ -114,11 +114,11 @@ def printed(result: AuditResult) -> Printed:
 def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
     bounds = _bounds(result, label, unit)
     found, trace = word(result, label, unit), _trace(bounds)
-    told = "nobody, and too few trainings or targets to find a trace"
+    told = "nobody; too few trainings or targets to find a trace"
     if found is palette.NOT_FORGOTTEN:
         told = f"who sees {words.observer(_worst(bounds).observer or '')}"
     elif trace is not None:
-        told = f"nobody, where a trace that makes {_right(trace)} of 100 guesses right is found"
+        told = f"nobody; a trace that makes {_right(trace)} of 100 guesses right would be found"
     requests = _table(result, label).get("requests", 1)
     return {
         "model": label,

@@ -16,6 +16,7 @@ def deployment(result: AuditResult) -> Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed.alone(result)
     printed = sections_of(part).printed()
+    results = [dict(row) for row in printed.results]
     chosen = part.points[0] if len(part.points) == 1 else None
     return Deployment(
         outcome=result.outcome,
@@ -32,8 +33,9 @@ def deployment(result: AuditResult) -> Deployment:
         violated=screen.violated(part),
         utility=screen.utility(part),
         about=printed.about,
-        audited=dict(printed.facts),
-        results=[dict(row) for row in printed.results],
+        # A table of several results says each.
+        audited={**({"Result": printed.result} if len(results) == 1 else {}), **printed.facts},
+        results=results,
         untried=untried.sentences(part),
     )
 

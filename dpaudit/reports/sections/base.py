@@ -24,15 +24,17 @@ ACCOUNTS_UNTRIED = "Attackers who add fake accounts or change the training data.
 
 
 class Printed(NamedTuple):
-    """What a kind of audit adds to a privacy card.
+    """What a kind of audit adds to the first screen and to a privacy card.
 
     Attributes:
-        about: what it is about, as a heading.
+        about: what it is about, as a heading; empty if nothing is added.
+        result: the result in a sentence.
         facts: sentences by their names.
         results: the rows of a table, each by the names of its columns, the worst first.
     """
 
     about: str = ""
+    result: str = ""
     facts: Mapping[str, str] = {}
     results: Sequence[Mapping[str, str]] = ()
 
@@ -85,7 +87,7 @@ class Sections:
         yield from ()
 
     def printed(self) -> Printed:
-        """Return what a privacy card says of the audit besides."""
+        """Return what the first screen and a privacy card say of the audit besides."""
         return Printed()
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
+from membership_cases import Ignorant, small_ratings, small_table  # type: ignore[import-not-found]
 from pydantic import ValidationError
 from rich.console import Console
 
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.no_model import diverged
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import check_gates, family_of
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
 from dpaudit.audits.membership.deletion import printed, sentence, units, word
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.sections import MembershipSections
+from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
+from dpaudit.data.interactions import Interactions
+from dpaudit.execution.executor import Executor
+from dpaudit.recommenders.base import Answer, Query, Took, Trainable
 from dpaudit.record.result import STRONGEST, AuditResult, Control
 from dpaudit.reports import palette
+from dpaudit.reports.card import page
+from dpaudit.reports.card.build import card_of
+from dpaudit.reports.card.sections import Fact, sections
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
-from dpaudit.reports.sections import verdicts
+from dpaudit.reports.sections import next_step, screen, verdicts
 from dpaudit.reports.sections.base import Printed
 from tests.support.membership_records import Make, game, measured, record
 
@@ -110,6 +121,32 @@ def test_the_seconds_of_a_deletion_stand_beside_those_of_a_training(make: Make) 
     assert verdict(timed).endswith("It forgets in 0.12 s; a training takes 9.0 s.")
 
 
+class Timed(Trainable):
+    """Forgets nothing, and says how long it took."""
+
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        shown: Answer = Ignorant().answer(interactions, seed, query)
+        return shown._replace(took=Took(2.0 + seed % 2, 0.5))
+
+
+def test_seconds_are_means_over_trainings_and_no_measurement() -> None:
+    table = {"observers": ["scores"], "trainings": 3, "interactions": 60, "held_out": 40}
+    config = MembershipConfig.model_validate(
+        {
+            "data": {"format": "synthetic"},
+            "membership": {**table, "users": 24, "rates": [0.5]},
+            "recommender": {"library": "most-popular"},
+        }
+    )
+    ratings, executor = small_ratings(), Executor()
+    subject = MemberModels.of(Context(config, family_of(config, None), executor), ratings)
+    point = MemberPoint(math.inf, Timed(), None)
+    model = MemberModel(config.recommender[0], [point], ["scores"], ratings.scale, 4)
+    list(MembershipInferences(subject).run(model))
+    seconds = [2.0 + subject.design.training_seed(index) % 2 for index in range(3)]
+    assert executor.clock.deletions["most-popular"] == pytest.approx((np.mean(seconds), 0.5))
+
+
 def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     result = deleted(make, 0.0, True, True, before=True)
     one, other = verdicts.of(result)
@@ -123,14 +160,47 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     assert "FORGOTTEN  own" in shown
     assert verdict(result) in " ".join(shown.split())
     assert "**FORGOTTEN** own" in markdown.render(result)
+    [*_, fact] = [text for name, text in screen.of(result).facts if name == "Deletion"]
+    assert fact.startswith("FORGOTTEN, as far as these trainings tell")
+    assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)
+
+
+def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:
+    result = deleted(make, 0.5, True, True)
+    names = [f"way {number}" for number in range(6)]
+    several = {
+        name: [
+            one.model_copy(update={"label" if name == "models" else "model": label})
+            for label in names
+            for one in getattr(result, name)
+        ]
+        for name in ("models", "points", "measurements", "verdicts")
+    }
+    card = card_of(result.model_copy(update=several))
+    shown = page.of(card)
+    assert len(shown.results.cells) == 4
+    assert shown.results.note == "2 more results are no worse than these."
+    assert len(card.deployment.results) == 6
+    assert "Result" not in {fact.name for fact in shown.audited}
+    [section] = [one for one in sections(card) if one.heading == "Deletion"]
+    assert len(section.tables[0].cells) == 6
+    alone = page.of(card_of(result))
+    assert [fact.name for fact in alone.audited] == ["Result", "Deleted", "Tried"]
+    assert named(alone.threat)["Protected"] == (
+        "Whether one interaction was deleted, or was never there."
+    )
+
+
+def named(facts: Sequence[Fact]) -> dict[str, str]:
+    return {fact.name: fact.text for fact in facts}
 
 
 def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make: Make) -> None:
-    about, facts, [row] = printed(deleted(make, 0.5, True, True, before=True))
+    about, found, facts, [row] = printed(deleted(make, 0.5, True, True, before=True))
     assert about == "Deletion"
-    assert list(facts) == ["Result", "Deleted", "Tried"]
-    assert facts["Result"].startswith("NOT FORGOTTEN: who sees the scores of the target's own")
-    assert "ε" not in facts["Result"]
+    assert list(facts) == ["Deleted", "Tried"]
+    assert found.startswith("NOT FORGOTTEN: who sees the scores of the target's own")
+    assert "ε" not in found
     assert facts["Deleted"].startswith("300 interactions; by a coin, each was trained on and then")
     assert facts["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
     assert row == {
@@ -141,20 +211,20 @@ def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make:
         "told by": "who sees the scores of the target's own (user, item) pairs",
     }
     [row] = printed(deleted(make, 0.0, True, True)).results
-    assert row["told by"] == "nobody, where a trace that makes 63 of 100 guesses right is found"
+    assert row["told by"] == "nobody; a trace that makes 63 of 100 guesses right would be found"
     [row] = printed(deleted(make, 0.0, True, False)).results
-    assert row["told by"] == "nobody, and too few trainings or targets to find a trace"
+    assert row["told by"] == "nobody; too few trainings or targets to find a trace"
     assert printed(record(make)) == Printed()
 
 
 def test_the_page_speaks_of_deleted_targets(make: Make) -> None:
     result = deleted(make, 0.5, True, True)
     rate = measured("attack.tpr", "interaction", "scores", 0.25, STRONGEST, at=0.01)
-    sections = MembershipSections(result.model_copy(update={"measurements": [rate]}))
-    frequency = sections.frequency(rate)
+    shown = MembershipSections(result.model_copy(update={"measurements": [rate]}))
+    frequency = shown.frequency(rate)
     assert frequency
     assert frequency.clause == "deleted interactions are recognised"
-    assert any("that were deleted" in line for line in sections.leaks(result.models[0]))
+    assert any("that were deleted" in line for line in shown.leaks(result.models[0]))
 
 
 def forgetting(*forget: str | None, **gate: Any) -> MembershipConfig:
