@@ -102,8 +102,8 @@ def printed(result: AuditResult) -> Printed:
         "Deletion",
         listed if len(ordered) > 1 else _plainly(result, *ordered[0]),
         {
-            "Deleted": f"{counted}; by a coin, each was trained on and then deleted, or never "
-            "there.",
+            "Deleted": f"{counted}: a coin decided for each whether it was trained on and then "
+            "deleted, or never there.",
             "Tried": f"{len(result.attacks)} attacks on {sizes['trainings']} trainings of each "
             f"model, by who sees {'; or '.join(seen)}, after the deletion alone.",
         },

@@ -16,11 +16,13 @@ def deployment(result: AuditResult) -> Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed.alone(result)
     printed = sections_of(part).printed()
-    results = [dict(row) for row in printed.results]
+    results, why = [dict(row) for row in printed.results], reason.sentence(result)
+    # A table says each of several results.
+    single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
     return Deployment(
         outcome=result.outcome,
-        reason=reason.sentence(result),
+        reason=why,
         model=chosen and chosen.model,
         epsilon=chosen and chosen.epsilon,
         named=deployed.named(part) if chosen else "",
@@ -33,8 +35,7 @@ def deployment(result: AuditResult) -> Deployment:
         violated=screen.violated(part),
         utility=screen.utility(part),
         about=printed.about,
-        # A table of several results says each.
-        audited={**({"Result": printed.result} if len(results) == 1 else {}), **printed.facts},
+        audited={**({"Result": printed.result} if single else {}), **printed.facts},
         results=results,
         untried=untried.sentences(part),
     )

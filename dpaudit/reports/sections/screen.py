@@ -139,7 +139,8 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
 
 def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     sections = sections_of(result)
-    if (printed := sections.printed()).about:
+    printed = sections.printed()
+    if printed.result not in summary.decision(result).reason:
         yield printed.about, printed.result
     yield "Attacker", sections.attacker()
     if unit := protected(result):

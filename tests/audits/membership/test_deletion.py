@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.gate import judge
+from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import check_gates, family_of
 from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender
@@ -36,7 +38,7 @@ from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.sections import Fact, sections
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
-from dpaudit.reports.sections import next_step, screen, verdicts
+from dpaudit.reports.sections import next_step, screen, summary, verdicts
 from dpaudit.reports.sections.base import Printed
 from tests.support.membership_records import Make, game, measured, record
 
@@ -160,8 +162,11 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     assert "FORGOTTEN  own" in shown
     assert verdict(result) in " ".join(shown.split())
     assert "**FORGOTTEN** own" in markdown.render(result)
-    [*_, fact] = [text for name, text in screen.of(result).facts if name == "Deletion"]
+    failed = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
+    [fact] = [text for name, text in screen.of(failed).facts if name == "Deletion"]
     assert fact.startswith("FORGOTTEN, as far as these trainings tell")
+    assert summary.decision(result).reason == f"Nothing was decided: no gate is set. {fact}"
+    assert "Deletion" not in dict(screen.of(result).facts)
     assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)
 
 
@@ -185,7 +190,9 @@ def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:
     [section] = [one for one in sections(card) if one.heading == "Deletion"]
     assert len(section.tables[0].cells) == 6
     alone = page.of(card_of(result))
-    assert [fact.name for fact in alone.audited] == ["Result", "Deleted", "Tried"]
+    assert [fact.name for fact in alone.audited] == ["Deleted", "Tried"]
+    gated = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
+    assert page.of(card_of(gated)).audited[0].name == "Result"
     assert named(alone.threat)["Protected"] == (
         "Whether one interaction was deleted, or was never there."
     )
@@ -201,7 +208,7 @@ def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make:
     assert list(facts) == ["Deleted", "Tried"]
     assert found.startswith("NOT FORGOTTEN: who sees the scores of the target's own")
     assert "ε" not in found
-    assert facts["Deleted"].startswith("300 interactions; by a coin, each was trained on and then")
+    assert facts["Deleted"].startswith("300 interactions: a coin decided for each")
     assert facts["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
     assert row == {
         "model": "own",
