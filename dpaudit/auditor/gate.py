@@ -72,12 +72,16 @@ def judge(
         ConfigError: the gate picks nothing that was measured.
     """
     at = {(point.model, point.epsilon): point for point in points}
-    picked = picked_by(gate, measurements)
+    picked = picked_by(gate, measurements, points)
     trainings = trainings or JudgedTrainings.of([(gate, picked)], 0.05)
     family = family or Family.of(0.95, 1)
     lacking = dict(_lacking(gate, points, measurements, findings))
     if not picked and not lacking:
-        known = any(measurement.metric == gate.metric for measurement in measurements)
+        forgetting = {point.model for point in points if point.forget}
+        known = any(
+            gate.about(measurement.metric, forgets=measurement.model in forgetting)
+            for measurement in measurements
+        )
         remedy = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
     beside = _beside(gate, picked, at)
@@ -114,7 +118,7 @@ def judge(
         verdict
         for where, here in decided.items()
         for verdict in (
-            here if gate.metric != "epsilon" or where[:2] in doubted else _powerful(here)
+            here if gate.judged != "epsilon" or where[:2] in doubted else _powerful(here)
         )
     ]
     outcome = worst([verdict for verdict, _ in verdicts])
@@ -169,14 +173,15 @@ def _lacking(
     there = {
         (measurement.model, measurement.epsilon)
         for measurement in measurements
-        if measurement.metric == gate.metric
+        if measurement.metric == gate.judged
     }
-    for model, epsilon in ((point.model, point.epsilon) for point in points):
-        key = model, epsilon
-        picked = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
+    for point in points:
+        key = model, epsilon = point.model, point.epsilon
+        named = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
+        picked = named and gate.about(gate.judged, forgets=point.forget is not None)
         if not picked or key in there:
             continue
-        open_ = next((finding for finding in findings if finding.lacks(gate.metric, *key)), None)
+        open_ = next((finding for finding in findings if finding.lacks(gate.judged, *key)), None)
         if open_:
             yield key, _said_by(open_)
 
@@ -254,7 +259,7 @@ def _compare(
             "inconclusive",
             f"this variant claims {what}: give a number instead of 'claim'{picked}",
         )
-    if gate.metric == "epsilon":
+    if gate.judged == "epsilon":
         return _compare_epsilon(gate, measurement, point, limit)
     low, high = estimate.lower, estimate.upper
     interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
@@ -358,6 +363,6 @@ def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tupl
     limits = []
     for gate in gates:
         limit = claimed if gate.max == "claim" else gate.max
-        if limit is not None and gate.picks(asdict(bound)):
+        if limit is not None and gate.picks(asdict(bound), forgets=bound.forgets):
             limits.append(Bar(limit, gate.detectable))
     return tuple(dict.fromkeys(sorted(limits, key=lambda bar: (bar.limit, bar.factor or 0.0))))

@@ -74,7 +74,7 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
         gates: the gates to judge.
     """
     stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
-    judged = [(gate, picked_by(gate, result.measurements)) for gate in gates]
+    judged = [(gate, picked_by(gate, result.measurements, result.points)) for gate in gates]
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
     deciding: dict[tuple[Any, ...], float] = {}
     for measurement in result.measurements:

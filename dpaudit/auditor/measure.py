@@ -35,6 +35,7 @@ class MetricKey:
         at: the false-positive rate, if any.
         basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
         attribute: the attribute of users that is guessed, if any.
+        forgets: whether the model forgets its targets before it is asked.
         joint: whether its interval holds jointly with all others, so that it may gate; never if
             the metric may not gate.
         census: whether each training has the number, so that gates may judge trainings one by one.
@@ -51,6 +52,7 @@ class MetricKey:
     at: float | None = None
     basis: str | None = None
     attribute: str | None = None
+    forgets: bool = False
     joint: bool = True
     census: bool = False
 
@@ -72,7 +74,7 @@ class MetricKey:
                 `detail`, which goes to the field that the metric names for it.
         """
         named = {name: value for name, value in asdict(self).items() if value is not None}
-        del named["joint"], named["census"]
+        del named["joint"], named["census"], named["forgets"]
         return measured(**{**named, **fields}, estimate=estimate)
 
 
@@ -137,7 +139,8 @@ def picked(config: Config, key: MetricKey, *statements: Statement | None) -> boo
     if key.metric == "attack.advantage":
         keys.append(replace(key, metric="leak"))
     return any(
-        gate.of in statements and any(gate.picks(asdict(judged)) for judged in keys)
+        gate.of in statements
+        and any(gate.picks(asdict(judged), forgets=judged.forgets) for judged in keys)
         for gate in config.gate
     )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
@@ -56,7 +55,7 @@ def check_gates(config: Config) -> None:
         ConfigError: a gate picks nothing; names the gate and the remedy.
     """
     planned = plan(config) if config.gate else []
-    keys = [asdict(key) for key in planned if key.joint or key.census]
+    keys = [key for key in planned if key.joint or key.census]
     for index, gate in enumerate(config.gate):
         _check_gate(f"gate.{index}", gate, keys)
 
@@ -76,23 +75,24 @@ def check_waivers(config: Config, prefix: str = "") -> None:
         check_ids(config.waiver, {*claims, *map(identifier, config.gate)}, prefix)
 
 
-def _check_gate(table: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
-    keys = [key for key in keys if key["metric"] == gate.metric]
+def _check_gate(table: str, gate: Gate, keys: Sequence[MetricKey]) -> None:
+    keys = [key for key in keys if gate.about(key.metric, forgets=key.forgets)]
     if not keys:
         needed = " or ".join(entry(gate.metric).sources)
         raise ConfigError(f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
-        known = list(dict.fromkeys(key.get(name) for key in keys))
+        known = list(dict.fromkeys(getattr(key, name) for key in keys))
         if value not in known:
             choices = ", ".join(f"{choice}" for choice in known if choice is not None)
             raise ConfigError(
                 f"{table}.where.{name} = {value!r} is not measured"
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
-    if gate.of and not any(key["census"] for key in keys if gate.picks(key)):
+    picked = [key for key in keys if gate.picks(asdict(key), forgets=key.forgets)]
+    if gate.of and not any(key.census for key in picked):
         raise ConfigError(
             f"{table}.of = {gate.of!r} is for numbers that each training of [membership] has, and "
             f"{gate.metric} is none here: remove it"
         )
-    if not any(gate.picks(key) for key in keys):
+    if not picked:
         raise ConfigError(f"{table}.where picks no point: no point has all these values")

@@ -71,8 +71,9 @@ def run_audit(
             store = stack.enter_context(opened_store(config, data, folder, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
         numbers = measured(config, data, executor)
-        training = executor.clock.seconds
-        record = numbers.record(records.Timing.since(started_at, clock, training))
+        spent = executor.clock
+        timing = records.Timing.since(started_at, clock, spent.seconds, spent.deletions)
+        record = numbers.record(timing)
     if ratings is not None:
         record.config["data"] = {"format": "given in Python"}
     if store is not None and config.keep_seed is False:

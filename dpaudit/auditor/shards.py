@@ -118,16 +118,16 @@ def merge(
     with prepared(config, True, progress) as ratings:
         with opened_store(config, ratings, folder, progress) as store:
             store.add(shards)
-            results = measured(
-                config, ratings, Executor(progress=progress, store=store, shard=NOTHING)
-            )
+            executor = Executor(progress=progress, store=store, shard=NOTHING)
+            results = measured(config, ratings, executor)
         if results.waiting:
             raise RunError(
                 f"the shards are merged into {output}; {len(results.waiting)} stages follow from "
                 f"their results ({results.waiting[0]}): run the shards again with -o {output}, or "
                 f"finish here with 'dpaudit run CONFIG --seed {config.seed} -o {output}'"
             )
-        return results.record(records.Timing.since(started_at, clock))
+        deletions = executor.clock.deletions
+        return results.record(records.Timing.since(started_at, clock, deletions=deletions))
 
 
 def store_name(shard: Shard | None) -> str:

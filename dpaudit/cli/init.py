@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -38,6 +39,16 @@ _FORGETS = """
 {}
 forget = "{}"                 # "own", "retrain", "filter" or "fine-tune"
 """
+# Gates, of membership as a comment; exit code 4 is that of UNDECIDED.
+_GATE = """\
+# [[gate]]                       # exit code 0: all pass, 1: one fails, 4: inconclusive
+# metric = "attack.tpr"          # others: 'dpaudit list metrics'
+# where = {{ observer = "scores", at = {rate:g} }}
+# max = 0.3                      # of the next training; 'dpaudit plan' says how many decide that"""
+_FORGOTTEN = """\
+[[gate]]                         # exit code 0: all pass, 1: one fails, 4: inconclusive
+metric = "deletion.advantage"    # of models with forget alone; 'dpaudit list metrics'
+max = {limit:g} # of the next training; 'dpaudit plan' says how many decide that"""
 # A value and its comment.
 _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 # Trainings of which enough are judged that gates can pass.
@@ -202,9 +213,11 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
     from dpaudit.reports.render.toml import inline
 
     recommender = _recommender(library)
+    sizes = target_sizes(ratings)
+    gate = _GATE.format(rate=max(sizes.rates))
     if audit == "deletion":
         recommender += _FORGETS.format(recommender, "own" if library == "implicit" else "retrain")
-    sizes = target_sizes(ratings)
+        gate = _FORGOTTEN.format(limit=_above_chance(sizes.interactions))
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)
     return _filled(
@@ -214,11 +227,19 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
             "recommender": recommender,
             "attacks": ", ".join(attacks),
             "attack": attacks[0],
-            "rate": f"{max(sizes.rates):g}",
+            "gate": gate,
             "trainings": _TRAININGS,
             **{name: inline(value) for name, value in sizes._asdict().items()},
         },
     )
+
+
+def _above_chance(targets: int) -> float:
+    """Return a limit on the advantage that an attack on a model without a leak hardly exceeds.
+
+    Of n/2 present and as many absent targets it is within 4 standard deviations 1/√n of 0.
+    """
+    return max(0.1, math.ceil(10 * 4 / math.sqrt(targets)) / 10)
 
 
 def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import STRONGEST, Measurement
+from dpaudit.record.result import STRONGEST, Measurement, PointRecord
 
 
-def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Return what a gate judges of all that was measured."""
+def picked_by(
+    gate: Gate, measurements: Sequence[Measurement], points: Sequence[PointRecord]
+) -> list[Measurement]:
+    """Return what a gate judges of all that was measured.
+
+    Args:
+        gate: the gate.
+        measurements: what was measured.
+        points: the points of the sweep.
+    """
+    forgetting = {(point.model, point.epsilon) for point in points if point.forget}
     # Single membership inference attacks are not judged: a choice among them needs other trainings.
     able = (
         measurement
@@ -20,7 +29,11 @@ def picked_by(gate: Gate, measurements: Sequence[Measurement]) -> list[Measureme
         [
             measurement
             for measurement in able
-            if measurement.metric == gate.metric and gate.picks(measurement.model_dump())
+            if measurement.metric == gate.judged
+            and gate.picks(
+                measurement.model_dump(),
+                forgets=(measurement.model, measurement.epsilon) in forgetting,
+            )
         ]
     )
 

@@ -29,6 +29,7 @@ from dpaudit.config.model import DEFENSE, Table, as_list
 from dpaudit.config.origin import Origin
 from dpaudit.config.waivers import Waivers
 from dpaudit.core import registry
+from dpaudit.core.membership import WITNESS
 from dpaudit.data.source import DataSource
 from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry, gateable, table
@@ -107,12 +108,12 @@ class Gate(Table):
     def _check(self) -> Self:
         if (self.max is None) == (self.min is None):
             raise ValueError("give exactly one of max and min")
-        if self.metric == "epsilon" and (self.min is not None or self.detectable is None):
+        if self.judged == "epsilon" and (self.min is not None or self.detectable is None):
             raise ValueError(
-                "a gate on epsilon needs max and detectable: a lower bound below the threshold is "
-                "no evidence unless the same game finds a mutant that breaks it"
+                f"a gate on {self.metric} needs max and detectable: a lower bound below the "
+                "threshold is no evidence unless the same game finds a mutant that breaks it"
             )
-        if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
+        if self.judged != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
         bases, basis = entry(self.metric).bases, self.wanted.get("basis")
         if bases and basis not in bases:
@@ -121,16 +122,34 @@ class Gate(Table):
         return self
 
     @property
+    def judged(self) -> str:
+        """Return the metric whose numbers it judges."""
+        return entry(self.metric).judged
+
+    @property
     def wanted(self) -> dict[WhereKey, Any]:
         """Return `where`, with what the metric picks unless it says otherwise."""
         bases = entry(self.metric).bases
         usual: dict[WhereKey, Any] = {"basis": bases[0]} if bases else {}
         return {**usual, **self.where}
 
-    def picks(self, point: Mapping[str, Any]) -> bool:
-        """Whether the gate judges a point, given by its `metric` and the keys of `where`."""
-        return point["metric"] == self.metric and all(
-            point.get(key) == value for key, value in self.wanted.items()
+    def about(self, metric: str, *, forgets: bool) -> bool:
+        """Whether it judges numbers of a metric, of a model that `forgets` or of another."""
+        return metric == self.judged and (forgets or not entry(self.metric).restricts)
+
+    def picks(self, number: Mapping[str, Any], *, forgets: bool) -> bool:
+        """Whether it judges a number, given by its `metric` and the keys of `where`.
+
+        Who sees a model before and after a deletion judges no deletion.
+
+        Args:
+            number: the number.
+            forgets: whether its model forgets its targets before it is asked.
+        """
+        if entry(self.metric).restricts and number.get("observer") == WITNESS:
+            return False
+        return self.about(number["metric"], forgets=forgets) and all(
+            number.get(key) == value for key, value in self.wanted.items()
         )
 
 

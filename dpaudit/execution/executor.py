@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.sampling import Sampler
@@ -26,15 +29,24 @@ class Clock:
     Attributes:
         trainings: the number of trainings that were run.
         spent: their seconds.
+        deletions: of models that forget, the mean seconds of a training, and of the deletion after
+            it, by the model's label.
     """
 
     trainings: int = 0
     spent: float = 0.0
+    deletions: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, trainings: int, seconds: float) -> None:
         """Count trainings."""
         self.trainings += trainings
         self.spent += seconds
+
+    def forgot(self, label: str, took: NDArray[np.float64]) -> None:
+        """Note how long trainings of a model took, and the deletions after them `(n, 2)`."""
+        if len(took):
+            training, deletion = took.mean(0).tolist()
+            self.deletions[label] = training, deletion
 
     @property
     def seconds(self) -> float | None:

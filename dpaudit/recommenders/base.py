@@ -6,6 +6,7 @@ An adapter pins the shape of the data, so that no user or item vanishes with its
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,13 @@ class Query:
     before: bool = False
 
 
+class Took(NamedTuple):
+    """How long a deletion took, and the training before it, in seconds."""
+
+    training: float
+    deletion: float
+
+
 class Answer(NamedTuple):
     """What a trained recommender shows.
 
@@ -81,12 +89,14 @@ class Answer(NamedTuple):
         lists: the lists, best first `(l, k)`; -1 pads.
         factors: the published factors; None if they were not asked.
         before: the scores before the deletion `(n,)`; None if they were not asked.
+        took: how long the model took to forget; None if it forgets nothing, or that is not known.
     """
 
     scores: Scores
     lists: Indices
     factors: Factors | None
     before: Scores | None = None
+    took: Took | None = None
 
 
 class Deletion(NamedTuple):
@@ -266,12 +276,16 @@ class Recommender(Plugin, Trainable):
         self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
     ) -> Answer:
         """Train, forget, and show what is asked; see `Trainable.answer_without`."""
+        start = time.perf_counter()
         fitted = self.fit(taken_by(self.fit, interactions), seed)
+        trained_at = time.perf_counter()
         with trained(self.name):
             before = fitted.scores(query.users, query.items) if query.before else None
+        asked = time.perf_counter()
         for deletion in requests:
             fitted = self._after(fitted, deletion, seed)
-        return self._shown(fitted, query)._replace(before=before)
+        took = Took(trained_at - start, time.perf_counter() - asked)
+        return self._shown(fitted, query)._replace(before=before, took=took)
 
     def _after(self, fitted: Fitted, deletion: Deletion, seed: int) -> Fitted:
         with trained(self.name):

@@ -42,7 +42,7 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
         )
     published = answer.factors and _factors(answer.factors, shape)
     before = None if answer.before is None else checked_scores(answer.before, len(query.users))
-    return Answer(scores, lists.astype(np.int32), published, before)
+    return Answer(scores, lists.astype(np.int32), published, before, answer.took)
 
 
 def checked_scores(returned: object, count: int) -> NDArray[np.float32]:

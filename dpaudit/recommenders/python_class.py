@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from dpaudit.recommenders.base import (
     RowModel,
     Scores,
     Settings,
+    Took,
     Trainable,
     built,
     taken_by,
@@ -87,13 +89,18 @@ class _UserModel(Trainable):
                 "with fit(interactions, seed)"
             )
         with self._running(seed):
+            start = time.perf_counter()
             fitted = _shows(model.fit(taken_by(model.fit, interactions), seed), "fit", "trained")
+            trained_at = asked = time.perf_counter()
             before = None
             if query.before:
                 before = checked_scores(self._scores(fitted, query), len(query.users))
+                asked = time.perf_counter()
             for deletion in requests:
                 fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
-            shown = self._shown(fitted, interactions.ratings, query)._replace(before=before)
+            took = Took(trained_at - start, time.perf_counter() - asked) if requests else None
+            answer = self._shown(fitted, interactions.ratings, query)
+            shown = answer._replace(before=before, took=took)
             answer = checked_answer(shown, query, interactions.shape)
             if folder is not None:
                 self._save(fitted, folder)

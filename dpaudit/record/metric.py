@@ -84,6 +84,8 @@ class Metric:
         larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
             and errors, `better` for shares that measure utility and for an attacker's errors. None:
             no gate may use it, and its intervals never hold jointly with others.
+        restricts: another metric, of which a gate on this one judges the numbers of models that
+            forget. It is a name in gates alone: no record has numbers of it.
         bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none
             to their family and only the model and ε identify it.
@@ -112,6 +114,7 @@ class Metric:
     optional: tuple[str, ...] = ()
     by: str | None = None
     larger: Literal["worse", "better"] | None = None
+    restricts: str = ""
     bases: tuple[str, ...] = ()
     derived: bool = False
     signed: bool = False
@@ -163,6 +166,11 @@ class Metric:
     @property
     def _kind(self) -> tuple[str, float]:
         return _UNITS.get(self.unit, (f"a number ({self.unit})", math.inf))
+
+    @property
+    def judged(self) -> str:
+        """The metric whose numbers a gate on it judges."""
+        return self.restricts or self.name
 
     @property
     def gateable(self) -> bool:

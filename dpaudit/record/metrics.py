@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -32,6 +33,7 @@ _OBSERVED: _Audits = {"trained": "with [transcript]"}
 _ASSUMED: _Audits = {"trained": "whose claim assumes it"}
 _PERSONAL: _Audits = {"trained": "whose users have an ε of their own"}
 _MEMBERS: _Audits = {"membership": ""}
+_FORGETTING: _Audits = {"membership": "with forget in a [[recommender]]"}
 _RATED: _Audits = {
     "on_demand": "that predict ratings",
     "trained": "that predict ratings",
@@ -249,7 +251,24 @@ _TABLE = (
            "fakes exceeds", "share", _OBSERVED, ("attack", "step", "at"), alone=True,
            section="curves", quantity="curve of attack"),
 )  # fmt: skip
-_OWN: Mapping[str, Metric] = {metric.name: metric for metric in _TABLE}
+
+
+def _deletion() -> Iterable[Metric]:
+    """Yield the names by which gates judge models that forget, and no others."""
+    metrics = {metric.name: metric for metric in _TABLE}
+    for name in ("attack.advantage", "attack.auc", "epsilon"):
+        yield replace(
+            metrics[name],
+            name=f"deletion.{name.removeprefix('attack.')}",
+            restricts=name,
+            words=f"name in gates of {name} of models that forget, and of no others",
+            audits=_FORGETTING,
+            fields=("attack", *_SEEN),
+            optional=("pair",),
+        )
+
+
+_OWN: Mapping[str, Metric] = {metric.name: metric for metric in (*_TABLE, *_deletion())}
 
 
 def table() -> Mapping[str, Metric]:

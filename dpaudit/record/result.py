@@ -127,6 +127,7 @@ class PointRecord(_Record):
         noise_scale: the Laplace scale Δf/ε; None if no noise is added.
         claim: the guarantee of the variant at this ε, if any.
         chosen: the hyper-parameters that a grid search chose at this ε; empty without a search.
+        forget: how the model forgets its targets before it is asked; None if it keeps them.
     """
 
     model: str
@@ -135,6 +136,7 @@ class PointRecord(_Record):
     noise_scale: Size | None
     claim: ClaimRecord | None
     chosen: dict[str, Any] = {}
+    forget: str | None = None
 
 
 class Control(_Record):
@@ -547,6 +549,8 @@ class Timing(_Record):
         started: the moment in UTC.
         seconds: the duration.
         training: the mean seconds of one training on one worker; None if none was run.
+        deletions: of models that forget after a training, the mean seconds of the training and of
+            the deletion, by the model's label.
 
     All other fields are the same when it is repeated, but for the states of waivers and what
     follows from them, which depend on the day.
@@ -555,14 +559,22 @@ class Timing(_Record):
     started: Annotated[str, Field(pattern=_MOMENT)]
     seconds: Annotated[Number, Field(ge=0, le=1e9)]
     training: Annotated[Number, Field(ge=0, le=1e9)] | None = None
+    deletions: dict[str, tuple[Size, Size]] = {}
 
     @classmethod
-    def since(cls, started: datetime, clock: float, training: float | None = None) -> Self:
+    def since(
+        cls,
+        started: datetime,
+        clock: float,
+        training: float | None = None,
+        deletions: Mapping[str, tuple[float, float]] | None = None,
+    ) -> Self:
         """Create it from the start of a run and the `time.perf_counter()` of that moment."""
         return cls(
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - clock, 3),
             training=None if training is None else round(training, 3),
+            deletions=dict(deletions or {}),
         )
 
 

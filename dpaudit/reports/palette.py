@@ -84,6 +84,10 @@ UNTESTED: Mapping[Untested, tuple[str, str]] = {
     "no claim": ("no claim", "nothing is claimed"),
 }
 LEAK_MEASURED = Word("leak measured", "neutral")
+# What became of what a model was to forget.
+FORGOTTEN = Word("forgotten", "good")
+NOT_FORGOTTEN = Word("not forgotten", "bad")
+DELETION_UNDECIDED = Word("deletion undecided", "open")
 NOT_ATTACKED = Word("not attacked", "neutral")
 WAIVER: Mapping[State, Word] = {
     "active": Word("waived", "open"),

@@ -39,6 +39,12 @@ def roughly(seconds: float) -> str:
     return f"about {count:.0f} {unit}{'s' if round(count) > 1 else ''}"
 
 
+def seconds(value: float) -> str:
+    """Format a measured duration: `0.042 s`, `9.1 s`, `130 s`."""
+    digits = 2 if value < 1 else 1 if value < 10 else 0
+    return f"{rounding.measured(value, digits)} s"
+
+
 def meaning(name: str) -> str:
     """Return an adjacency or an observer with its meaning; the name alone if it is unknown."""
     known = {**_NEIGHBOURS, **_OBSERVERS}

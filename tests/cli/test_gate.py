@@ -154,7 +154,7 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_false(
     [
         ("attack.tpf", "'attack.tpr'"),
         ("epsilom", "'epsilon'"),
-        ("AUC", "'attack.auc'"),
+        ("AUC", "'attack.auc' or 'deletion.auc'"),
         ("accuracy", "'attack.accuracy' or 'sybil.accuracy'"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
+from dpaudit.auditor.plan import plan
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.config.models import DataConfig
@@ -78,6 +80,10 @@ def test_an_audit_of_deletion_has_the_model_before_and_after(
     config = load_as(MembershipConfig, path)
     assert [table.forget for table in config.recommender] == [None, forget]
     config.check_plugins()
+    [gate] = config.gate
+    assert gate.metric == "deletion.advantage"
+    judged = {key.model for key in plan(config) if gate.picks(asdict(key), forgets=key.forgets)}
+    assert judged == {config.recommender[1].label}
 
 
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:

@@ -92,6 +92,25 @@ def test_a_class_gets_the_pairs_to_forget_and_is_asked_afterwards() -> None:
     assert any(TARGETS[user, item] for user, row in enumerate(lists) for item in row)
 
 
+def test_a_deletion_is_timed_beside_its_training() -> None:
+    class Forgetful:
+        def fit(self, interactions: csr_array, seed: int) -> Forgetful:
+            self.known = interactions.toarray()
+            return self
+
+        def forget(self, interactions: NDArray[np.int32], seed: int) -> Forgetful:
+            return self
+
+        def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Any:
+            return self.known[users, items]
+
+    model = GivenModel(Forgetful)
+    took = Forgetting(model, "own", TARGETS).answer(ALL, 5, QUERY).took
+    assert took is not None
+    assert min(took) >= 0
+    assert Forgetting(model, "retrain", TARGETS).answer(ALL, 5, QUERY).took is None
+
+
 @pytest.mark.parametrize(
     ("trainable", "method", "said"),
     [

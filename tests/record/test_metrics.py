@@ -63,7 +63,7 @@ def test_the_schema_names_the_metrics_that_may_gate_and_explains_each() -> None:
     assert schema_of("metric")["enumDescriptions"] == [metric.words for metric in able]
     for metric in METRICS.values():
         gate = {"metric": metric.name, "max": 0.5}
-        if metric.name == "epsilon":
+        if metric.judged == "epsilon":
             gate["detectable"] = 2.0
         if metric.gateable:
             assert Gate.model_validate(gate).metric == metric.name
@@ -110,14 +110,15 @@ AUDITS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("audit", AUDITS)
 def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> None:
     gates = [
-        {"metric": metric.name, "max": 0.5, **({"detectable": 2} if name == "epsilon" else {})}
-        for name, metric in METRICS.items()
+        {"metric": metric.name, "max": 0.5}
+        | ({"detectable": 2} if metric.judged == "epsilon" else {})
+        for metric in METRICS.values()
         if metric.gateable
     ]
     configs = [Config.model_validate({**tables, "gate": gates}) for tables in AUDITS[audit]]
     planned = {key.metric for config in configs for key in plan(config) if key.joint or key.census}
     expected = {
-        metric.name for metric in METRICS.values() if metric.gateable and audit in metric.audits
+        metric.judged for metric in METRICS.values() if metric.gateable and audit in metric.audits
     }
     assert planned == expected
 

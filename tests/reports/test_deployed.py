@@ -70,14 +70,14 @@ def test_a_badge_says_what_became_of_the_claim(
     make: Make, changes: dict[str, Any], card: dict[str, Any], badge: tuple[str, str]
 ) -> None:
     part = deployed.alone(stating(make(**changes), **card))
-    word = verdicts.badge(part.verdicts, part.measurements)
+    word = verdicts.badge(part, part.models)
     assert (word.text, word.tone) == badge
 
 
 def test_nothing_measured_is_not_attacked(make: Make) -> None:
     bare = make(epsilons=(math.inf,), game=False)
     part = deployed.alone(bare.model_copy(update={"measurements": []}))
-    assert verdicts.badge(part.verdicts, part.measurements) == palette.NOT_ATTACKED
+    assert verdicts.badge(part, part.models) == palette.NOT_ATTACKED
 
 
 @pytest.mark.parametrize("card", [{"model": "other"}, {"epsilon": 7.0}])

@@ -40,7 +40,7 @@ def next_keys(config: MembershipConfig) -> list[MetricKey]:
     """Return the numbers that gates about the next training judge, each as often as gates do."""
     keys = [key for key in plan(config) if key.census]
     gates = [gate for gate in config.gate if gate.of in NEXT]
-    return [key for gate in gates for key in keys if gate.picks(asdict(key))]
+    return [key for gate in gates for key in keys if gate.picks(asdict(key), forgets=key.forgets)]
 
 
 def own_intervals(config: MembershipConfig) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dpaudit.core import rounding
 from dpaudit.core.membership import WITNESS
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, palette, words
+from dpaudit.reports.palette import Word
+from dpaudit.reports.sections.base import Printed
 
 _METHODS = {
     "own": "its own method",
@@ -15,97 +19,195 @@ _METHODS = {
     "filter": "leaving its parameters as they are",
     "fine-tune": "a training that goes on without it",
 }
-
-
-def method(result: AuditResult, label: str) -> str | None:
-    """Return how a model forgets its targets; None if it keeps them."""
-    tables = result.config.get("recommender", [])
-    return next((table.get("forget") for table in tables if table.get("label") == label), None)
+# Keys of a `[[recommender]]` in which a model differs from itself before the deletion.
+_APART = {"label", "forget", "requests", "claim", "observers"}
 
 
 def forgets(result: AuditResult, label: str) -> bool:
     """Whether a model forgets its targets before it is asked."""
-    return method(result, label) is not None
+    return _method(result, label) is not None
 
 
-def verdicts(result: AuditResult, label: str) -> Iterator[str]:
-    """Yield for each kind of target whether it is forgotten; nothing of a model that forgets none.
+def units(result: AuditResult, label: str) -> list[str]:
+    """Return the kinds of targets of a model that forgets; none of another."""
+    bounds = _bounds(result, label) if forgets(result, label) else []
+    return list(dict.fromkeys(bound.unit for bound in bounds if bound.unit))
+
+
+def word(result: AuditResult, label: str, unit: str) -> Word:
+    """Return what became of one kind of target.
 
     - NOT FORGOTTEN: the bound of an observer is above 0, jointly with all others of the audit.
     - FORGOTTEN, as far as its trainings tell: all are 0, and a leak that was planted was found.
     - UNDECIDED: all are 0, and some observer would not have found what was planted.
     """
-    how = method(result, label)
-    if how is None:
-        return
-    every = [m for m in digest.of(result, "epsilon") if m.model == label]
-    bounds = [bound for bound in every if bound.observer != WITNESS]
-    for unit in dict.fromkeys(bound.unit for bound in bounds):
-        of_unit = [bound for bound in bounds if bound.unit == unit]
-        yield f"Deletion by {_METHODS[how]}. {_verdict(of_unit)}{_left(result, label, unit)}"
-    for bound in every:
-        if bound.observer == WITNESS:
-            yield _witnessed(bound)
+    bounds = _bounds(result, label, unit)
+    if any(bound.estimate.lower > 0 for bound in bounds):
+        return palette.NOT_FORGOTTEN
+    return palette.DELETION_UNDECIDED if _trace(bounds) is None else palette.FORGOTTEN
 
 
-def _witnessed(bound: Measurement) -> str:
-    """Say what the change tells, which is no failure to forget."""
-    tells = (
-        f"tells which {bound.unit}s were deleted, ε ≥ "
-        f"{rounding.at_least(bound.estimate.lower, 2)}, however well they are forgotten"
-        if bound.estimate.lower > 0
-        else f"was not shown to tell which {bound.unit}s were deleted"
-    )
-    return f"Who sees {words.observer(WITNESS)} {tells}; no verdict counts this."
-
-
-def _verdict(bounds: list[Measurement]) -> str:
-    unit = bounds[0].unit
-    worst = max(bounds, key=lambda bound: bound.estimate.lower)
-    if worst.estimate.lower > 0:
-        return (
-            f"NOT FORGOTTEN: who sees {words.observer(worst.observer or '')} tells deleted {unit}s "
-            f"from those that were never there, ε ≥ {rounding.at_least(worst.estimate.lower, 2)}."
+def witnessed(result: AuditResult, label: str) -> Iterator[str]:
+    """Yield what who saw a model before and after tells, which is no failure to forget."""
+    for bound in digest.of(result, "epsilon"):
+        if (bound.model, bound.observer) != (label, WITNESS):
+            continue
+        tells = (
+            f"tells which {bound.unit}s were deleted, ε ≥ "
+            f"{rounding.at_least(bound.estimate.lower, 2)}, however well they are forgotten"
+            if bound.estimate.lower > 0
+            else f"was not shown to tell which {bound.unit}s were deleted"
         )
-    planted = [bound.control for bound in bounds if bound.control and bound.control.found]
-    if len(planted) == len(bounds):
-        least = max(control.epsilon for control in planted)
+        yield f"Who sees {words.observer(WITNESS)} {tells}; no verdict counts this."
+
+
+def sentence(result: AuditResult, label: str, unit: str) -> str:
+    """Return what became of one kind of target, with its numbers and those before the deletion."""
+    how = _METHODS[_method(result, label) or "retrain"]
+    certified = _worst(_bounds(result, label, unit)).estimate.lower
+    bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
+    parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
+    return " ".join([*parts, *_left(result, label, unit), *_took(result, label)])
+
+
+def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str:
+    """Return what became of one kind of target in words that need no statistics.
+
+    Args:
+        result: the record.
+        label: the model.
+        unit: the kind of target.
+        bound: what is certified, behind who tells it.
+    """
+    found, bounds = word(result, label, unit), _bounds(result, label, unit)
+    deleted = f"deleted {unit}s from those that were never there"
+    if found is palette.NOT_FORGOTTEN:
+        sight = words.observer(_worst(bounds).observer or "")
+        return f"NOT FORGOTTEN: who sees {sight} tells {deleted}{bound}."
+    trace = _trace(bounds)
+    if trace is None:
         return (
-            f"FORGOTTEN, as far as these trainings tell: no observer tells deleted {unit}s from "
-            f"those that were never there, and each finds a planted leak of ε = {least:.2g}."
+            f"UNDECIDED: no observer tells {deleted}, but the largest planted leak was not found "
+            "by all: raise membership.trainings, or the number of targets."
         )
     return (
-        f"UNDECIDED: no observer tells deleted {unit}s from those that were never there, but the "
-        "largest planted leak was not found by all: raise membership.trainings, or the number of "
-        "targets."
+        f"FORGOTTEN, as far as these trainings tell: no observer tells {deleted}, and each would "
+        f"find a trace by which {_right(trace)} of 100 guesses are right, where chance has 50."
     )
 
 
-def _left(result: AuditResult, label: str, unit: str | None) -> str:
+def printed(result: AuditResult) -> Printed:
+    """Return what a privacy card says of deletions: the request, the tries and the results."""
+    audited = [
+        (model.label, unit) for model in result.models for unit in units(result, model.label)
+    ]
+    if not audited:
+        return Printed()
+    ordered = sorted(audited, key=lambda one: palette.order(word(result, *one)))
+    by_word: dict[str, list[str]] = {}
+    for label, unit in ordered:
+        by_word.setdefault(word(result, label, unit).shown, []).append(f"{label} ({unit}s)")
+    listed = " ".join(f"{what}: {'; '.join(names)}." for what, names in by_word.items())
+    sizes: Mapping[str, Any] = result.config["membership"]
+    kinds = dict.fromkeys(f"{unit}s" for _, unit in audited)
+    counted = " and ".join(f"{sizes[kind]:,} {kind}" for kind in kinds)
+    games = [bound for one in audited for bound in _bounds(result, *one)]
+    seen = dict.fromkeys(words.observer(game.observer or "") for game in games)
+    return Printed(
+        "Deletion",
+        listed if len(ordered) > 1 else _plainly(result, *ordered[0]),
+        {
+            "Deleted": f"{counted}: a coin decided for each whether it was trained on and then "
+            "deleted, or never there.",
+            "Tried": f"{len(result.attacks)} attacks on {sizes['trainings']} trainings of each "
+            f"model, by who sees {'; or '.join(seen)}, after the deletion alone.",
+        },
+        [_row(result, *one) for one in ordered],
+    )
+
+
+def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
+    bounds = _bounds(result, label, unit)
+    found, trace = word(result, label, unit), _trace(bounds)
+    told = "nobody; too few trainings or targets to find a trace"
+    if found is palette.NOT_FORGOTTEN:
+        told = f"who sees {words.observer(_worst(bounds).observer or '')}"
+    elif trace is not None:
+        told = f"nobody; a trace that makes {_right(trace)} of 100 guesses right would be found"
+    requests = _table(result, label).get("requests", 1)
+    return {
+        "model": label,
+        "deleted": f"{unit}s{f', in {requests:,} requests' if requests > 1 else ''}",
+        "by": _METHODS[_method(result, label) or "retrain"],
+        "result": found.shown,
+        "told by": told,
+    }
+
+
+def _right(epsilon: float) -> int:
+    """Return how many of 100 guesses a planted leak makes right, rounded up."""
+    # Randomised response is right with probability e^ε / (1 + e^ε).
+    return math.ceil(round(100 / (1 + math.exp(-epsilon)), 9))
+
+
+def _worst(bounds: Sequence[Measurement]) -> Measurement:
+    return max(bounds, key=lambda bound: bound.estimate.lower)
+
+
+def _trace(bounds: Sequence[Measurement]) -> float | None:
+    """Return the ε of the least planted leak that every observer finds; None if one finds none."""
+    found = [bound.control.epsilon for bound in bounds if bound.control and bound.control.found]
+    return max(found) if len(found) == len(bounds) else None
+
+
+def _bounds(result: AuditResult, label: str, unit: str | None = None) -> list[Measurement]:
+    return [
+        bound
+        for bound in digest.of(result, "epsilon")
+        if bound.model == label and unit in (None, bound.unit) and bound.observer != WITNESS
+    ]
+
+
+def _method(result: AuditResult, label: str) -> str | None:
+    return next((point.forget for point in result.points if point.model == label), None)
+
+
+def _table(result: AuditResult, label: str) -> Mapping[str, Any]:
+    """Return the table of a recommender; an empty one of another model."""
+    tables = result.config.get("recommender", [])
+    return next((table for table in tables if table.get("label") == label), {})
+
+
+def _left(result: AuditResult, label: str, unit: str) -> Iterator[str]:
     """Say how much of the strongest advantage is left of the same model that forgets nothing."""
-    tables = {table["label"]: table for table in result.config.get("recommender", [])}
-    apart = {"label", "forget", "requests", "claim"}
 
-    def same(table: dict[str, object]) -> dict[str, object]:
-        return {key: value for key, value in table.items() if key not in apart}
+    def same(table: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in table.items() if key not in _APART}
 
+    own = same(_table(result, label))
     before = [
-        name
-        for name, table in tables.items()
-        if not table.get("forget") and same(table) == same(tables[label])
+        model.label
+        for model in result.models
+        if not forgets(result, model.label) and same(_table(result, model.label)) == own
     ]
     if not before:
-        return ""
+        return
     after, first = (_advantage(result, name, unit) for name in (label, before[0]))
-    if not (after and first):
-        return ""
-    return (
-        f" The largest advantage of an observer is {words.interval(after.estimate)}, and "
-        f"{words.interval(first.estimate)} before the deletion."
-    )
+    if after and first:
+        yield (
+            f"The largest advantage of an observer is {words.interval(after.estimate)}, and "
+            f"{words.interval(first.estimate)} before the deletion."
+        )
 
 
-def _advantage(result: AuditResult, label: str, unit: str | None) -> Measurement | None:
+def _took(result: AuditResult, label: str) -> Iterator[str]:
+    """Say how long the deletion took beside a training."""
+    if label in result.timing.deletions:
+        training, deletion = map(words.seconds, result.timing.deletions[label])
+        yield f"It forgets in {deletion}; a training takes {training}."
+
+
+def _advantage(result: AuditResult, label: str, unit: str) -> Measurement | None:
     numbers = [
         m
         for m in digest.of(result, "attack.advantage")

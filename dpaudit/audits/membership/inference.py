@@ -59,6 +59,7 @@ class Inference:
         epsilon: the ε of the sweep.
         unit: what a target is.
         observer: the observer.
+        forgets: whether the model forgets all targets before it is asked.
     """
 
     context: Context[MembershipConfig]
@@ -71,11 +72,12 @@ class Inference:
     epsilon: float
     unit: Unit
     observer: Observer
+    forgets: bool
 
     @property
     def key(self) -> Keys:
         """What makes the keys of its numbers."""
-        return keys(self.model, self.epsilon, self.unit, self.observer)
+        return keys(self.model, self.epsilon, self.unit, self.observer, forgets=self.forgets)
 
     def strongest(self) -> Iterator[records.Measurement]:
         """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
@@ -83,19 +85,13 @@ class Inference:
         yield from self._strongest(self._judged(self.trials, rates, 0.0))
 
     def measurements(
-        self,
-        view: str | None,
-        claim: Claim | None,
-        *,
-        forgets: bool,
-        batches: Mapping[str, NDArray[np.bool_]],
+        self, view: str | None, claim: Claim | None, batches: Mapping[str, NDArray[np.bool_]]
     ) -> Iterator[records.Measurement]:
         """Judge every attack by itself, and the strongest jointly.
 
         Args:
             view: what is seen besides, if a claim says more than the observer.
             claim: the model's claim.
-            forgets: whether the model forgets all targets before it is asked.
             batches: groups of targets in the judged trainings `(J, m)` by name, see `batches`.
         """
         table, key = self.context.config.membership, self.key
@@ -120,7 +116,7 @@ class Inference:
         limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
-        if forgets:
+        if self.forgets:
             limits = (*limits, Bar(_TRACE))
         yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
 
@@ -182,9 +178,11 @@ class Inference:
         return certify(game, limits).fields
 
 
-def keys(model: str, epsilon: float, unit: Unit, observer: Observer) -> Keys:
+def keys(model: str, epsilon: float, unit: Unit, observer: Observer, *, forgets: bool) -> Keys:
     """Return what makes the keys of a unit and an observer from the metric and its other fields."""
-    return partial(MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit)
+    return partial(
+        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit, forgets=forgets
+    )
 
 
 def bound_key(key: Keys, unit: Unit, observer: Observer) -> MetricKey:

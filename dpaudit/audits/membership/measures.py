@@ -105,10 +105,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
         table = config.membership
         observers = {model.label: table.observers_of(model) for model in config.audited}
+        forgetting = {table.label for table in config.recommender if table.forget}
         for model, epsilon in points(config):
             for unit in table.units:
                 for observer in observers[model]:
-                    key = keys(model, epsilon, unit, observer)
+                    key = keys(model, epsilon, unit, observer, forgets=model in forgetting)
                     for number in numbers(table.rates_of(unit)):
                         yield of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
@@ -168,6 +169,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         parts = all_unpacked(rows, len(blocks) + BESIDES)
         if not parts:
             return
+        took = np.array([part[-BESIDES][0] for part in parts])
+        executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = unmoved_by_data(answered[0]) if answered else []
         blind = MetricKey("membership.blind", model.label, point.epsilon)
         # What trainings show decides the look.
@@ -191,10 +194,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
-            inference = self._inference(trials, look, model.label, point.epsilon, unit, observer)
-            yield from inference.measurements(
-                view, point.claim, forgets=point.forgets, batches=late[unit]
-            )
+            inference = self._inference(trials, look, model, point, unit, observer)
+            yield from inference.measurements(view, point.claim, late[unit])
             done = trials.of(look.trainings)
             other = of_other_trainings(done, unit, observer, blind_level)
             # The level is shared by those who see a model, and a witness sees what they see.
@@ -205,7 +206,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         useful = np.array([part[-1][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
-        by_group = np.stack([part[-BESIDES][0] for part in parts])[look.parts.judged]
+        by_group = np.stack([part[-3][0] for part in parts])[look.parts.judged]
         yield from self._by_group(by_group, MetricKey("utility.group", model.label, point.epsilon))
 
     def _by_group(self, gains: Numbers, key: MetricKey) -> Iterator[RecordPart]:
@@ -246,8 +247,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for place, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
                 trials = self._shown(parts, place, unit, observer).trials
-                game = model.label, point.epsilon, unit, observer
-                shown += self._inference(trials, look, *game).strongest()
+                inference = self._inference(trials, look, model, point, unit, observer)
+                shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
         useful = np.array([part[-1][0] for part in parts])
         utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
@@ -256,7 +257,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
             if gate.of in NEXT
-            for number in picked_by(gate, shown)
+            for number in picked_by(gate, shown, model.points())
             if number.census
         )
 
@@ -281,8 +282,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         self,
         trials: Trials,
         look: Look,
-        model: str,
-        epsilon: float,
+        model: MemberModel,
+        point: MemberPoint,
         unit: Unit,
         observer: Observer,
     ) -> Inference:
@@ -295,10 +296,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             look,
             level,
             trials,
-            model,
-            epsilon,
+            model.label,
+            point.epsilon,
             unit,
             observer,
+            point.forgets,
         )
 
     def _useful(

@@ -12,8 +12,9 @@ from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import certified_chart
-from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Sections
+from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
 from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
@@ -83,9 +84,19 @@ class MembershipSections(Sections):
         """Return the notes that explain the tables."""
         return [*_NOTES]
 
+    def judged(self, model: ModelRecord) -> Iterator[tuple[Word, str]]:
+        """Yield whether a model has forgotten what it was to forget, for each kind of target."""
+        for unit in deletion.units(self.result, model.label):
+            word = deletion.word(self.result, model.label, unit)
+            yield word, deletion.sentence(self.result, model.label, unit)
+
+    def printed(self) -> Printed:
+        """Return what was deleted and how, what was tried, and what became of it."""
+        return deletion.printed(self.result)
+
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield whom the best placed observer identifies at any ε, for each kind of target."""
-        yield from deletion.verdicts(self.result, model.label)
+        yield from deletion.witnessed(self.result, model.label)
         most = tables.most_exposed(self.result).values()
         of_model = [rate for rate in most if rate.model == model.label]
         for unit in dict.fromkeys(rate.unit for rate in of_model):

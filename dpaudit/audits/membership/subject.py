@@ -133,6 +133,7 @@ class MemberModel:
             sensitivity=None,
             noise_scale=None,
             claim=point.claim and ClaimRecord(**asdict(point.claim)),
+            forget=point.trainable.method if isinstance(point.trainable, Forgetting) else None,
         )
 
 

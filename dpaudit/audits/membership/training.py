@@ -28,9 +28,9 @@ from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.saving import digest_of_folder
 
 Packed = NDArray[np.float64]
-# What a training returns besides its features: the nDCG of groups, the digest of its model if it is
-# kept, and utility.
-BESIDES = 3
+# What a training returns besides its features: the seconds of a training and of the deletion after
+# it, the nDCG of groups, the digest of its model if it is kept, and utility.
+BESIDES = 4
 
 
 class Utility(NamedTuple):
@@ -216,7 +216,8 @@ class Training:
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         useful = np.array([self._utility(answer, kept)])
-        return packed([*blocks, self._by_group(answer.lists), _words(digest), useful])
+        took = np.array([answer.took or (math.nan, math.nan)])
+        return packed([*blocks, took, self._by_group(answer.lists), _words(digest), useful])
 
     def answer(self, data: Interactions, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.

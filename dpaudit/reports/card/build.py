@@ -31,14 +31,16 @@ _REFERENCES = (WITHOUT, MEANS)
 _LIMITS = (
     "A lower bound on ε is no proof of privacy: other attacks, pairs, observers or data may reveal "
     "more.",
-    "Limits for attackers are derived from the claim and hold only if the claim does.",
-    "A claim covers its unit, its observers and one release. Other releases from the same data add "
-    "to it.",
-    "No claim prevents inferences about a person that hold whether or not their data are used.",
     "The owner's statements were not checked.",
     "The numbers of the card are computed from the data and are not differentially private.",
     "Timing, memory, error messages and logs were not tested.",
     "The card claims no compliance with any law, regulation or standard.",
+)
+_OF_CLAIMS = (
+    "Limits for attackers are derived from the claim and hold only if the claim does.",
+    "A claim covers its unit, its observers and one release. Other releases from the same data add "
+    "to it.",
+    "No claim prevents inferences about a person that hold whether or not their data are used.",
 )
 
 
@@ -64,7 +66,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
             for label, attack in [*result.attacks.items(), *result.sybil_attacks.items()]
         ],
         measured=_results(result),
-        limits=[*_LIMITS],
+        limits=[*_LIMITS, *(_OF_CLAIMS if any(point.claim for point in result.points) else ())],
     )
 
 

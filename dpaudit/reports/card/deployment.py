@@ -15,21 +15,28 @@ from dpaudit.reports.sections.base import sections_of
 def deployment(result: AuditResult) -> Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed.alone(result)
+    printed = sections_of(part).printed()
+    results, why = [dict(row) for row in printed.results], reason.sentence(result)
+    # A table says each of several results.
+    single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
     return Deployment(
         outcome=result.outcome,
-        reason=reason.sentence(result),
+        reason=why,
         model=chosen and chosen.model,
         epsilon=chosen and chosen.epsilon,
         named=deployed.named(part) if chosen else "",
         choice=deployed.choice(part),
-        badge=verdicts.badge(part.verdicts, part.measurements).text,
+        badge=verdicts.badge(part, part.models).text,
         claims=Counter(palette.became(one) for one in part.verdicts if one.claimed is not None),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
         found=[_attack(row) for row in meter.rows(part)],
         violated=screen.violated(part),
         utility=screen.utility(part),
+        about=printed.about,
+        audited={**({"Result": printed.result} if single else {}), **printed.facts},
+        results=results,
         untried=untried.sentences(part),
     )
 

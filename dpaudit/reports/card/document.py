@@ -268,6 +268,9 @@ class Deployment(_Part):
         found: what each attacker finds, the most first.
         violated: how often an assumption of its claim was seen not to hold, by what was counted.
         utility: how useful it is, as a sentence; empty if that was not measured.
+        about: what else the kind of audit is about, as a heading; empty if nothing is added.
+        audited: what it says of that, as sentences by their names.
+        results: the rows of its results, each by the names of its columns, the worst first.
         untried: what was not tried, as sentences, the most specific first.
     """
 
@@ -284,6 +287,9 @@ class Deployment(_Part):
     found: list[Found]
     violated: dict[Text, Number]
     utility: Text
+    about: Text = ""
+    audited: dict[str, Text] = {}
+    results: list[dict[str, Text]] = []
     untried: list[Text]
 
 

@@ -11,7 +11,7 @@ from dpaudit.core import rounding
 from dpaudit.record.result import Untested
 from dpaudit.reports import words
 from dpaudit.reports.card.document import Guarantee, PrivacyCard
-from dpaudit.reports.card.sections import Fact, statement
+from dpaudit.reports.card.sections import Fact, audited, results, statement
 from dpaudit.reports.sections import screen
 from dpaudit.reports.table import Table
 
@@ -20,6 +20,9 @@ _REQUIRED = ("system", "owner", "contact")
 # What fits on the page: the appendix has all.
 _LETTERS = 80
 _ATTACKERS = 6
+# Rows of results that a kind of audit adds; and what then fits of attackers and of the untried.
+_RESULTS = 4
+_FEWER = 3
 _UNTRIED = 5
 _UNTESTED: Mapping[Untested, str] = {
     "no claim": "None: the model claims no privacy.",
@@ -36,6 +39,8 @@ class Page:
 
     Attributes:
         who: whose card it is, what is deployed and which audit is behind it.
+        audited: what else the kind of audit says.
+        results: its results.
         found: what the attackers find; without rows if no attack counts anything.
         numbers: the claim and the utility.
         threat: against whom, and what, it is or is not protected.
@@ -45,6 +50,8 @@ class Page:
     """
 
     who: Sequence[Fact]
+    audited: Sequence[Fact]
+    results: Table
     found: Table
     numbers: Sequence[Fact]
     threat: Sequence[Fact]
@@ -56,13 +63,16 @@ class Page:
 def of(card: PrivacyCard) -> Page:
     """Return the page of a card."""
     untried = card.deployment.untried
+    most = _FEWER if card.deployment.results else _UNTRIED
     return Page(
         list(_who(card)),
+        audited(card),
+        _first(results(card), _RESULTS, "results are no worse than these"),
         _attackers(card),
         list(_numbers(card)),
         list(_threat(card)),
-        untried[:_UNTRIED],
-        len(untried[_UNTRIED:]),
+        untried[:most],
+        len(untried[most:]),
         " ".join(card.limits),
     )
 
@@ -102,16 +112,23 @@ def _attackers(card: PrivacyCard) -> Table:
             row.guess,
             row.limit,
         ]
-        for row in rows[:_ATTACKERS]
+        for row in rows
     ]
     header = ["attacker", "found", "range or interval", "a guess", "limit"]
-    left = len(rows[_ATTACKERS:])
-    return Table(
+    every = Table(
         f"How many {' or '.join(dict.fromkeys(row.what for row in rows))}",
         [*(["model"] if several else []), *header],
         cells,
-        note=f"{left} more attackers find no more than these." if left else "",
     )
+    most = _FEWER if card.deployment.results else _ATTACKERS
+    return _first(every, most, "attackers find no more than these")
+
+
+def _first(table: Table, most: int, others: str) -> Table:
+    """Return the first rows of a table, with a note on the others."""
+    left = len(table.cells[most:])
+    note = f"{left} more {others}." if left else ""
+    return replace(table, cells=table.cells[:most], note=note)
 
 
 def _numbers(card: PrivacyCard) -> Iterator[Fact]:

@@ -93,10 +93,26 @@ def _sections(card: PrivacyCard) -> list[Section]:
             "Side channels, security and collection",
             _stated(card, "side_channels", "security", "collection"),
         ),
+        Section(card.deployment.about, audited(card), [results(card)]),
         Section("Attacks tried", tables=_attacks(card)),
         Section("What was not tried", notes=card.deployment.untried),
         Section("What the owner does not state", _missing(card)),
     ]
+
+
+def audited(card: PrivacyCard) -> list[Fact]:
+    """Return what the kind of audit says besides."""
+    return [Fact(name, text) for name, text in card.deployment.audited.items()]
+
+
+def results(card: PrivacyCard) -> Table:
+    """Return its results, the worst first; without rows if it has none."""
+    rows = card.deployment.results
+    return Table(
+        "Results, the worst first",
+        list(rows[0]) if rows else [],
+        [list(row.values()) for row in rows],
+    )
 
 
 def _missing(card: PrivacyCard) -> list[Fact]:

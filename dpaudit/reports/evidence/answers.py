@@ -139,7 +139,7 @@ def _by_gates(measurement: Measurement, part: AuditResult, bar: float) -> list[G
         for gate, record in meter.gates(part)
         if gate
         and isinstance(gate.max, float)
-        and picked_by(gate, [measurement])
+        and picked_by(gate, [measurement], part.points)
         and (bar == math.inf or _speaks(record, gate.max, bar))
     ]
 

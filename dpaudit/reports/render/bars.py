@@ -66,12 +66,13 @@ def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     longest = widths.index(max(widths))
     room = max(_NAME, widths[longest] - max(0, sum(widths) + _GAP * (len(widths) - 1) - most))
+    names = [row[longest] for row in rows]
+    heads = [name if len(name) <= room else f"{name[: room - 1]}…" for name in names]
+    tails = [name if len(name) <= room else f"…{name[1 - room :]}" for name in names]
+    # Names that begin alike are told apart by their ends.
+    short = max(heads, tails, key=lambda cut: len(set(cut)))
     return [
-        [
-            f"{cell[: room - 1]}…" if at == longest and len(cell) > room else cell
-            for at, cell in enumerate(row)
-        ]
-        for row in rows
+        [*row[:longest], cell, *row[longest + 1 :]] for row, cell in zip(rows, short, strict=True)
     ]
 
 

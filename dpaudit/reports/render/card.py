@@ -20,6 +20,6 @@ def render(result: AuditResult) -> str:
         card=card,
         page=sheet.of(card),
         outcome=palette.RUN[result.outcome],
-        badge=verdicts.badge(part.verdicts, part.measurements),
+        badge=verdicts.badge(part, part.models),
         sections=sections(card),
     )

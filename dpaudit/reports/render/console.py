@@ -50,6 +50,8 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     else:
         for verdict in verdicts.of(result):
             say(verdict.model, console, first=verdict.badge)
+            for sentence in verdict.judged:
+                say(sentence, console, indent=2)
         for sentence in shown.alarming:
             say(sentence, console)
         if shown.claims:

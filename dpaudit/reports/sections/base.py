@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from dpaudit.core import registry
 from dpaudit.record.metric import MODELS
@@ -12,6 +12,7 @@ from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRec
 from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import certified_chart, curves, guesses, models
 from dpaudit.reports.table import Column, Table
 
@@ -20,6 +21,22 @@ MEMBERSHIP_UNTRIED = (
     "Membership inference with real users: whether the training data held an interaction or a user."
 )
 ACCOUNTS_UNTRIED = "Attackers who add fake accounts or change the training data."
+
+
+class Printed(NamedTuple):
+    """What a kind of audit adds to the first screen and to a privacy card.
+
+    Attributes:
+        about: what it is about, as a heading; empty if nothing is added.
+        result: the result in a sentence.
+        facts: sentences by their names.
+        results: the rows of a table, each by the names of its columns, the worst first.
+    """
+
+    about: str = ""
+    result: str = ""
+    facts: Mapping[str, str] = {}
+    results: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,17 @@ class Sections:
     def notes(self) -> list[str]:
         """Return the notes that explain its tables; those of metrics stand in their entries."""
         return []
+
+    def judged(self, model: ModelRecord) -> Iterator[tuple[Word, str]]:
+        """Yield what the kind says of a model beside its claim: words with their sentences.
+
+        The words stand in place of that of a model without a claim.
+        """
+        yield from ()
+
+    def printed(self) -> Printed:
+        """Return what the first screen and a privacy card say of the audit besides."""
+        return Printed()
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield what attackers find of a model, as sentences of its verdict.

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import AuditResult, GateRecord, Measurement
+from dpaudit.record.result import AuditResult, GateRecord, Measurement, PointRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of
@@ -42,7 +42,7 @@ def epsilon(result: AuditResult) -> float | None:
     judged = (
         {
             one.epsilon
-            for one in picked_by(gate, result.measurements)
+            for one in picked_by(gate, result.measurements, result.points)
             if digest.swept(result, one.model)
         }
         for gate, _ in gates(result)
@@ -59,7 +59,7 @@ def unlimited(result: AuditResult) -> list[Frequency]:
 
 def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
     """Return a measurement as a natural frequency with its limit, if it counts what is found."""
-    frequency = _limited(sections_of(result).frequency(measurement), gates(result))
+    frequency = _limited(sections_of(result).frequency(measurement), gates(result), result.points)
     return frequency and _named(frequency, result)
 
 
@@ -67,7 +67,7 @@ def _all(result: AuditResult) -> Iterator[Frequency]:
     """Yield what each attacker finds of each model at each ε, with its limit."""
     sections, judged = sections_of(result), gates(result)
     for measurement in sections.metered():
-        if frequency := _limited(sections.frequency(measurement), judged):
+        if frequency := _limited(sections.frequency(measurement), judged, result.points):
             yield frequency
 
 
@@ -80,7 +80,9 @@ def _named(row: Frequency, result: AuditResult) -> Frequency:
 
 
 def _limited(
-    frequency: Frequency | None, judged: Sequence[tuple[Gate | None, GateRecord]]
+    frequency: Frequency | None,
+    judged: Sequence[tuple[Gate | None, GateRecord]],
+    points: Sequence[PointRecord],
 ) -> Frequency | None:
     limits = [
         gate.max
@@ -88,7 +90,7 @@ def _limited(
         if frequency
         and gate
         and isinstance(gate.max, float)
-        and picked_by(gate, [frequency.measurement])
+        and picked_by(gate, [frequency.measurement], points)
     ]
     return frequency and replace(frequency, limit=min(limits, default=None))
 

@@ -15,6 +15,7 @@ from dpaudit.reports import palette, words
 from dpaudit.reports.digest import swept
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
+from dpaudit.reports.sections.base import sections_of
 
 # The order in which verdicts are counted.
 _ORDER: tuple[Verdict, ...] = ("false", "survived", "not tested")
@@ -84,7 +85,7 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
 
 def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
     """Return the measurement that a gate judges and that is furthest from passing."""
-    picked = picked_by(gate, result.measurements)
+    picked = picked_by(gate, result.measurements, result.points)
     if gate.max == "claim":
         return max(
             picked,
@@ -104,7 +105,7 @@ def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
     if swept(result, shown.model):
         named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
     limit = gate.max if gate.min is None else gate.min
-    if gate.metric == "epsilon":
+    if gate.judged == "epsilon":
         return f"{named}{_of_bound(shown, limit, result)}"
     value = rounding.measured(shown.estimate.value)
     side = "most" if gate.min is None else "least"
@@ -145,6 +146,9 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
     elif not judged and result.outcome == "no decision":
         tests = ", and no claim was tested" if stated else ""
         yield f"Nothing was decided: no gate is set{tests}."
+        if found := sections_of(result).printed().result:
+            yield found
+            return
         for row in meter.rows(result)[:1]:
             yield f"The attacks find: {row.sentence}."
 
@@ -183,14 +187,16 @@ def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
 
 
 def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
-    """Yield the number that is nearest to its limit, and the largest one without a limit."""
+    """Yield the number nearest to its limit, then the kind's result or the largest unlimited."""
     shown = [one for gate, _ in judged if gate and (one := _shown(gate, result))]
     limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
     if limited:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
         yield f"Nearest to its limit: {_whose(nearest, result)}{nearest.detailed}."
     free = meter.unlimited(result)
-    if free:
+    if said := sections_of(result).printed().result:
+        yield said
+    elif free:
         most = free[0]
         others = "One number has" if len(free) == 1 else f"{len(free)} numbers have"
         largest = "" if len(free) == 1 else "the largest is "

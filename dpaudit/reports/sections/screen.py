@@ -139,6 +139,9 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
 
 def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     sections = sections_of(result)
+    printed = sections.printed()
+    if printed.result not in summary.decision(result).reason:
+        yield printed.about, printed.result
     yield "Attacker", sections.attacker()
     if unit := protected(result):
         yield "Protected", unit
@@ -162,7 +165,9 @@ def protected(result: AuditResult) -> str:
     """Return what the attackers are not to learn, as a sentence; empty if nothing says it."""
     units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
     if units:
-        return f"Whether one {' or one '.join(units)} was in the training data."
+        forgotten = all(point.forget for point in result.points)
+        where = "deleted, or was never there" if forgotten else "in the training data"
+        return f"Whether one {' or one '.join(units)} was {where}."
     differ = dict.fromkeys(
         words.neighbours(point.claim.adjacency) for point in result.points if point.claim
     )

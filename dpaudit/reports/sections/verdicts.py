@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
@@ -42,14 +42,16 @@ class ModelVerdict:
 
     Attributes:
         model: the model's label.
-        badge: what became of its claims; of a model without one, whether anything was measured that
-            an attacker learns.
+        badge: what became of its claims; of a model without one what the kind of audit says of it,
+            or whether anything was measured that an attacker learns.
         sentences: what was found, the worst first.
+        judged: those that say what the badge is about, if the kind has such.
     """
 
     model: str
     badge: Word
     sentences: Sequence[str]
+    judged: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -70,20 +72,23 @@ def of(result: AuditResult) -> list[ModelVerdict]:
         sentences = [
             *_claims(result, sweep, stated),
             *_waived(result, sweep),
-            *_leaks(result, model, sweep),
         ]
-        measured = [one for one in result.measurements if one.model == model.label]
-        rows.append(ModelVerdict(model.label, badge(sweep, measured), sentences))
+        judged = [sentence for _, sentence in sections_of(result).judged(model)]
+        leaks = _leaks(result, model, sweep)
+        said = [*sentences, *judged, *leaks]
+        rows.append(ModelVerdict(model.label, badge(result, [model]), said, judged))
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
-def badge(sweep: Iterable[VerdictRecord], measured: Iterable[Measurement]) -> Word:
-    """Return what became of claims, or what was measured where there is none.
+def badge(result: AuditResult, models: Sequence[ModelRecord]) -> Word:
+    """Return what became of claims; without one the worst that the kind says, or what was measured.
 
     Args:
-        sweep: the verdicts.
-        measured: what was measured of the same models.
+        result: the record.
+        models: the models that it is about.
     """
+    labels = {model.label for model in models}
+    sweep = [record for record in result.verdicts if record.model in labels]
     claims = [record.verdict for record in sweep if record.claimed is not None]
     if "false" in claims:
         return palette.CLAIM["false"]
@@ -91,6 +96,11 @@ def badge(sweep: Iterable[VerdictRecord], measured: Iterable[Measurement]) -> Wo
         return palette.survived(claims.count("survived"), len(claims))
     if claims:
         return palette.CLAIM["not tested"]
+    sections = sections_of(result)
+    judged = [word for model in models for word, _ in sections.judged(model)]
+    if judged:
+        return min(judged, key=palette.order)
+    measured = [one for one in result.measurements if one.model in labels]
     attacked = any(entry(measurement.metric).role in _LEARNT for measurement in measured)
     return palette.LEAK_MEASURED if attacked else palette.NOT_ATTACKED
 

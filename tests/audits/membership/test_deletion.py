@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+import io
+import math
+from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
+from membership_cases import Ignorant, small_ratings, small_table  # type: ignore[import-not-found]
 from pydantic import ValidationError
+from rich.console import Console
 
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.gate import judge
+from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.plan import check_gates, family_of
 from dpaudit.audits.membership.config import (
     Membership,
     MembershipConfig,
     OwnRecommender,
     StatedClaim,
 )
-from dpaudit.audits.membership.deletion import verdicts
+from dpaudit.audits.membership.deletion import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.measures import MembershipInferences
 from dpaudit.audits.membership.sections import MembershipSections
+from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.picked import picked_by
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import WITNESS
+from dpaudit.data.interactions import Interactions
+from dpaudit.execution.executor import Executor
+from dpaudit.recommenders.base import Answer, Query, Took, Trainable
 from dpaudit.record.result import STRONGEST, AuditResult, Control
+from dpaudit.reports import palette
+from dpaudit.reports.card import page
+from dpaudit.reports.card.build import card_of
+from dpaudit.reports.card.sections import Fact, sections
+from dpaudit.reports.render import markdown
+from dpaudit.reports.render.console import show
+from dpaudit.reports.sections import next_step, screen, summary, verdicts
+from dpaudit.reports.sections.base import Printed
 from tests.support.membership_records import Make, game, measured, record
 
 GAMES = ("scores", "own-list")
@@ -46,33 +72,162 @@ def deleted(make: Make, lower: float, *found: bool, before: bool = False) -> Aud
         for label, high in zip(labels, (0.25, 0.5), strict=False)
         for observer, value in zip(GAMES, (high, 0.0), strict=True)
     ]
-    return record(make, measurements=[*bounds, *gains], config={"recommender": tables})
+    config = {"recommender": tables, "membership": {"interactions": 300, "trainings": 8}}
+    whole = record(make, measurements=[*bounds, *gains], config=config)
+    several = {
+        "models": [whole.models[0].model_copy(update={"label": label}) for label in labels],
+        "points": [
+            whole.points[0].model_copy(update={"model": table["label"], "forget": table["forget"]})
+            for table in tables
+        ],
+        "attacks": {"lira": {}, "rmia": {}},
+    }
+    return whole.model_copy(update=several)
+
+
+def verdict(result: AuditResult) -> str:
+    return sentence(result, "own", "interaction")
 
 
 def test_a_certified_bound_says_not_forgotten(make: Make) -> None:
-    [verdict] = verdicts(deleted(make, 0.5, True, True), "own")
-    assert verdict.startswith("Deletion by its own method. NOT FORGOTTEN: who sees the scores")
-    assert "ε ≥ 0.50." in verdict
+    result = deleted(make, 0.5, True, True)
+    assert verdict(result) == (
+        "Deletion by its own method. NOT FORGOTTEN: who sees the scores of the target's own (user, "
+        "item) pairs tells deleted interactions from those that were never there (ε ≥ 0.50)."
+    )
+    assert word(result, "own", "interaction") == palette.NOT_FORGOTTEN
 
 
 def test_forgotten_needs_a_planted_leak_that_all_observers_find(make: Make) -> None:
-    [verdict] = verdicts(deleted(make, 0.0, True, True), "own")
-    assert "FORGOTTEN, as far as these trainings tell" in verdict
-    assert "NOT FORGOTTEN" not in verdict
-    assert "each finds a planted leak of ε = 0.5" in verdict
-    [verdict] = verdicts(deleted(make, 0.0, True, False), "own")
-    assert "UNDECIDED" in verdict
-    assert "FORGOTTEN" not in verdict
+    result = deleted(make, 0.0, True, True)
+    # A leak of ε = 0.5 is right with probability e^0.5 / (1 + e^0.5) = 0.6225.
+    assert verdict(result) == (
+        "Deletion by its own method. FORGOTTEN, as far as these trainings tell: no observer tells "
+        "deleted interactions from those that were never there, and each would find a trace by "
+        "which 63 of 100 guesses are right, where chance has 50."
+    )
+    assert word(result, "own", "interaction") == palette.FORGOTTEN
+    result = deleted(make, 0.0, True, False)
+    assert "UNDECIDED" in verdict(result)
+    assert "FORGOTTEN" not in verdict(result)
+    assert word(result, "own", "interaction") == palette.DELETION_UNDECIDED
 
 
 def test_what_is_left_stands_beside_the_model_that_forgets_nothing(make: Make) -> None:
     result = deleted(make, 0.5, True, True, before=True)
-    [verdict] = verdicts(result, "own")
-    assert verdict.endswith(
+    assert verdict(result).endswith(
         "The largest advantage of an observer is 0.250 [0.125, 0.375], and 0.500 [0.375, 0.625] "
         "before the deletion."
     )
-    assert not list(verdicts(result, "kept"))
+    assert not units(result, "kept")
+
+
+def test_the_seconds_of_a_deletion_stand_beside_those_of_a_training(make: Make) -> None:
+    result = deleted(make, 0.5, True, True)
+    timing = result.timing.model_copy(update={"deletions": {"own": (9.04, 0.123)}})
+    timed = result.model_copy(update={"timing": timing})
+    assert verdict(timed).endswith("It forgets in 0.12 s; a training takes 9.0 s.")
+
+
+class Timed(Trainable):
+    """Forgets nothing, and says how long it took."""
+
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        shown: Answer = Ignorant().answer(interactions, seed, query)
+        return shown._replace(took=Took(2.0 + seed % 2, 0.5))
+
+
+def test_seconds_are_means_over_trainings_and_no_measurement() -> None:
+    table = {"observers": ["scores"], "trainings": 3, "interactions": 60, "held_out": 40}
+    config = MembershipConfig.model_validate(
+        {
+            "data": {"format": "synthetic"},
+            "membership": {**table, "users": 24, "rates": [0.5]},
+            "recommender": {"library": "most-popular"},
+        }
+    )
+    ratings, executor = small_ratings(), Executor()
+    subject = MemberModels.of(Context(config, family_of(config, None), executor), ratings)
+    point = MemberPoint(math.inf, Timed(), None)
+    model = MemberModel(config.recommender[0], [point], ["scores"], ratings.scale, 4)
+    list(MembershipInferences(subject).run(model))
+    seconds = [2.0 + subject.design.training_seed(index) % 2 for index in range(3)]
+    assert executor.clock.deletions["most-popular"] == pytest.approx((np.mean(seconds), 0.5))
+
+
+def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
+    result = deleted(make, 0.0, True, True, before=True)
+    one, other = verdicts.of(result)
+    assert (one.model, one.badge) == ("kept", palette.LEAK_MEASURED)
+    assert (other.model, other.badge) == ("own", palette.FORGOTTEN)
+    assert list(other.judged) == [verdict(result)]
+    assert other.sentences[0] == verdict(result)
+    console = Console(width=200, record=True, file=io.StringIO())
+    show(result, console, details=False)
+    shown = console.export_text()
+    assert "FORGOTTEN  own" in shown
+    assert verdict(result) in " ".join(shown.split())
+    assert "**FORGOTTEN** own" in markdown.render(result)
+    failed = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
+    [fact] = [text for name, text in screen.of(failed).facts if name == "Deletion"]
+    assert fact.startswith("FORGOTTEN, as far as these trainings tell")
+    assert summary.decision(result).reason == f"Nothing was decided: no gate is set. {fact}"
+    assert "Deletion" not in dict(screen.of(result).facts)
+    assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)
+
+
+def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:
+    result = deleted(make, 0.5, True, True)
+    names = [f"way {number}" for number in range(6)]
+    several = {
+        name: [
+            one.model_copy(update={"label" if name == "models" else "model": label})
+            for label in names
+            for one in getattr(result, name)
+        ]
+        for name in ("models", "points", "measurements", "verdicts")
+    }
+    card = card_of(result.model_copy(update=several))
+    shown = page.of(card)
+    assert len(shown.results.cells) == 4
+    assert shown.results.note == "2 more results are no worse than these."
+    assert len(card.deployment.results) == 6
+    assert "Result" not in {fact.name for fact in shown.audited}
+    [section] = [one for one in sections(card) if one.heading == "Deletion"]
+    assert len(section.tables[0].cells) == 6
+    alone = page.of(card_of(result))
+    assert [fact.name for fact in alone.audited] == ["Deleted", "Tried"]
+    gated = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
+    assert page.of(card_of(gated)).audited[0].name == "Result"
+    assert named(alone.threat)["Protected"] == (
+        "Whether one interaction was deleted, or was never there."
+    )
+
+
+def named(facts: Sequence[Fact]) -> dict[str, str]:
+    return {fact.name: fact.text for fact in facts}
+
+
+def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make: Make) -> None:
+    about, found, facts, [row] = printed(deleted(make, 0.5, True, True, before=True))
+    assert about == "Deletion"
+    assert list(facts) == ["Deleted", "Tried"]
+    assert found.startswith("NOT FORGOTTEN: who sees the scores of the target's own")
+    assert "ε" not in found
+    assert facts["Deleted"].startswith("300 interactions: a coin decided for each")
+    assert facts["Tried"].startswith("2 attacks on 8 trainings of each model, by who sees the scor")
+    assert row == {
+        "model": "own",
+        "deleted": "interactions, in 9 requests",
+        "by": "its own method",
+        "result": "NOT FORGOTTEN",
+        "told by": "who sees the scores of the target's own (user, item) pairs",
+    }
+    [row] = printed(deleted(make, 0.0, True, True)).results
+    assert row["told by"] == "nobody; a trace that makes 63 of 100 guesses right would be found"
+    [row] = printed(deleted(make, 0.0, True, False)).results
+    assert row["told by"] == "nobody; too few trainings or targets to find a trace"
+    assert printed(record(make)) == Printed()
 
 
 @pytest.mark.parametrize(
@@ -86,10 +241,10 @@ def test_who_saw_both_models_has_a_sentence_of_its_own(make: Make, lower: float,
         measured("attack.advantage", "interaction", WITNESS, 0.9, STRONGEST, model="own"),
     ]
     every = result.model_copy(update={"measurements": [*result.measurements, *more]})
-    verdict, witnessed = verdicts(every, "own")
-    assert [verdict] == list(verdicts(result, "own"))
-    assert witnessed.startswith("Who sees the scores of the target's own (user, item) pairs before")
-    assert said in witnessed
+    assert verdict(every) == verdict(result)
+    [apart] = witnessed(every, "own")
+    assert apart.startswith("Who sees the scores of the target's own (user, item) pairs before")
+    assert said in apart
     rates = [
         measured("attack.tpr", "interaction", observer, 0.25, STRONGEST, at=0.01)
         for observer in ("scores", WITNESS)
@@ -101,8 +256,9 @@ def test_who_saw_both_models_has_a_sentence_of_its_own(make: Make, lower: float,
 def test_what_a_witness_would_see_was_not_tried_of_a_deletion_alone(make: Make) -> None:
     result = deleted(make, 0.0, True, True)
     assert any("after the deletion" in line for line in MembershipSections(result).untried())
-    plain = result.model_copy(update={"config": {"recommender": [{"label": "own"}]}})
-    assert not any("after the deletion" in line for line in MembershipSections(plain).untried())
+    assert not any(
+        "after the deletion" in line for line in MembershipSections(record(make)).untried()
+    )
 
 
 @pytest.mark.parametrize("table", [{"library": "most-popular"}, {"target": "model:Mine"}])
@@ -128,11 +284,51 @@ def test_a_witness_is_none_of_the_observers_by_default() -> None:
 def test_the_page_speaks_of_deleted_targets(make: Make) -> None:
     result = deleted(make, 0.5, True, True)
     rate = measured("attack.tpr", "interaction", "scores", 0.25, STRONGEST, at=0.01)
-    sections = MembershipSections(result.model_copy(update={"measurements": [rate]}))
-    frequency = sections.frequency(rate)
+    shown = MembershipSections(result.model_copy(update={"measurements": [rate]}))
+    frequency = shown.frequency(rate)
     assert frequency
     assert frequency.clause == "deleted interactions are recognised"
-    assert any("that were deleted" in line for line in sections.leaks(result.models[0]))
+    assert any("that were deleted" in line for line in shown.leaks(result.models[0]))
+
+
+def forgetting(*forget: str | None, **gate: Any) -> MembershipConfig:
+    tables = [{"library": "most-popular", "label": str(how), "forget": how} for how in forget]
+    gates = [{"metric": "deletion.advantage", "max": 0.1, **gate}]
+    return MembershipConfig.model_validate({"recommender": tables, "gate": gates})
+
+
+def test_a_gate_on_deletion_needs_a_model_that_forgets() -> None:
+    check_gates(forgetting(None, "retrain"))
+    with pytest.raises(ConfigError) as refused:
+        check_gates(forgetting(None))
+    assert str(refused.value) == (
+        "gate.0.metric = 'deletion.advantage' is not measured: it needs [membership] with forget "
+        "in a [[recommender]]"
+    )
+    with pytest.raises(ConfigError, match=r"where\.model = 'None' is not measured; there is own"):
+        check_gates(forgetting(None, "own", where={"model": "None"}))
+
+
+def test_a_gate_on_deletion_judges_every_observer_of_models_that_forget(make: Make) -> None:
+    result = deleted(make, 0.5, True, True, before=True)
+    gate = Gate(metric="deletion.advantage", max=0.1)
+    picked = picked_by(gate, result.measurements, result.points)
+    assert [(number.model, number.observer) for number in picked] == [("own", one) for one in GAMES]
+    every = picked_by(Gate(metric="attack.advantage", max=0.1), result.measurements, result.points)
+    assert {number.model for number in every} == {"own", "kept"}
+    bound = Gate(metric="deletion.epsilon", max=0.1, detectable=4)
+    assert {one.model for one in picked_by(bound, result.measurements, result.points)} == {"own"}
+    record = judge(bound, result.points, result.measurements)
+    assert (record.id, record.outcome) == ("gate/deletion.epsilon/max", "fail")
+    assert record.rule.startswith("deletion.epsilon <= 0.1")
+
+
+def test_what_no_training_shows_leaves_a_gate_on_deletion_open(make: Make) -> None:
+    result = deleted(make, 0.5, True, True, before=True)
+    lost = diverged(24, 24, "membership", "own", 1.0)
+    kept = [number for number in result.measurements if number.model == "kept"]
+    gate = Gate(metric="deletion.advantage", max=0.1)
+    assert judge(gate, result.points, kept, list(lost)).outcome == "inconclusive"
 
 
 def test_the_label_names_the_method() -> None:

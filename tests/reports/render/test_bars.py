@@ -28,3 +28,15 @@ def test_rows_fit_80_columns_and_stand_in_line(make: Make) -> None:
     assert max(map(len, lines)) <= 80
     assert len({line.index(" of 100  ") for line in lines[1:]}) == 1
     assert lines[0].startswith("model      attacker")
+
+
+def test_names_that_begin_alike_are_cut_so_that_they_stay_apart(make: Make) -> None:
+    shown = screen.of(make())
+    row, ends = shown.rows[0], ("own", "filter")
+    labels = [f"{'a' * 30} by {end}" for end in ends]
+    models = [row.measurement.model_copy(update={"model": label}) for label in labels]
+    rows = [replace(row, measurement=model) for model in models]
+    _, *lines = bars.lines(replace(shown, rows=rows), 80, named=True)
+    for line, end in zip(lines, ends, strict=True):
+        assert line.startswith("…")
+        assert line.split("  ")[0].endswith(f" by {end}")
