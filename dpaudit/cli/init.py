@@ -35,8 +35,9 @@ format = "synthetic"             # embedded generator, MovieLens-like
 _FORGETS = """
 
 [[recommender]]                  # the same one, asked after its targets are deleted
-{}
-forget = "{}"                 # "own", "retrain", "filter" or "fine-tune"
+{0}
+# or {2}
+forget = "{1}"
 """
 # A value and its comment.
 _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
@@ -199,11 +200,14 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
     from dpaudit.attacks.base import MembershipInference
     from dpaudit.audits.membership.config import target_sizes
     from dpaudit.config.tables import attacks_of
+    from dpaudit.core.membership import FORGETS
     from dpaudit.reports.render.toml import inline
 
     recommender = _recommender(library)
     if audit == "deletion":
-        recommender += _FORGETS.format(recommender, "own" if library == "implicit" else "retrain")
+        method = "own" if library == "implicit" else "retrain"
+        others = ", ".join(f'"{other}"' for other in FORGETS if other != method)
+        recommender += _FORGETS.format(recommender, method, others)
     sizes = target_sizes(ratings)
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpaudit.core import rounding
+from dpaudit.core.membership import FORGETS, Forgets
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import digest, words
 
-_METHODS = {
-    "own": "its own method",
-    "retrain": "a training without it",
-    "filter": "leaving its parameters as they are",
-    "fine-tune": "a training that goes on without it",
-}
 
-
-def method(result: AuditResult, label: str) -> str | None:
+def method(result: AuditResult, label: str) -> Forgets | None:
     """Return how a model forgets its targets; None if it keeps them."""
     tables = result.config.get("recommender", [])
     return next((table.get("forget") for table in tables if table.get("label") == label), None)
@@ -40,7 +34,7 @@ def verdicts(result: AuditResult, label: str) -> Iterator[str]:
     bounds = [m for m in digest.of(result, "epsilon") if m.model == label]
     for unit in dict.fromkeys(bound.unit for bound in bounds):
         of_unit = [bound for bound in bounds if bound.unit == unit]
-        yield f"Deletion by {_METHODS[how]}. {_verdict(of_unit)}{_left(result, label, unit)}"
+        yield f"Deletion by {FORGETS[how]}. {_verdict(of_unit)}{_left(result, label, unit)}"
 
 
 def _verdict(bounds: list[Measurement]) -> str:
