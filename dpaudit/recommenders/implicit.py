@@ -90,8 +90,8 @@ class Implicit(Recommender):
         - `own`: item-item similarities are computed again, which is exact; ALS solves the rows of
           the users and items concerned again, one after the other, by implicit's
           `recalculate_user` and `recalculate_item`, while all other rows stay. The loss is
-          quadratic in a row, so this is the Newton step of each row, as in the selective influence
-          function of Li et al. 2023, arXiv:2304.10199.
+          quadratic in a row, so this is the Newton step of each row, to which the selective
+          influence function of Li et al. 2023, arXiv:2304.10199, comes down for users.
         - `fine-tune`: factors are trained on what stays for three more iterations. Of ALS this is
           Unlearn-ALS (Xu et al. 2023, arXiv:2302.06676), which goes on until it converges.
         - `influence`: one Newton step of ALS by all factors together; see `newton_step`.

@@ -20,9 +20,9 @@ class Sharded(Trainable):
 
     Users are divided at random, by their index alone: neither the data nor the seed of a training
     decide a user's shard, and it is public. The division is that of SISA (Bourtoule et al. 2021,
-    arXiv:1912.03817) by users, as by `random` of RecEraser (Chen et al. 2022, arXiv:2201.06820).
-    These average over all models; a factorisation has no factors of a user whom it was not trained
-    on, so here no model but the user's own answers.
+    arXiv:1912.03817), by users; RecEraser (Chen et al. 2022, arXiv:2201.06820) puts like users
+    together. Both aggregate all models; a factorisation has no factors of a user whom it was not
+    trained on, so here no model but the user's own answers.
 
     To forget by `own`, the models of the shards concerned are trained anew on what stays, with
     their seed. Since a training is a function of its data and seed, this is bit by bit the training

@@ -86,7 +86,7 @@ def newton_step(factors: Pair, seen: csr_array, kept: csr_array, regularization:
 
     in which H is the Hessian of L_kept by all factors together. This is the influence function of
     Koh & Liang 2017, arXiv:1703.04730, with the Hessian of what stays (Guo et al. 2020,
-    arXiv:1911.03030, equation 2), and for recommenders that of Zhang et al. 2023, arXiv:2307.02147,
+    arXiv:1911.03030), and for recommenders that of Zhang et al. 2023, arXiv:2307.02147,
     without its pruning. MINRES solves for the step in `ITERATIONS` iterations, since H may have
     negative eigenvalues where a training did not converge. It is preconditioned by the blocks of
     H that belong to single users and items.
