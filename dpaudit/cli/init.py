@@ -36,8 +36,9 @@ format = "synthetic"             # embedded generator, MovieLens-like
 _FORGETS = """
 
 [[recommender]]                  # the same one, asked after its targets are deleted
-{}
-forget = "{}"                 # "own", "retrain", "filter" or "fine-tune"
+{0}
+# or {2}
+forget = "{1}"
 """
 # Gates, of membership as a comment; exit code 4 is that of UNDECIDED.
 _GATE = """\
@@ -210,13 +211,16 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
     from dpaudit.attacks.base import MembershipInference
     from dpaudit.audits.membership.config import target_sizes
     from dpaudit.config.tables import attacks_of
+    from dpaudit.core.membership import UNLEARNING
     from dpaudit.reports.render.toml import inline
 
     recommender = _recommender(library)
     sizes = target_sizes(ratings)
     gate = _GATE.format(rate=max(sizes.rates))
     if audit == "deletion":
-        recommender += _FORGETS.format(recommender, "own" if library == "implicit" else "retrain")
+        method = "own" if library == "implicit" else "retrain"
+        others = ", ".join(f'"{other}"' for other in UNLEARNING if other != method)
+        recommender += _FORGETS.format(recommender, method, others)
         gate = _FORGOTTEN.format(limit=_above_chance(sizes.interactions))
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)

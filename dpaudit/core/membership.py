@@ -26,6 +26,18 @@ WITNESS: Observer = "before-and-after"
 # Those who see published factors, or what a search among them returns.
 OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
+# How a trained model forgets: the methods of `recommender.forget`, in words.
+Unlearning = Literal["own", "retrain", "filter", "drop-rows", "fine-tune", "influence", "ascent"]
+UNLEARNING: Mapping[Unlearning, str] = {
+    "own": "its own method",
+    "retrain": "a training without it",
+    "filter": "leaving its parameters as they are",
+    "drop-rows": "dropping the rows of users without interactions",
+    "fine-tune": "a training that goes on without it",
+    "influence": "a Newton step",
+    "ascent": "ascending the loss of what is forgotten",
+}
+
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.
 Covered = Literal[

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from pathlib import Path
 from threading import RLock
@@ -300,15 +300,24 @@ class Recommender(Plugin, Trainable):
     def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
         """Return a trained model that has forgotten; None if it cannot by this method.
 
-        By `filter`, lists no longer leave out what is forgotten, and all parameters stay.
+        By `filter`, lists no longer leave out what is forgotten, and all parameters stay. So do
+        they by `drop-rows`, but that the table of users has rows for users with interactions alone:
+        all others, deleted or never there, have zeros.
 
         Args:
             fitted: what `fit` returned; it may be changed.
             deletion: what is forgotten, and how.
             seed: as in `fit`.
         """
+        seen = deletion.kept.matrix
         if deletion.method == "filter" and isinstance(fitted, RowModel):
-            return replace(fitted, seen=deletion.kept.matrix)
+            return replace(fitted, seen=seen)
+        if deletion.method == "drop-rows" and isinstance(fitted, FactorModel):
+            known = np.diff(seen.indptr) > 0
+            constants = None if fitted.constants is None else fitted.constants * known
+            return replace(
+                fitted, seen=seen, users=fitted.users * known[:, None], constants=constants
+            )
         return None
 
     def _shown(self, fitted: Fitted, query: Query) -> Answer:
@@ -347,9 +356,11 @@ class RowModel(ABC):
 
     Attributes:
         seen: the interactions that it was trained on; lists leave them out.
+        state: what its adapter needs to let it forget, such as the library's model.
     """
 
     seen: csr_array
+    state: Any = field(default=None, kw_only=True)
 
     @abstractmethod
     def rows(self, users: Indices) -> Scores:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpaudit.core.membership import Unlearning
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -61,7 +62,7 @@ class Forgetting(Trainable):
     """
 
     trainable: Trainable
-    method: str
+    method: Unlearning
     targets: csr_array
     requests: int = 1
 

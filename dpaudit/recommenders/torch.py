@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from typing import Annotated, ClassVar, Literal, Self
+from dataclasses import fields, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+from scipy.special import expit
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
-from dpaudit.recommenders.base import Answer, Query, Recommender, RowModel, required, trained
+from dpaudit.recommenders.base import (
+    Answer,
+    Deletion,
+    FactorModel,
+    Fitted,
+    Query,
+    Recommender,
+    RowModel,
+    required,
+    trained,
+)
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
+from dpaudit.recommenders.unlearning import Pair, ascended, products
 
 # The number of models that are trained together in the least time per model on one core.
 _TOGETHER = 8
+# Epochs of a training that goes on to forget.
+_MORE = 3
 # The parameters of which models read some.
 _SETTINGS = [field.name for field in fields(Settings)]
 
@@ -159,8 +174,27 @@ class Torch(Recommender):
         """Train; arguments and errors as in `Recommender.fit`."""
         if self.noise_multiplier:
             return self._fit_private(interactions, seed)
-        [model] = self.fit_many([interactions], [seed])
-        return model
+        self._check_device()
+        from dpaudit.recommenders.networks.training import trained_stack
+
+        with trained(f"torch ({self.model})"):
+            stack = trained_stack(self.model, self.settings, [interactions], [seed], self.device)
+            return _with_state(stack)
+
+    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+        """Return a trained model that has forgotten; see `Recommender.forgotten`.
+
+        - `fine-tune`: a model without noise is trained on what stays for three more epochs.
+        - `ascent`: the factors of `mf` follow the gradient of the logistic loss of what is
+          forgotten upwards, without negatives; see `ascended`.
+        """
+        if deletion.method == "fine-tune" and not self.noise_multiplier:
+            from dpaudit.recommenders.networks.training import trained_on
+
+            return _with_state(trained_on(fitted.state, deletion.kept, _MORE, seed))
+        if deletion.method == "ascent" and self.model == "mf":
+            return _ascended(fitted, deletion)
+        return super().forgotten(fitted, deletion, seed)
 
     @property
     def together(self) -> int:
@@ -191,13 +225,16 @@ class Torch(Recommender):
             ConfigError: as `fit` does.
             RunError: as `fit` does.
         """
-        torch = required(self.name, "torch", "torch")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
+        self._check_device()
         from dpaudit.recommenders.networks.training import trained_models
 
         with trained(f"torch ({self.model})"):
             return trained_models(self.model, self.settings, interactions, seeds, self.device)
+
+    def _check_device(self) -> None:
+        torch = required(self.name, "torch", "torch")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
 
     def _fit_private(self, interactions: Interactions, seed: int) -> RowModel:
         """Train by DP-SGD."""
@@ -215,6 +252,36 @@ class Torch(Recommender):
                 self.noise_multiplier,
                 self.max_grad_norm or 1.0,
             )
+
+
+def _with_state(stack: Any) -> RowModel:
+    """Return the model of a stack of one, with the stack, which can go on."""
+    from dpaudit.recommenders.networks.training import shown
+
+    [model] = shown(stack)
+    return replace(model, state=stack)
+
+
+def _ascended(fitted: FactorModel, deletion: Deletion) -> FactorModel:
+    users, items = deletion.gone.T
+    wanted = np.asarray(fitted.seen[users, items]).reshape(-1) != 0
+
+    def slopes(factors: Pair) -> csr_array:
+        # The loss of a pair with the score s is ln(1 + exp(-s)), or ln(1 + exp(s)) if not wanted.
+        slope = expit(products(factors, users, items)) - wanted
+        return csr_array((slope, (users, items)), shape=fitted.seen.shape)
+
+    # The last factor of a user is 1, and that of an item its bias.
+    trained_items = np.ones(fitted.items.shape[1], np.int32)
+    trained_users = np.append(trained_items[:-1], 0)
+    before = Pair(fitted.users.astype(np.float64), fitted.items.astype(np.float64))
+    after = ascended(before, slopes, (trained_users, trained_items))
+    return replace(
+        fitted,
+        seen=deletion.kept.matrix,
+        users=after.users.astype(np.float32),
+        items=after.items.astype(np.float32),
+    )
 
 
 def _check_opacus(version: str) -> None:

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from dpaudit.core.estimate import Estimate, Number, Probability
-from dpaudit.core.membership import covers
+from dpaudit.core.membership import Unlearning, covers
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metric import FIELDS, KEYS
 from dpaudit.record.metrics import MetricName, entry
@@ -136,7 +136,7 @@ class PointRecord(_Record):
     noise_scale: Size | None
     claim: ClaimRecord | None
     chosen: dict[str, Any] = {}
-    forget: str | None = None
+    forget: Unlearning | None = None
 
 
 class Control(_Record):

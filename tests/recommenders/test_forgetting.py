@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.membership import Unlearning
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Deletion, Query
 from dpaudit.recommenders.forgetting import Forgetting
@@ -29,7 +30,7 @@ TARGETS = csr_array((np.ones(GONE.sum()), (DATA.user[GONE], DATA.item[GONE])), s
 ALL, KEPT = Interactions.of(DATA), Interactions.of(DATA, ~GONE)
 
 
-def scores(trainable: Any, method: str) -> NDArray[np.float32]:
+def scores(trainable: Any, method: Unlearning) -> NDArray[np.float32]:
     answer = Forgetting(trainable, method, TARGETS).answer(ALL, 5, QUERY)
     return answer.scores.reshape(SHAPE)
 
@@ -120,7 +121,9 @@ def test_a_deletion_is_timed_beside_its_training() -> None:
     ],
     ids=["no method", "no own method", "nothing to train on"],
 )
-def test_a_method_that_a_model_lacks_is_refused(trainable: Any, method: str, said: str) -> None:
+def test_a_method_that_a_model_lacks_is_refused(
+    trainable: Any, method: Unlearning, said: str
+) -> None:
     pytest.importorskip("implicit")
     with pytest.raises(ConfigError, match=said):
         scores(trainable, method)
@@ -199,7 +202,7 @@ def test_a_class_that_cannot_forget_is_refused() -> None:
 @pytest.mark.parametrize("returned", [None, 7])
 @pytest.mark.parametrize(("method", "targets"), [("forget", TARGETS), ("forget_users", HISTORIES)])
 def test_a_class_returns_the_model_that_has_forgotten(
-    returned: Any, method: str, targets: csr_array
+    returned: Any, method: Unlearning, targets: csr_array
 ) -> None:
     class Wrong(Users):
         def forget(self, interactions: NDArray[np.int32], seed: int) -> Any:
@@ -214,7 +217,7 @@ def test_a_class_returns_the_model_that_has_forgotten(
 
 
 @pytest.mark.parametrize("method", ["own", "retrain", "filter"])
-def test_scores_before_the_deletion_are_those_of_the_same_training(method: str) -> None:
+def test_scores_before_the_deletion_are_those_of_the_same_training(method: Unlearning) -> None:
     model = GivenModel(Both) if method == "own" else MostPopular()
     asked = replace(QUERY, before=True)
     shown = Forgetting(model, method, TARGETS).answer(ALL, 5, asked)

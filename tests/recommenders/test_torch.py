@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import Deletion
+from dpaudit.recommenders.networks.settings import Name
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
@@ -183,3 +186,55 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(ConfigError, match="PyTorch finds no GPU: use device = 'cpu'"):
         Torch(device="cuda").fit(blocks(), SEED)
+
+
+def deletion(method: str) -> Deletion:
+    """The deletion of the first user's interactions."""
+    rows = blocks().ratings
+    gone = rows.user == 0
+    pairs = np.stack((rows.user[gone], rows.item[gone]), axis=1)
+    return Deletion(method, Interactions.of(rows, ~gone), pairs)
+
+
+@pytest.mark.parametrize("model", get_args(Name))
+def test_a_training_goes_on_with_what_stays(model: Name) -> None:
+    recommender = Torch(model, 4, epochs=1, sampling_rate=0.5)
+    fitted: Any = recommender.fit(blocks(), SEED)
+    before = fitted.rows(EVERY)
+    request = deletion("fine-tune")
+    # One request after another.
+    after: Any = recommender.forgotten(fitted, request, SEED)
+    again: Any = recommender.forgotten(after, request, SEED)
+    assert (after.rows(EVERY) != before).any()
+    assert (again.rows(EVERY) != after.rows(EVERY)).any()
+    lists, stays = after.recommend(EVERY, ITEMS), request.kept.matrix.toarray() > 0
+    shown = np.zeros((USERS, ITEMS), np.bool_)
+    shown[np.nonzero(lists >= 0)[0], lists[lists >= 0]] = True
+    np.testing.assert_array_equal(shown, ~stays)
+
+
+def test_a_training_goes_on_from_what_was_trained() -> None:
+    recommender = Torch("mf", 4, epochs=2, sampling_rate=0.5)
+    fitted: Any = recommender.fit(blocks(), SEED)
+    fitted.state.settings = replace(fitted.state.settings, learning_rate=1e-12)
+    after: Any = recommender.forgotten(fitted, deletion("fine-tune"), SEED)
+    np.testing.assert_allclose(after.rows(EVERY), fitted.rows(EVERY), atol=1e-6)
+
+
+def test_an_ascent_lowers_the_scores_of_what_is_forgotten() -> None:
+    recommender = Torch("mf", 4, epochs=2, sampling_rate=0.5)
+    fitted: Any = recommender.fit(blocks(), SEED)
+    request = deletion("ascent")
+    users, items = request.gone.T
+    after: Any = recommender.forgotten(fitted, request, SEED)
+    assert (after.scores(users, items) < fitted.scores(users, items)).all()
+    assert (after.users[:, -1] == 1).all()
+    np.testing.assert_array_equal(after.users[1:], fitted.users[1:])
+
+
+def test_noise_and_other_models_refuse_what_they_cannot() -> None:
+    private_one = Torch("mf", 4, epochs=1, sampling_rate=0.5, noise_multiplier=1.0)
+    fitted: Any = private_one.fit(blocks(), SEED)
+    assert private_one.forgotten(fitted, deletion("fine-tune"), SEED) is None
+    assert Torch("ncf", 4).forgotten(fitted, deletion("ascent"), SEED) is None
+    assert Torch("mf", 4).forgotten(fitted, deletion("influence"), SEED) is None

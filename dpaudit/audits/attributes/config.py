@@ -85,7 +85,7 @@ class AttributesConfig(RecommendersConfig):
                 "an attacker of its own: remove it"
             )
         for recommender in self.recommender:
-            for key in ("returned", "save", "observers", "forget"):
+            for key in ("returned", "save", "observers", "forget", "shards"):
                 if getattr(recommender, key):
                     raise ValueError(
                         f"recommender {recommender.label!r} has {key}, which is of [membership]: "

@@ -28,6 +28,7 @@ from dpaudit.core.membership import (
     Covered,
     Observer,
     Unit,
+    Unlearning,
 )
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
@@ -36,6 +37,7 @@ from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
+from dpaudit.recommenders.sharded import Sharded
 from dpaudit.record.result import STRONGEST
 
 # The fewest interactions by which utility is measured.
@@ -124,9 +126,13 @@ class OwnRecommender(Table):
         forget: how each trained model forgets the targets that its coins put into the data, before
             it is asked: `own` by the model's method `forget` or the library's own means,
             `retrain` by a training without them, `filter` by leaving its parameters as they are,
-            `fine-tune` by going on with what stays. None: it forgets nothing. The attackers then
-            tell what was deleted from what was never there.
+            `drop-rows` by dropping the rows of users without interactions, `fine-tune` by going on
+            with what stays, `influence` by a Newton step, `ascent` by ascending the loss of what
+            is forgotten. None: it forgets nothing. The attackers then tell what was deleted from
+            what was never there.
         requests: the number of requests, one after the other, in which it forgets them.
+        shards: the number of models among which users are divided at random, by their index alone;
+            a user's own one answers, and `own` trains anew those of whom something is forgotten.
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
@@ -140,8 +146,9 @@ class OwnRecommender(Table):
     returned: str | None = None
     params: dict[str, Any] = {}
     save: Annotated[str, Field(min_length=1)] | None = None
-    forget: Literal["own", "retrain", "filter", "fine-tune"] | None = None
+    forget: Unlearning | None = None
     requests: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    shards: Annotated[int, Field(ge=2, le=1000)] | None = None
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     # The folder of the config.
@@ -164,6 +171,7 @@ class OwnRecommender(Table):
             values.get("returned"),
         )
         label = " ".join(str(word) for word in words if word)
+        label += f" in {values['shards']} shards" if values.get("shards") else ""
         if values.get("forget"):
             label += f", forgets by {values['forget']}"
             label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
@@ -180,8 +188,8 @@ class OwnRecommender(Table):
             )
         if self.requests > 1 and self.forget in (None, "retrain"):
             raise ValueError(
-                f"requests = {self.requests} divides what a model forgets by forget = 'own', "
-                "'filter' or 'fine-tune': name one of these, or remove it"
+                f"requests = {self.requests} divides what a model forgets by itself: name a "
+                "method other than 'retrain' as forget, or remove it"
             )
         for key in ("returned", "save"):
             if self.forget and getattr(self, key):
@@ -189,6 +197,16 @@ class OwnRecommender(Table):
                     f"forget = {self.forget!r} asks a model that is trained here and not kept: "
                     f"remove it, or {key}"
                 )
+        for key in ("returned", "save"):
+            if self.shards and getattr(self, key):
+                raise ValueError(
+                    f"shards = {self.shards} are trained here and not kept: remove it, or {key}"
+                )
+        if self.shards and self.forget not in (None, "own", "retrain"):
+            raise ValueError(
+                f"shards forget by 'own' or 'retrain', not by {self.forget!r}: name one of these, "
+                "or remove shards"
+            )
         if self.save is not None and self.runs_code is None:
             raise ValueError(
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
@@ -259,7 +277,7 @@ class OwnRecommender(Table):
             params = {"cwd": self._folder, **self.params, "returned": self.returned}
             what = "trainings done elsewhere"
             trainable = registry.create_instance(Returned, place, params, what, ("returned",))
-        return trainable
+        return Sharded(trainable, self.shards) if self.shards else trainable
 
     @property
     def served(self) -> list[Observer]:

@@ -7,18 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.core import rounding
-from dpaudit.core.membership import WITNESS
+from dpaudit.core.membership import UNLEARNING, WITNESS, Unlearning
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections.base import Printed
 
-_METHODS = {
-    "own": "its own method",
-    "retrain": "a training without it",
-    "filter": "leaving its parameters as they are",
-    "fine-tune": "a training that goes on without it",
-}
 # Keys of a `[[recommender]]` in which a model differs from itself before the deletion.
 _APART = {"label", "forget", "requests", "claim", "observers"}
 
@@ -63,7 +57,7 @@ def witnessed(result: AuditResult, label: str) -> Iterator[str]:
 
 def sentence(result: AuditResult, label: str, unit: str) -> str:
     """Return what became of one kind of target, with its numbers and those before the deletion."""
-    how = _METHODS[_method(result, label) or "retrain"]
+    how = UNLEARNING[_method(result, label) or "retrain"]
     certified = _worst(_bounds(result, label, unit)).estimate.lower
     bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
     parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
@@ -138,7 +132,7 @@ def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
     return {
         "model": label,
         "deleted": f"{unit}s{f', in {requests:,} requests' if requests > 1 else ''}",
-        "by": _METHODS[_method(result, label) or "retrain"],
+        "by": UNLEARNING[_method(result, label) or "retrain"],
         "result": found.shown,
         "told by": told,
     }
@@ -168,7 +162,7 @@ def _bounds(result: AuditResult, label: str, unit: str | None = None) -> list[Me
     ]
 
 
-def _method(result: AuditResult, label: str) -> str | None:
+def _method(result: AuditResult, label: str) -> Unlearning | None:
     return next((point.forget for point in result.points if point.model == label), None)
 
 

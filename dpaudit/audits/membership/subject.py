@@ -26,6 +26,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.recommenders.base import Recommender, Trainable
 from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.sharded import Sharded
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
 
@@ -96,9 +97,11 @@ class MemberModel:
     def record(self) -> ModelRecord:
         """Record the recommender with its parameters."""
         trainable = self.defenses[0].trainable
-        forgets = {}
+        forgets: dict[str, str | int] = {}
         if isinstance(trainable, Forgetting):
             forgets, trainable = {"forget": trainable.method}, trainable.trainable
+        if isinstance(trainable, Sharded):
+            forgets, trainable = {**forgets, "shards": trainable.shards}, trainable.trainable
         if isinstance(trainable, DefenseRecommender):
             return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
         if isinstance(trainable, Recommender):

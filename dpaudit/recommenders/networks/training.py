@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -38,6 +39,17 @@ def trained_models(
     seeds: Sequence[int],
     device: str = "cpu",
 ) -> list[RowModel]:
+    """Train models of one form side by side, and return them; arguments as in `trained_stack`."""
+    return shown(trained_stack(model, settings, data, seeds, device))
+
+
+def trained_stack(
+    model: Name,
+    settings: Settings,
+    data: Sequence[Interactions],
+    seeds: Sequence[int],
+    device: str = "cpu",
+) -> Stack:
     """Train models of one form side by side.
 
     Args:
@@ -51,8 +63,32 @@ def trained_models(
     with single_threaded():
         stack = FORMS[model](settings, data, sources, device)
         train(stack)
-        with torch.no_grad():
-            return stack.models()
+    return stack
+
+
+def shown(stack: Stack) -> list[RowModel]:
+    """Return the trained models of a stack."""
+    with single_threaded(), torch.no_grad():
+        return stack.models()
+
+
+def trained_on(stack: Stack, interactions: Interactions, epochs: int, seed: int) -> Stack:
+    """Go on with the training of one model, on other interactions.
+
+    Adam's averages start anew, and so does what depends on the share of the training that is done.
+
+    Args:
+        stack: the trained model.
+        interactions: what to go on with.
+        epochs: how often it goes through them.
+        seed: decides everything that is random.
+    """
+    settings, source = replace(stack.settings, epochs=epochs), generator(seed, "torch, going on")
+    with single_threaded():
+        further = type(stack)(settings, [interactions], [source], stack.device)
+        further.parameters = {name: value.detach() for name, value in stack.parameters.items()}
+        train(further)
+    return further
 
 
 def train(stack: Stack) -> None:
