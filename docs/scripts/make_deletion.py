@@ -49,9 +49,9 @@ row](../guides/deletion.md), and attackers tell them from targets that were neve
 advantage is TPR − FPR at its best, the mean over the judged trainings, of the strongest attack that
 calibrating trainings chose; 0 is a guess. The certified ε (δ = 1e-5, 95 % confidence jointly over
 the row's audit) is the largest of the observers: above 0, something is **not forgotten**. nDCG@10
-is that of held-out interactions after the deletion. Seconds are those of one training with its
-deletion by the clock, on one of two cores that other work shared. Factors are 32; shards are
-{SHARDS}, and publish no common factors.
+is that of held-out interactions after the deletion. Seconds are those of one training and of the
+deletion after it by the clock, on one of two cores that other work shared. Factors are 32; shards
+are {SHARDS}, and publish no common factors.
 """
 
 
@@ -162,16 +162,19 @@ def left(rows: Sequence[tuple[Audit, AuditResult]], unit: str) -> Table:
             if (m.metric, m.unit, m.attack) == ("epsilon", unit, STRONGEST)
         ]
         most = max(bounds, default=None)
+        [label] = [model.label for model in result.models]
+        alone = (result.timing.training or 0.0,)
         cells.append(
             [
                 audit.label,
                 *(measured(each.estimate.value) if each else NONE for each in advantages),
                 NONE if most is None else f"≥ {at_least(most, 2)}",
                 value(picked(result, "utility.ndcg", attack=None)),
-                f"{result.timing.training or 0:.1f}",
+                *(f"{part:.2g}" for part in result.timing.deletions.get(label, alone)),
+                *([] if label in result.timing.deletions else [NONE]),
             ]
         )
-    header = ["method", *OBSERVERS.values(), "certified ε", "nDCG@10", "seconds"]
+    header = ["method", *OBSERVERS.values(), "certified ε", "nDCG@10", "training", "deletion"]
     return Table("", header, cells)
 
 
