@@ -158,7 +158,6 @@ NETWORKS = (
     recbole("SASRec"),
     network("gru4rec"),
     larger("mf"),
-    larger("multvae"),
 )
 PAGES = {
     "libraries": (
