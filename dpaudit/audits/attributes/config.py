@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dpaudit.audits.membership.config import RecommendersConfig, check_distinct
+from dpaudit.audits.membership.config import RecommendersConfig
+from dpaudit.audits.membership.recommender import check_distinct
 from dpaudit.config.model import Table, as_list
 from dpaudit.core.membership import Observer
 

@@ -10,7 +10,7 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import data_record
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, attribute_of, folds_of
-from dpaudit.audits.membership.config import SHOWN
+from dpaudit.audits.membership.recommender import SHOWN
 from dpaudit.audits.membership.subject import MemberModel, points_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings

@@ -18,7 +18,8 @@ from pydantic import PrivateAttr, ValidationError
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.membership.config import MembershipConfig, OwnRecommender, target_sizes
+from dpaudit.audits.membership.config import MembershipConfig, target_sizes
+from dpaudit.audits.membership.recommender import OwnRecommender
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate

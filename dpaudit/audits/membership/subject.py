@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
-from dpaudit.audits.membership.config import Membership, MembershipConfig, OwnRecommender
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.probes import PROBED
+from dpaudit.audits.membership.recommender import OwnRecommender
 from dpaudit.audits.membership.training import Utility, measures
 from dpaudit.config.compatibility.gates import check_rated, rated
 from dpaudit.config.model import Model

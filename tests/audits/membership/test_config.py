@@ -16,13 +16,9 @@ from pydantic import ValidationError
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.calibration import Trials, strongest
-from dpaudit.audits.membership.config import (
-    Membership,
-    MembershipConfig,
-    OwnRecommender,
-    StatedClaim,
-)
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.rates import Curve
+from dpaudit.audits.membership.recommender import OwnRecommender, StatedClaim
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config, Gate

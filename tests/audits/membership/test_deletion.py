@@ -19,15 +19,11 @@ from dpaudit.auditor.gate import judge
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import check_gates, family_of
-from dpaudit.audits.membership.config import (
-    Membership,
-    MembershipConfig,
-    OwnRecommender,
-    StatedClaim,
-)
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.deletion import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
+from dpaudit.audits.membership.recommender import OwnRecommender, StatedClaim
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.picked import picked_by

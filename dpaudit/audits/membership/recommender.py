@@ -1,0 +1,280 @@
+"""The tables `[[recommender]]`: the user's own models, and what is claimed of them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
+
+from dpaudit.config.model import Table
+from dpaudit.core import registry
+from dpaudit.core.claim import Claim
+from dpaudit.core.membership import (
+    OBSERVERS,
+    RELEASED,
+    WITNESS,
+    Covered,
+    Observer,
+    Unlearning,
+)
+from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.python_class import PythonClass
+from dpaudit.recommenders.returned import Returned
+from dpaudit.recommenders.sharded import Sharded
+
+# Who sees a model that is served but not published.
+SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
+# What a model has to show to each observer.
+SHOWN: Mapping[Observer, str] = {
+    "scores": "scores",
+    "own-list": "lists",
+    "others-lists": "lists",
+    "nearest-items": "factors",
+    "factors": "factors",
+    WITNESS: "scores",
+}
+
+
+def check_distinct(table: BaseModel, *names: str) -> None:
+    """Refuse lists that contain a value twice.
+
+    Args:
+        table: the table.
+        names: the keys of its lists.
+
+    Raises:
+        ValueError: one does.
+    """
+    for name in names:
+        values = getattr(table, name) or []
+        if len(set(values)) < len(values):
+            raise ValueError(f"{name} contains a value twice: remove one")
+
+
+class StatedClaim(Table):
+    """The guarantee that the user states for their recommender.
+
+    Attributes:
+        epsilon: ε.
+        delta: δ.
+        adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
+        observers: the observers whom the guarantee covers, by default those of the released model:
+            `scores`, `unfiltered-list`, `others-lists`, `nearest-items` and `factors`.
+            `unfiltered-list` is the user's own list if it leaves out nothing that the user has
+            seen; `own-list` is any.
+    """
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    adjacency: Literal["rating-add-remove", "user-add-remove"] = "rating-add-remove"
+    observers: Annotated[list[Covered], Field(min_length=1)] = list(RELEASED)
+
+    def claim(self) -> Claim:
+        """Return it as a claim."""
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            observer=self.observers[0],
+            public="the numbers of users and items",
+            source="stated in the config",
+            also=tuple(self.observers[1:]),
+        )
+
+
+class OwnRecommender(Table):
+    """A recommender of the user's: a library's model, a Python class, or a command.
+
+    A class or a command is code: `dpaudit run` refuses it unless `--allow-code` is given.
+
+    Attributes:
+        label: its name in reports; by default the library with its model, the target, or the
+            command's program.
+        library: the name of a registered adapter (`dpaudit list recommenders`).
+        target: `package.module:name` of a Python class; modules in the folder of the config can be
+            imported.
+        command: a command that trains in its own environment; it runs in the folder of the config.
+        returned: the folder of trainings that `dpaudit split` handed out and that were done
+            elsewhere; in the folder of the config.
+        params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
+            (docs/guides/own-models.md).
+        save: the folder in which the model of every training is kept, as `training-SEED`, so that
+            what ships can be what is audited; in the folder of the config. For `target` and
+            `command`.
+        forget: how each trained model forgets the targets that its coins put into the data, before
+            it is asked: `own` by the model's method `forget` or the library's own means,
+            `retrain` by a training without them, `filter` by leaving its parameters as they are,
+            `drop-rows` by dropping the rows of users without interactions, `fine-tune` by going on
+            with what stays, `influence` by a Newton step, `ascent` by ascending the loss of what
+            is forgotten. None: it forgets nothing. The attackers then tell what was deleted from
+            what was never there.
+        requests: the number of requests, one after the other, in which it forgets them.
+        shards: the number of models among which users are divided at random, by their index alone;
+            a user's own one answers, and `own` trains anew those of whom something is forgotten.
+        claim: the guarantee that is stated for it, if any.
+        observers: who observes it, instead of `membership.observers`.
+    """
+
+    judging: ClassVar[frozenset[str]] = frozenset({"claim", "observers"})
+
+    label: str = ""
+    library: str | None = None
+    target: str | None = None
+    command: str | None = None
+    returned: str | None = None
+    params: dict[str, Any] = {}
+    save: Annotated[str, Field(min_length=1)] | None = None
+    forget: Unlearning | None = None
+    requests: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    shards: Annotated[int, Field(ge=2, le=1000)] | None = None
+    claim: StatedClaim | None = None
+    observers: Annotated[list[Observer], Field(min_length=1)] | None = None
+    # The folder of the config.
+    _folder: Path = PrivateAttr(Path())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        params = values.get("params")
+        model = params.get("model") if isinstance(params, dict) else None
+        command = values.get("command")
+        program = command.split()[0] if isinstance(command, str) and command.split() else None
+        words = (
+            values.get("library"),
+            model,
+            values.get("target"),
+            program,
+            values.get("returned"),
+        )
+        label = " ".join(str(word) for word in words if word)
+        label += f" in {values['shards']} shards" if values.get("shards") else ""
+        if values.get("forget"):
+            label += f", forgets by {values['forget']}"
+            label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
+        return {"label": label, **values}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = ("library", "target", "command", "returned")
+        given = [name for name in kinds if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
+                "and returned"
+            )
+        if self.requests > 1 and self.forget in (None, "retrain"):
+            raise ValueError(
+                f"requests = {self.requests} divides what a model forgets by itself: name a "
+                "method other than 'retrain' as forget, or remove it"
+            )
+        for key in ("returned", "save"):
+            if self.forget and getattr(self, key):
+                raise ValueError(
+                    f"forget = {self.forget!r} asks a model that is trained here and not kept: "
+                    f"remove it, or {key}"
+                )
+        for key in ("returned", "save"):
+            if self.shards and getattr(self, key):
+                raise ValueError(
+                    f"shards = {self.shards} are trained here and not kept: remove it, or {key}"
+                )
+        if self.shards and self.forget not in (None, "own", "retrain"):
+            raise ValueError(
+                f"shards forget by 'own' or 'retrain', not by {self.forget!r}: name one of these, "
+                "or remove shards"
+            )
+        if self.save is not None and self.runs_code is None:
+            raise ValueError(
+                f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
+                "name one of these"
+            )
+        return self
+
+    @property
+    def saves(self) -> Path | None:
+        """The folder in which trained models are kept, if any."""
+        return None if self.save is None else (self._folder / self.save).absolute()
+
+    @property
+    def runs_code(self) -> str | None:
+        """The key that names code to run, with its value; None for a library."""
+        for name in ("target", "command"):
+            if getattr(self, name):
+                return f"recommender.{name} = {getattr(self, name)!r}"
+        return None
+
+    @property
+    def epsilon(self) -> list[float]:
+        """The stated ε; infinite without a claim."""
+        return [self.claim.epsilon if self.claim else math.inf]
+
+    @property
+    def state(self) -> str:
+        """What identifies the recommender beyond this table, such as an object's; else empty."""
+        return ""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that results depend on: the command's script, or what came back."""
+        if self.returned is not None:
+            folder = self._folder / self.returned
+            return sorted(path for path in folder.glob("training-*/*") if path.is_file())
+        try:
+            words = shlex.split(self.command or "")
+        except ValueError:
+            return []
+        places = (self._folder / word for word in words if "\0" not in word)
+        return [place for place in places if place.is_file()]
+
+    def within(self, folder: Path) -> Self:
+        """Return the same recommender of a config in another folder."""
+        copy = self.model_copy()
+        copy._folder = folder
+        return copy
+
+    def create(self, place: str) -> Trainable:
+        """Create what is trained.
+
+        Raises:
+            ConfigError: the library or a parameter is unknown, or a value is out of range.
+        """
+        trainable: Trainable
+        if self.library is not None:
+            trainable = registry.create("recommenders", self.library, place, self.params)
+        elif self.target is not None:
+            params = {**self.params, "target": self.target}
+            trainable = registry.create_instance(
+                PythonClass, place, params, "a Python class", ("target",)
+            )
+        elif self.command is not None:
+            params = {"cwd": self._folder, **self.params, "command": self.command}
+            trainable = registry.create_instance(Command, place, params, "a command", ("command",))
+        else:
+            params = {"cwd": self._folder, **self.params, "returned": self.returned}
+            what = "trainings done elsewhere"
+            trainable = registry.create_instance(Returned, place, params, what, ("returned",))
+        return Sharded(trainable, self.shards) if self.shards else trainable
+
+    @property
+    def served(self) -> list[Observer]:
+        """Return the observers of the served model: those of what `shows` lists, if there is one.
+
+        A command and what was returned have such a list.
+        """
+        if self.command is None and self.returned is None:
+            return list(SERVED)
+        given = self.params.get("shows")
+        shown = given if isinstance(given, list) else ["scores", "lists"]
+        return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        check_distinct(self, "observers")
+        return self
