@@ -2,8 +2,9 @@
 
 Run it with `DPAUDIT_DATA=… python docs/scripts/make_deletion.py FOLDER [quick] [ml-1m]`, with the
 extras `implicit` and `torch` installed. It audits every method of every model on MovieLens-100K,
-keeps each record in FOLDER/NAME, and audits none again whose record is there. `quick` has 8
-trainings of each, and `ml-1m` adds alternating least squares on MovieLens-1M, with 8.
+keeps each record in FOLDER/NAME, and audits none again whose record is there; without its library a
+model is left out, and said. `quick` has 8 trainings of each, and `ml-1m` adds alternating least
+squares on MovieLens-1M, with 8.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +125,21 @@ def main(folder: Path, *options: str) -> None:
     """Audit what is missing, and write the page."""
     folder.mkdir(parents=True, exist_ok=True)
     trainings = FEW if "quick" in options else 24
-    results = [(audit, _result(audit, folder, trainings)) for audit in MODELS]
+    audits = [(audit, trainings) for audit in MODELS]
     if "ml-1m" in options:
-        results += [(audit, _result(audit, folder, FEW)) for audit in LARGE]
+        audits += [(audit, FEW) for audit in LARGE]
+    missing = dict.fromkeys(
+        audit.model for audit, _ in audits if not find_spec(audit.table["library"])
+    )
+    results = [
+        (audit, _result(audit, folder, count))
+        for audit, count in audits
+        if audit.model not in missing
+    ]
     parts = [HEAD.format(trainings=trainings)]
-    for model in dict.fromkeys(audit.model for audit, _ in results):
+    if missing:
+        parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
+    for model in dict.fromkeys(audit.model for audit, _ in audits):
         parts.append(f"## {model}\n")
         for unit, heading in UNITS.items():
             rows = [(audit, result) for audit, result in results if audit.model == model]
@@ -171,7 +183,7 @@ def left(rows: Sequence[tuple[Audit, AuditResult]], unit: str) -> Table:
                 *(measured(each.estimate.value) if each else NONE for each in advantages),
                 NONE if most is None else f"≥ {at_least(most, 2)}",
                 value(picked(result, "utility.ndcg", attack=None)),
-                *(f"{part:.2g}" for part in result.timing.deletions.get(label, alone)),
+                *(f"{part:.2f}" for part in result.timing.deletions.get(label, alone)),
                 *([] if label in result.timing.deletions else [NONE]),
             ]
         )

@@ -41,6 +41,8 @@ def small(config: Config) -> Config:
     if isinstance(config, MembershipConfig):
         # Generated ratings have no times.
         few = {"trainings": 8, "interactions": 500, "hold": "random"}
+        if "user" in config.membership.units:
+            few |= {"users": 40, "rates": [0.3]}
         changes["membership"] = config.membership.model_copy(update=few)
         changes["recommender"] = [
             own.model_copy(update={"params": {**own.params, "epochs": 1}})
