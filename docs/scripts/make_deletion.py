@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 # They stand beside this file.
-from make_models import DATA, picked, value
+from make_models import DATA, ML_1M, picked, value
 from pages import audited, page, write
 
 from dpaudit.config import load as configs
@@ -29,13 +29,6 @@ from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import at_least, measured
 
 COMMAND = "docs/scripts/make_deletion.py FOLDER"
-LARGER: Mapping[str, Any] = {
-    "format": "delimited",
-    "path": "${DPAUDIT_DATA}/ml-1m/ratings_no_timestamp.tsv.gz",
-    "delimiter": "\t",
-    "columns": {"user": 0, "item": 1, "rating": 2},
-    "scale": {"minimum": 1, "maximum": 5, "step": 1},
-}
 OBSERVERS = {
     "scores": "scores",
     "own-list": "own list",
@@ -118,7 +111,7 @@ MODELS = [
     *audits_of("implicit BPR", implicit("bpr"), COMMON),
     *audits_of("torch mf", {"library": "torch", "params": {"model": "mf"}}, COMMON),
 ]
-LARGE = audits_of("implicit ALS on MovieLens-1M", implicit("als"), ALS, LARGER)
+LARGE = audits_of("implicit ALS on MovieLens-1M", implicit("als"), ALS, ML_1M)
 
 
 def main(folder: Path, *options: str) -> None:

@@ -203,6 +203,11 @@ class Trainable(ABC):
             "recommender.forget to 'retrain', or give a library or a class that can"
         )
 
+    def scored(self, interactions: Interactions, seed: int, query: Query) -> Scores:
+        """Train on interactions, and return the scores alone; errors as in `answer`."""
+        alone = replace(query, listed=query.listed[:0], factors=False, before=False)
+        return self.answer(interactions, seed, alone).scores
+
     @property
     def together(self) -> int:
         """The number of trainings that `answers` runs together in the least time per training."""
@@ -238,6 +243,27 @@ class Trainable(ABC):
         """
         for rows, seed in zip(kept, seeds, strict=True):
             yield self.answer(Interactions.of(ratings, rows), seed, query)
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapper(Trainable):
+    """What trains something else, and shows what that does.
+
+    Attributes:
+        trainable: what is trained.
+    """
+
+    trainable: Trainable
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether scores are predicted ratings."""
+        return self.trainable.predicts_ratings
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What it cannot show."""
+        return self.trainable.leaves_out
 
 
 class Recommender(Plugin, Trainable):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +13,7 @@ from dpaudit.core.membership import Unlearning
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
-from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Trainable
+from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Wrapper
 
 
 @runtime_checkable
@@ -46,14 +45,13 @@ class ForgetsUsers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Forgetting(Trainable):
+class Forgetting(Wrapper):
     """Train on all that is given, let the model forget the targets among it, and ask it then.
 
     If the deletion is exact, what it shows has the law of a training without the targets, whatever
     targets were there: so no attacker tells which were.
 
     Attributes:
-        trainable: what is trained.
         method: how it forgets.
         targets: users × items, nonzero where an interaction is to be forgotten `(N, M)`.
         requests: the number of requests, among which these are divided at random, one after the
@@ -61,20 +59,9 @@ class Forgetting(Trainable):
             as many requests as such users and other interactions.
     """
 
-    trainable: Trainable
     method: Unlearning
     targets: csr_array
     requests: int = 1
-
-    @property
-    def predicts_ratings(self) -> bool:
-        """Whether scores are predicted ratings."""
-        return self.trainable.predicts_ratings
-
-    @property
-    def leaves_out(self) -> Collection[str]:
-        """What it cannot show."""
-        return self.trainable.leaves_out
 
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train, forget, and show what is asked; see `Trainable.answer`.
@@ -92,11 +79,10 @@ class Forgetting(Trainable):
         answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, after)
         if not query.before:
             return answer
-        before = answer
+        before = answer.scores
         if gone.any():
-            scored = replace(after, listed=query.listed[:0], factors=False)
-            before = self.trainable.answer(interactions, seed, scored)
-        return answer._replace(before=before.scores)
+            before = self.trainable.scored(interactions, seed, query)
+        return answer._replace(before=before)
 
     def gone(self, rows: Ratings) -> NDArray[np.bool_]:
         """Mark the interactions that are forgotten `(R,)`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Answer, Deletion, Query, Trainable
+from dpaudit.recommenders.base import Answer, Deletion, Query, Wrapper
 
 
 @dataclass(frozen=True, eq=False)
-class Sharded(Trainable):
+class Sharded(Wrapper):
     """Train a model on the users of each shard, and let a user's own one answer.
 
     Users are divided at random, by their index alone: neither the data nor the seed of a training
@@ -29,22 +29,10 @@ class Sharded(Trainable):
     without what is forgotten, and is computed as such.
 
     Attributes:
-        trainable: what is trained on each shard.
         shards: the number of shards.
     """
 
-    trainable: Trainable
     shards: int
-
-    @property
-    def predicts_ratings(self) -> bool:
-        """Whether scores are predicted ratings."""
-        return self.trainable.predicts_ratings
-
-    @property
-    def leaves_out(self) -> Collection[str]:
-        """What it cannot show."""
-        return self.trainable.leaves_out
 
     def of_users(self, count: int) -> NDArray[np.int64]:
         """Return the shard of each user `(N,)`; that of an index does not depend on their number.
@@ -109,5 +97,4 @@ class Sharded(Trainable):
         answer = self.answer(requests[-1].kept, seed, query)
         if not query.before:
             return answer
-        scored = replace(query, listed=query.listed[:0])
-        return answer._replace(before=self.answer(interactions, seed, scored).scores)
+        return answer._replace(before=self.scored(interactions, seed, query))

@@ -393,8 +393,8 @@ class MembershipConfig(RecommendersConfig):
                     "the model"
                 )
         for audited in self.audited:
-            watched = WITNESS in self.membership.observers_of(audited)
-            if watched and getattr(audited, "forget", None) is None:
+            forgets = isinstance(audited, OwnRecommender) and audited.forget
+            if not forgets and WITNESS in self.membership.observers_of(audited):
                 raise ValueError(
                     f"the observer {WITNESS!r} sees a deletion, and model {audited.label!r} "
                     "forgets nothing: name it in the observers of a [[recommender]] with forget"

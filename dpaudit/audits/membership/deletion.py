@@ -73,9 +73,9 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
         unit: the kind of target.
         bound: what is certified, behind who tells it.
     """
-    found, bounds = word(result, label, unit), _bounds(result, label, unit)
+    verdict, bounds = word(result, label, unit), _bounds(result, label, unit)
     deleted = f"deleted {unit}s from those that were never there"
-    if found is palette.NOT_FORGOTTEN:
+    if verdict is palette.NOT_FORGOTTEN:
         sight = words.observer(_worst(bounds).observer or "")
         return f"NOT FORGOTTEN: who sees {sight} tells {deleted}{bound}."
     trace = _trace(bounds)
@@ -122,19 +122,19 @@ def printed(result: AuditResult) -> Printed:
 
 def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
     bounds = _bounds(result, label, unit)
-    found, trace = word(result, label, unit), _trace(bounds)
-    told = "nobody; too few trainings or targets to find a trace"
-    if found is palette.NOT_FORGOTTEN:
-        told = f"who sees {words.observer(_worst(bounds).observer or '')}"
+    verdict, trace = word(result, label, unit), _trace(bounds)
+    teller = "nobody; too few trainings or targets to find a trace"
+    if verdict is palette.NOT_FORGOTTEN:
+        teller = f"who sees {words.observer(_worst(bounds).observer or '')}"
     elif trace is not None:
-        told = f"nobody; a trace that makes {_right(trace)} of 100 guesses right would be found"
+        teller = f"nobody; a trace that makes {_right(trace)} of 100 guesses right would be found"
     requests = _table(result, label).get("requests", 1)
     return {
         "model": label,
         "deleted": f"{unit}s{f', in {requests:,} requests' if requests > 1 else ''}",
         "by": UNLEARNING[_method(result, label) or "retrain"],
-        "result": found.shown,
-        "told by": told,
+        "result": verdict.shown,
+        "told by": teller,
     }
 
 
@@ -150,8 +150,8 @@ def _worst(bounds: Sequence[Measurement]) -> Measurement:
 
 def _trace(bounds: Sequence[Measurement]) -> float | None:
     """Return the ε of the least planted leak that every observer finds; None if one finds none."""
-    found = [bound.control.epsilon for bound in bounds if bound.control and bound.control.found]
-    return max(found) if len(found) == len(bounds) else None
+    traces = [bound.control.epsilon for bound in bounds if bound.control and bound.control.found]
+    return max(traces) if len(traces) == len(bounds) else None
 
 
 def _bounds(result: AuditResult, label: str, unit: str | None = None) -> list[Measurement]:
@@ -178,11 +178,11 @@ def _left(result: AuditResult, label: str, unit: str) -> Iterator[str]:
     def same(table: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in table.items() if key not in _APART}
 
-    own = same(_table(result, label))
+    kept = same(_table(result, label))
     before = [
         model.label
         for model in result.models
-        if not forgets(result, model.label) and same(_table(result, model.label)) == own
+        if not forgets(result, model.label) and same(_table(result, model.label)) == kept
     ]
     if not before:
         return

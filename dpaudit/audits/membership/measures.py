@@ -49,6 +49,9 @@ from dpaudit.audits.membership.probes import (
 from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
 from dpaudit.audits.membership.training import (
     BESIDES,
+    BY_GROUP,
+    TOOK,
+    USEFUL,
     Packed,
     Training,
     Utility,
@@ -169,7 +172,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         parts = all_unpacked(rows, len(blocks) + BESIDES)
         if not parts:
             return
-        took = np.array([part[-BESIDES][0] for part in parts])
+        took = np.array([part[TOOK][0] for part in parts])
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = unmoved_by_data(answered[0]) if answered else []
         blind = MetricKey("membership.blind", model.label, point.epsilon)
@@ -203,10 +206,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield HIDES_SEEN.of(model.label)
-        useful = np.array([part[-1][0] for part in parts])
+        useful = np.array([part[USEFUL][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
-        by_group = np.stack([part[-3][0] for part in parts])[look.parts.judged]
+        by_group = np.stack([part[BY_GROUP][0] for part in parts])[look.parts.judged]
         yield from self._by_group(by_group, MetricKey("utility.group", model.label, point.epsilon))
 
     def _by_group(self, gains: Numbers, key: MetricKey) -> Iterator[RecordPart]:
@@ -250,7 +253,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 inference = self._inference(trials, look, model, point, unit, observer)
                 shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
-        useful = np.array([part[-1][0] for part in parts])
+        useful = np.array([part[USEFUL][0] for part in parts])
         utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
         shown += (part for part in utilities if isinstance(part, records.Measurement))
         return any(

@@ -29,8 +29,9 @@ from dpaudit.recommenders.saving import digest_of_folder
 
 Packed = NDArray[np.float64]
 # What a training returns besides its features: the seconds of a training and of the deletion after
-# it, the nDCG of groups, the digest of its model if it is kept, and utility.
+# it, the nDCG of groups, the digest of its model if it is kept, and utility; and their places.
 BESIDES = 4
+TOOK, BY_GROUP, DIGEST, USEFUL = range(-BESIDES, 0)
 
 
 class Utility(NamedTuple):
@@ -155,7 +156,7 @@ class Training:
         """
         folder = self.saved(index)
         digest = digest_of_folder(folder)
-        if not np.array_equal(_words(digest), unpacked(row, len(self.blocks) + BESIDES)[-2]):
+        if not np.array_equal(_words(digest), unpacked(row, len(self.blocks) + BESIDES)[DIGEST]):
             raise RunError(
                 f"{place(folder)} is no longer the model that its training kept: give "
                 "recommender.save another folder, so that all are trained anew"

@@ -146,8 +146,8 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
     elif not judged and result.outcome == "no decision":
         tests = ", and no claim was tested" if stated else ""
         yield f"Nothing was decided: no gate is set{tests}."
-        if found := sections_of(result).printed().result:
-            yield found
+        if sentence := sections_of(result).printed().result:
+            yield sentence
             return
         for row in meter.rows(result)[:1]:
             yield f"The attacks find: {row.sentence}."
@@ -194,8 +194,8 @@ def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
         yield f"Nearest to its limit: {_whose(nearest, result)}{nearest.detailed}."
     free = meter.unlimited(result)
-    if said := sections_of(result).printed().result:
-        yield said
+    if sentence := sections_of(result).printed().result:
+        yield sentence
     elif free:
         most = free[0]
         others = "One number has" if len(free) == 1 else f"{len(free)} numbers have"

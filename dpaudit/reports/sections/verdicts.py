@@ -75,8 +75,8 @@ def of(result: AuditResult) -> list[ModelVerdict]:
         ]
         judged = [sentence for _, sentence in sections_of(result).judged(model)]
         leaks = _leaks(result, model, sweep)
-        said = [*sentences, *judged, *leaks]
-        rows.append(ModelVerdict(model.label, badge(result, [model]), said, judged))
+        statements = [*sentences, *judged, *leaks]
+        rows.append(ModelVerdict(model.label, badge(result, [model]), statements, judged))
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
