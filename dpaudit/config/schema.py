@@ -29,7 +29,9 @@ from dpaudit.config.model import DEFENSE, Table, as_list
 from dpaudit.config.origin import Origin
 from dpaudit.config.waivers import Waivers
 from dpaudit.core import registry
+from dpaudit.core.files import unwritable
 from dpaudit.core.membership import WITNESS
+from dpaudit.core.messages import show
 from dpaudit.data.source import DataSource
 from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry, gateable, table
@@ -208,6 +210,11 @@ class Config(Table):
     @classmethod
     def _of_a_kind(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Any:
         """Validate the config as that of the kind whose tables it has."""
+        text = unwritable(values)
+        if text is not None:
+            raise ValueError(
+                f"the config holds {show(text)}, which UTF-8 cannot write: replace its letters"
+            )
         if cls is not Config or not isinstance(values, Mapping):
             return handler(values)
         kind, tables = of_kind(values)

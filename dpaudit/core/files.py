@@ -63,6 +63,23 @@ def nested(value: Any, depth: int) -> bool:
     return depth == 0 or any(nested(part, depth - 1) for part in inside)
 
 
+def unwritable(value: Any) -> str | None:
+    """Return a text in tables and lists, a key too, that UTF-8 cannot write; None if there is none.
+
+    Bytes of a command line that are no UTF-8 become such text.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value
+        return None
+    if not isinstance(value, dict | list):
+        return None
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return next((text for part in parts if (text := unwritable(part)) is not None), None)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically; create its folders if they are missing.
 

@@ -11,6 +11,7 @@ from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import quoted
 
 FILE = """
 seed = 3
@@ -129,6 +130,12 @@ def test_an_option_is_named_with_its_value(
     assert message.startswith(f"the option --set {option}: ")
     assert "audit.toml" not in message
     assert said in message
+
+
+@pytest.mark.parametrize("option", ["model.0.defense=\udcff", "\udcff=1", "data.x.\udcff=[1]"])
+def test_bytes_of_a_command_line_that_are_no_text_are_refused(tmp_path: Path, option: str) -> None:
+    said = refused(tmp_path, FILE, option)
+    assert said.startswith(f"the option --set {quoted(option)}: the config holds '\\udcff'")
 
 
 @pytest.mark.parametrize(("text", "option", "said"), WRONG[1::7])

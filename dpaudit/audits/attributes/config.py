@@ -28,8 +28,8 @@ class Attributes(Table):
             at a bound is of the class above.
         observers: what of a user's answers is seen: `scores` of items, the `own-list`, or the
             user's published `factors`.
-        trainings: the number of trainings with all users. Each comes with five more, each of which
-            lacks a fifth of the users. Numbers are means over trainings.
+        trainings: the number of trainings with all users. Each comes with two more, each of which
+            lacks a quarter of the users. Numbers are means over trainings.
         k: the length of lists.
     """
 

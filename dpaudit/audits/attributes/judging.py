@@ -1,25 +1,30 @@
 """How well an attribute of users is guessed: right guesses, AUC, and what a model adds.
 
-**What the intervals are about.** The sample are the users: an interval is about further users like
-these, whom this attacker guesses with as many known users, and about the trainings at hand. Given a
-fit, the outcomes of the users whom it guesses are independent, if users are. Fits of different
-folds share users, and so do a model's answers, which links outcomes; a mean over folds has
-nevertheless the normal law of independent outcomes as users grow in number, if one user moves a fit
-little (Bayle et al. 2020, arXiv:2007.12671). The bound of `frequentist.means` needs no law of one
-outcome. A model that ignores its data answers about all users alike whether it has them or not, so
-that its advantage has the mean 0, and tests count how often it is found to be above 0.
+**What the intervals are about.** The sample are the guessed users: an interval is about further
+users like these, guessed by what this attacker learned from the others, and about the trainings at
+hand. The attacker learned from none of them, so given what was learned their outcomes are
+independent, if users and the model's answers about them are, and the bound of `frequentist.means`
+needs no law of one outcome. How answers about one user depend on others, no interval counts.
+
+Cross-validation would guess all users, each by what the others show, and find something in noise
+too often: the fit for a user sees another, whose fit sees the first, so both are right or both
+wrong by the same chance. In 500 audits of noise with 300 users, 43 had an advantage above 0 at a
+level of 5 %. A model that ignores its data answers about all users alike whether it has them or
+not, so its advantage has the mean 0, and tests count how often it is found to be above 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds
-from dpaudit.bounds.frequentist.clusters import clustered_limits, student_mean
+from dpaudit.audits.attributes.labels import Attribute, Folds, guessed
+from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
+from dpaudit.bounds.frequentist.roc import auc_in_folds
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family
 
@@ -42,6 +47,16 @@ class Judge:
     order: NDArray[np.int64]
     family: Family
 
+    @cached_property
+    def asked(self) -> NDArray[np.bool_]:
+        """Mask of the users who are guessed, and whose class is known `(N,)`."""
+        return self.attribute.known & guessed(self.folds)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of them of each class `(C,)`."""
+        return np.bincount(self.attribute.classes[self.asked], minlength=len(self.attribute.counts))
+
     def right(self, guesses: Numbers) -> Numbers:
         """Return the share of trainings in which the likeliest class is right `(N,)`.
 
@@ -55,22 +70,14 @@ class Judge:
 
         Such a guess is as good for a rare class as for a frequent one.
         """
-        return (np.stack([self._lift(one) for one in guesses]) == self.attribute.classes).mean(0)
-
-    def _lift(self, guesses: Numbers) -> NDArray[np.int64]:
-        classes, count = self.attribute.classes, len(self.attribute.counts)
-        best = np.empty(len(guesses), np.int64)
-        for fold in range(FOLDS):
-            known = classes[(self.folds != fold) & self.attribute.judged]
-            asked = self.folds == fold
-            shares = np.bincount(known, minlength=count) / len(known)
-            best[asked] = (guesses[asked] / np.maximum(shares, 1e-300)).argmax(1)
-        return best
+        known = self.attribute.classes[self.attribute.known & ~guessed(self.folds)]
+        shares = np.bincount(known, minlength=len(self.counts)) / len(known)
+        return self.right(guesses / shares)
 
     def advantage(self, right: Numbers, other: Numbers | float, joint: bool) -> Estimate:
         """Estimate how many more guesses are right, with classes counting alike.
 
-        With n_c users of class c of C, and n users in all, it is the mean of
+        With n_c users of class c of C who are guessed, and n in all, it is the mean of
         n/(C n_c) (right - other), the difference of the means over classes of both recalls.
 
         Args:
@@ -78,12 +85,10 @@ class Judge:
             other: the same of what is compared.
             joint: whether its interval holds together with the others of the family.
         """
-        counts, judged = self.attribute.counts, self.attribute.judged
-        weights = counts.sum() / (len(counts) * counts)
-        every = np.where(judged, weights[self.attribute.classes] * (right - other), np.nan)[
-            self.order
-        ]
-        values, most = every[~np.isnan(every)], float(weights.max())
+        weights = self.counts.sum() / (len(self.counts) * self.counts)
+        turn = self.order[self.asked[self.order]]
+        values = (weights[self.attribute.classes] * (right - other))[turn]
+        most = float(weights.max())
         if joint:
             bet = betting_mean(
                 np.clip((values + most) / (2 * most), 0, 1),
@@ -98,72 +103,28 @@ class Judge:
 
     def accuracy(self, right: Numbers) -> Estimate:
         """Estimate the share of right guesses; its interval holds by itself."""
-        judged = right[self.attribute.judged]
-        share = student_mean(judged.tolist(), 1 - self.family.confidence, "users")
+        share = student_mean(right[self.asked].tolist(), 1 - self.family.confidence, "users")
         return share.mapped(lambda value: min(1.0, max(0.0, value)))
 
     @property
     def largest(self) -> Estimate:
         """The share of the largest class."""
-        counts = self.attribute.counts
-        return Estimate.exact(float(counts.max() / counts.sum()), "share of the largest class")
+        share = float(self.counts.max() / self.counts.sum())
+        return Estimate.exact(share, "share of the largest class")
 
     def area(self, guesses: Numbers) -> Estimate:
         """Estimate the AUC, mean over folds, trainings, and classes if these are more than two.
 
-        Scores of different folds come from different fits, so only users of one fold are compared.
-        With V the share of the other side that is on the right side of a user, and m users of the
-        user's side, the variance is that of the sum of (V - AUC)/m over users (DeLong et al. 1988,
-        doi:10.2307/2531595). The interval holds by itself.
+        The interval holds by itself; see `frequentist.roc.auc_in_folds`.
 
         Args:
             guesses: the probabilities of classes `(T, N, C)`.
         """
-        classes, count = self.attribute.classes, len(self.attribute.counts)
+        count = len(self.counts)
         sides = range(count) if count > 2 else (1,)
-        theta, parts, weight = 0.0, np.zeros(len(classes)), 0.0
-        for fold in range(FOLDS):
-            here = np.flatnonzero((self.folds == fold) & self.attribute.judged)
-            for side in sides:
-                inside = classes[here] == side
-                if 0 < inside.sum() < len(here):
-                    weight += len(here)
-                    for scores in guesses[:, here, side]:
-                        area, away = _area(scores, inside)
-                        theta += len(here) * area
-                        parts[here] += len(here) * away
-        scale = weight * len(guesses)
-        theta, alpha = theta / scale, 1 - self.family.confidence
-        users = int(self.attribute.judged.sum())
-        lower, upper = clustered_limits(
-            theta,
-            parts[self.attribute.judged] / scale,
-            users=users,
-            independent=int(self.attribute.counts.min()),
-            comparisons=users,
-            alpha=alpha,
-        )
-        return Estimate(
-            value=theta,
-            lower=min(lower, theta),
-            upper=max(upper, theta),
-            confidence=self.family.confidence,
-            alpha=alpha,
-            n=users,
-            method="placements of users, Student's t over users, by itself",
-            kind="assumes-law",
-        )
-
-
-def _area(scores: Numbers, inside: NDArray[np.bool_]) -> tuple[float, Numbers]:
-    """Return the AUC of scores for what is inside, and each user's part of its error `(n,)`."""
-    from scipy.stats import rankdata
-
-    m, n = int(inside.sum()), int((~inside).sum())
-    ranks = rankdata(scores)
-    within = np.empty(len(scores))
-    within[inside], within[~inside] = rankdata(scores[inside]), rankdata(scores[~inside])
-    others = ranks - within  # users of the other side below, ties counting half
-    area = float(others[inside].mean() / n)
-    share = np.where(inside, others / n, 1 - others / m)
-    return area, (share - area) / np.where(inside, m, n)
+        asked = np.flatnonzero(self.asked)
+        scores = np.concatenate([guesses[:, asked, side] for side in sides])
+        labels = [self.attribute.classes[asked] == side for side in sides]
+        real = np.repeat(np.stack(labels), len(guesses), axis=0)
+        alpha = 1 - self.family.confidence
+        return auc_in_folds(scores, real, self.folds[asked], alpha=alpha)

@@ -16,9 +16,11 @@ from dpaudit.data.ratings import Ratings
 Classes = NDArray[np.int64]
 Folds = NDArray[np.int64]
 
-# The folds of users: the attacker knows the attributes of all users but those of one fold.
-FOLDS = 5
-# The fewest users of a class: four in each fold.
+# The folds of users. The attacker knows the attributes of half of the users, and guesses the others
+# in two folds; for each there is a training without it.
+FOLDS = 4
+GUESSED = (2, 3)
+# The fewest users of a class: five in each fold.
 FEWEST = 20
 
 
@@ -37,10 +39,10 @@ class Attribute:
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """The number of users of each class `(C,)`."""
-        return np.bincount(self.classes[self.judged])
+        return np.bincount(self.classes[self.known])
 
     @cached_property
-    def judged(self) -> NDArray[np.bool_]:
+    def known(self) -> NDArray[np.bool_]:
         """Mask of the users whose class is known `(N,)`."""
         return self.classes >= 0
 
@@ -93,6 +95,11 @@ def _classes_of_numbers(numbers: NDArray[np.float64], bounds: Sequence[float] | 
     if len(np.unique(numbers)) <= 2:
         return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
     return (numbers > np.median(numbers)).astype(np.int64)
+
+
+def guessed(folds: Folds) -> NDArray[np.bool_]:
+    """Mask of the users whose attributes are guessed `(N,)`."""
+    return np.isin(folds, GUESSED)
 
 
 def folds_of(attributes: Sequence[Attribute], seed: int) -> Folds:

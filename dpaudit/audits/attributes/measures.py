@@ -12,9 +12,9 @@ from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases
 from dpaudit.auditor.no_model import diverged
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.audits.attributes.judging import Judge
-from dpaudit.audits.attributes.labels import FOLDS
+from dpaudit.audits.attributes.labels import GUESSED
 from dpaudit.audits.attributes.subject import GuessedUsers
-from dpaudit.audits.attributes.training import WHOLE, Training, of_history
+from dpaudit.audits.attributes.training import WHOLE, Training, asked_in, of_history
 from dpaudit.audits.membership.subject import MemberModel, MemberPoint
 from dpaudit.core.streams import generator
 from dpaudit.execution.tasks import Task
@@ -58,10 +58,13 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
     def history(self) -> Numbers:
         """The attacker's probabilities from users' interactions `(1, N, ΣC)`."""
         subject = self.subject
-        return of_history(subject.ratings, subject.attributes, subject.folds)[None]
+        row = of_history(subject.ratings, subject.attributes, subject.folds)
+        history = np.full((1, len(subject.folds), row.shape[1]), np.nan)
+        history[0, asked_in(subject.folds, WHOLE)] = row
+        return history
 
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
-        """Train the model with and without each fold of users, and guess, at every ε."""
+        """Train the model with and without each guessed fold, and guess, at every ε."""
         for point in model.defenses:
             at = model.stage(point)
             yield from self.context.unit(at, partial(self._measured, at, model, point))
@@ -78,18 +81,19 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
             self.table.k,
             self.context.seed,
         )
-        parts = [(t, fold) for t in range(self.table.trainings) for fold in range(WHOLE, FOLDS)]
+        folds = (WHOLE, *GUESSED)
+        parts = [(t, fold) for t in range(self.table.trainings) for fold in folds]
         tasks = (Task(training, part, 1, "training", dear=True) for part in parts)
         rows = self.context.tasks(stage, *point.tables, of=[point.words]).run(tasks)
         lost = sum(bool(np.isnan(row).all()) for row in rows)
         yield from diverged(lost, len(parts), "attributes", model.label, point.epsilon)
         if lost:
             return
-        with_user = np.stack(rows[:: FOLDS + 1], axis=1)
-        without = np.empty_like(with_user)
+        shape = (len(observers), self.table.trainings, len(subject.folds), rows[0].shape[2])
+        with_user, without = np.full(shape, np.nan), np.full(shape, np.nan)
         for (index, fold), row in zip(parts, rows, strict=True):
-            if fold != WHOLE:
-                without[:, index, subject.folds == fold] = row
+            guesses = with_user if fold == WHOLE else without
+            guesses[:, index, asked_in(subject.folds, fold)] = row
         for place, observer in enumerate(observers):
             yield from self._judged(
                 model.label, point.epsilon, observer, with_user[place], without[place]
@@ -143,12 +147,12 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
     def _unknown(self, model: str) -> Iterator[FindingRecord]:
         """Yield a finding for each attribute that is not known of all users."""
         for attribute in self.subject.attributes:
-            users, judged = len(attribute.classes), int(attribute.judged.sum())
-            if judged < users:
+            users, known = len(attribute.classes), int(attribute.known.sum())
+            if known < users:
                 yield FindingRecord(
                     model=model,
                     about="missing",
-                    text=f"{users - judged} of {users} users have no value of "
+                    text=f"{users - known} of {users} users have no value of "
                     f"{attribute.name!r}: they are in the trainings, and are not guessed.",
                     remedy=f"Fill in the column {attribute.name!r} of data.users to judge them.",
                 )

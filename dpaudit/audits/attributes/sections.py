@@ -34,12 +34,12 @@ _SEEN: Mapping[str, str] = {
     "factors": "own factors",
 }
 _NOTES = (
-    "Attributes: an attacker knows the attribute of the users in four of five folds, learns from "
-    "what the model answers about them, and guesses those of the fifth fold; so each guess comes "
-    "from a fit that did not see its user. The attacker is a logistic regression on standardised "
-    "inputs: lists and histories are indicators of items. Another attacker may guess better.",
+    "Attributes: an attacker knows the attribute of half of the users, drawn at random, learns "
+    "from what the model answers about them, and guesses the attributes of the others. The "
+    "attacker is a logistic regression on standardised inputs: lists and histories are indicators "
+    "of items. Another attacker may guess better.",
     "'Model without the user' is the same model trained without the interactions and the features "
-    "of all users of the fold. The recommenders audited here cannot fold in a new history, so it "
+    "of a quarter of all users. The recommenders audited here cannot fold in a new history, so it "
     "answers about these users as about a user without history; links to friends stay. The "
     "attacker learns from the same users as before, who are in that training. Of a personal "
     "recommender such an answer usually tells nothing, an AUC of 0.5; more comes from elsewhere "
@@ -51,9 +51,7 @@ _NOTES = (
     "names another. A guess of the largest class has an AUC of 0.5, and its share as accuracy.",
     "Intervals are about further users like these, guessed by an attacker who knows as many, and "
     "about the trainings at hand. The advantages over the model without the user hold together; "
-    "AUC, accuracy and what no gate judges hold each by itself. Fits of different folds share "
-    "users, which no interval counts; with hundreds of users it hardly matters (Bayle et al. 2020, "
-    "arXiv:2007.12671).",
+    "AUC, accuracy and what no gate judges hold each by itself.",
 )
 
 
@@ -101,8 +99,8 @@ class AttributeSections(Sections):
     def attacker(self) -> str:
         """Return what the attacker knows."""
         return (
-            "Someone who knows the attribute of four fifths of the users, and sees what the model "
-            "answers about all of them, as its row names."
+            "Someone who knows the attribute of half of the users, and sees what the model answers "
+            "about all of them, as its row names."
         )
 
     def untried(self) -> Iterator[str]:

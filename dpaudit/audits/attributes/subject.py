@@ -9,7 +9,14 @@ from typing import Any, Self
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import data_record
 from dpaudit.audits.attributes.config import AttributesConfig
-from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, attribute_of, folds_of
+from dpaudit.audits.attributes.labels import (
+    GUESSED,
+    Attribute,
+    Folds,
+    attribute_of,
+    folds_of,
+    guessed,
+)
 from dpaudit.audits.membership.recommender import SHOWN
 from dpaudit.audits.membership.subject import MemberModel, points_of
 from dpaudit.core.errors import ConfigError
@@ -59,7 +66,7 @@ class GuessedUsers(Subject[AttributesConfig]):
     def trials(self) -> int:
         """Return the number of trainings."""
         points = sum(len(model.defenses) for model in self.models())
-        return points * self.context.config.attributes.trainings * (FOLDS + 1)
+        return points * self.context.config.attributes.trainings * (1 + len(GUESSED))
 
     def models(self) -> Iterator[MemberModel]:
         """Yield the user's own models, then the defenses."""
@@ -70,8 +77,9 @@ class GuessedUsers(Subject[AttributesConfig]):
             yield MemberModel(model, points, config.observers, scale, k)
 
     def data(self) -> DataRecord:
-        """Record the sizes of the data; users with an attribute are attacked."""
-        attacked = max(int(attribute.judged.sum()) for attribute in self.attributes)
+        """Record the sizes of the data; guessed users with an attribute are attacked."""
+        asked = guessed(self.folds)
+        attacked = max(int((attribute.known & asked).sum()) for attribute in self.attributes)
         return data_record(self.ratings, self.ratings, attacked=attacked)
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:

@@ -1,8 +1,9 @@
 """One training of an audit of attributes: train, ask about every user, and guess.
 
-A training has all users, or all but one fold. The users of a fold that it lacks stay in the data as
-users without interactions or features, so it answers about them as about someone new. The attacker
-learns from the answers about the other users, whom both trainings have, and guesses the fold.
+A training has all users, or all but one fold that is guessed. The users of a fold that it lacks
+stay in the data as users without interactions or features, so it answers about them as about
+someone new. The attacker learns from the answers about the users who are not guessed, whom all
+trainings have.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.attributes.logistic import Features, indicators, probabilities
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.attributes.config import Seen
-from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds
+from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, guessed
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions, interactions_of
@@ -57,8 +58,8 @@ class Training:
     def __call__(self, part: tuple[int, int]) -> Guesses:
         """Train, and return the probabilities of classes `(S, n, ΣC)`; NaN without a model.
 
-        They are of the users of the lacking fold in their order, or of all users if none is
-        lacking, for each of the S observers; the attributes' classes stand side by side.
+        They are of the users of the lacking fold in their order, or of all who are guessed if none
+        is lacking, for each of the S observers; the attributes' classes stand side by side.
 
         Args:
             part: the index of the training, and the fold that it lacks, or `WHOLE`.
@@ -72,9 +73,8 @@ class Training:
         answer = self.trainable.answer(self._data(lacking), seed, query)
         checked = checked_answer(answer, query, (self.ratings.n_users, self.ratings.n_items))
         every = [self._features(observer, checked) for observer in self.observers]
-        if lacking == WHOLE:
-            return np.stack([crossed(seen, self.attributes, self.folds) for seen in every])
-        return np.stack([of_fold(seen, self.attributes, self.folds, lacking) for seen in every])
+        asked = asked_in(self.folds, lacking)
+        return np.stack([guesses_of(seen, self.attributes, self.folds, asked) for seen in every])
 
     def _data(self, lacking: int) -> Interactions:
         absent = self.folds == lacking
@@ -113,27 +113,25 @@ class Training:
         return answer.factors.users
 
 
+def asked_in(folds: Folds, lacking: int) -> NDArray[np.int64]:
+    """Return the users whom a training's guesses are about `(n,)`."""
+    return np.flatnonzero(guessed(folds) if lacking == WHOLE else folds == lacking)
+
+
 def of_history(ratings: Ratings, attributes: Sequence[Attribute], folds: Folds) -> Guesses:
-    """Return the same attacker's probabilities from users' interactions `(N, ΣC)`."""
+    """Return the same attacker's probabilities from users' interactions `(n, ΣC)`."""
     history = interactions_of(ratings)
     history.data[:] = 1
-    return crossed(history, attributes, folds)
+    return guesses_of(history, attributes, folds, asked_in(folds, WHOLE))
 
 
-def crossed(seen: Features, attributes: Sequence[Attribute], folds: Folds) -> Guesses:
-    """Return the probabilities of every user's classes, from fits without that user's fold."""
-    guesses = np.empty((len(folds), sum(len(one.counts) for one in attributes)))
-    for fold in range(FOLDS):
-        guesses[folds == fold] = of_fold(seen, attributes, folds, fold)
-    return guesses
-
-
-def of_fold(seen: Features, attributes: Sequence[Attribute], folds: Folds, fold: int) -> Guesses:
-    """Return the probabilities of the classes of a fold's users, by what the others show."""
+def guesses_of(
+    seen: Features, attributes: Sequence[Attribute], folds: Folds, asked: NDArray[np.int64]
+) -> Guesses:
+    """Return the probabilities of classes of the asked users, by what the others show `(n, ΣC)`."""
     parts = []
     for attribute in attributes:
-        known = np.flatnonzero((folds != fold) & attribute.judged)
-        asked = np.flatnonzero(folds == fold)
+        known = np.flatnonzero(~guessed(folds) & attribute.known)
         count = len(attribute.counts)
         parts.append(probabilities(seen[known], attribute.classes[known], seen[asked], count))
     return np.concatenate(parts, axis=1)

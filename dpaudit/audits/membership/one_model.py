@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.audits.membership.observational import Corrected, Observed
 from dpaudit.audits.membership.rates import best_threshold, least_absent
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
+from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError, foreign
 from dpaudit.core.estimate import Estimate
@@ -29,7 +29,7 @@ from dpaudit.core.streams import generator
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Folds of the classifier's cross-validation.
+# Folds of the classifier, which guesses each by what it learns from those before it.
 _FOLDS = 5
 
 
@@ -44,8 +44,8 @@ class OneModel:
         advantage: true- minus false-positive rate, at a threshold from the other half of the
             scores.
         exchangeable: the blind baseline, AUC of a classifier of members by features that the model
-            never saw, each fold by the others; None without features. If its interval lies above
-            0.5, the groups differ by more than the training.
+            never saw, each fold by those before it; None without features. If its interval lies
+            above 0.5, the groups differ by more than the training.
         corrected: what is left once the features are accounted for; None without features.
     """
 
@@ -152,11 +152,16 @@ def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
 
 def _alternating(real: Mask) -> Mask:
     """Return every second member and every second non-member, as a mask."""
+    mask: Mask = _ranks(real) % 2 == 0
+    return mask
+
+
+def _ranks(real: Mask) -> NDArray[np.int64]:
+    """Number the members, and the non-members, in their order `(n,)`."""
     number = np.empty(len(real), np.int64)
     for which in (real, ~real):
         number[which] = np.arange(which.sum())
-    mask: Mask = number % 2 == 0
-    return mask
+    return number
 
 
 def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:
@@ -203,13 +208,16 @@ def _table(features: tuple[ArrayLike, ArrayLike], real: Mask) -> Numbers:
 
 
 def _classified(features: Numbers, real: Mask, alpha: float, seed: int) -> Estimate:
-    """Return the AUC of a classifier that every fold's other folds train."""
+    """Return the AUC of a classifier that guesses each fold by those before it."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     classifier = HistGradientBoostingClassifier(max_iter=50, random_state=seed % 2**32)
-    few = min(int(real.sum()), int((~real).sum()))
-    folds = StratifiedKFold(min(_FOLDS, few), shuffle=True, random_state=seed % 2**32)
-    chances = cross_val_predict(classifier, features, real, cv=folds, method="predict_proba")[:, 1]
-    area = clustered_auc(chances, real, np.arange(len(real)), alpha=alpha)
-    return area.changed(method="cross-validated classifier, auc")
+    folds = _ranks(real) * _FOLDS // np.where(real, real.sum(), (~real).sum())
+    chances = np.full(len(real), np.nan)
+    for fold in range(1, _FOLDS):
+        asked = folds == fold
+        fit = classifier.fit(features[folds < fold], real[folds < fold])
+        chances[asked] = fit.predict_proba(features[asked])[:, 1]
+    asked = folds > 0
+    area = auc_in_folds(chances[None, asked], real[asked], folds[asked], alpha=alpha)
+    return area.changed(method="classifier of earlier folds, placements in folds")

@@ -102,6 +102,64 @@ def clustered_auc(
     )
 
 
+def auc_in_folds(
+    scores: Values, real: NDArray[np.bool_], folds: NDArray[np.integer], *, alpha: float
+) -> Estimate:
+    """Estimate the area under the ROC curve of scores that a fit for each fold gives.
+
+    Scores of different fits have no common scale, so only those of one fold are compared. The area
+    is the mean over folds with a real and a fake, by their sizes, and over rows of scores and of
+    labels. With V the share of the other side that is on the right side of a unit, and m units on
+    its own, the variance is that of the sum of (V - AUC)/m over units (DeLong et al. 1988,
+    doi:10.2307/2531595). The interval is that of `clusters.clustered_limits`.
+
+    The units are independent given a fold's fit, if the fit saw none of them. Over folds the errors
+    add up without correlation if each fit saw only units of earlier folds. In cross-validation they
+    do not: the fit for i sees j, that for j sees i, and if nothing is to be learned both are right
+    or both wrong by the same chance, so that the variance is up to about twice what units show.
+
+    Args:
+        scores: the scores, high for real `(T, n)`.
+        real: whether each unit is real `(n,)`, or for each row of scores `(T, n)`.
+        folds: the fold of each unit `(n,)`; one fold has both sides.
+        alpha: the level of the interval.
+    """
+    check_alpha(alpha)
+    labels = np.broadcast_to(real, scores.shape)
+    theta, weight, parts = 0.0, 0, np.zeros(scores.shape[1])
+    for fold in np.unique(folds):
+        here = np.flatnonzero(folds == fold)
+        for row, inside in zip(scores[:, here], labels[:, here], strict=True):
+            if 0 < inside.sum() < len(here):
+                right = np.empty(len(here))
+                right[inside] = _share_below(row[inside], np.sort(row[~inside]))
+                right[~inside] = 1 - _share_below(row[~inside], np.sort(row[inside]))
+                area = right[inside].mean()
+                weight += len(here)
+                theta += len(here) * area
+                sides = np.where(inside, inside.sum(), (~inside).sum())
+                parts[here] += len(here) * (right - area) / sides
+    theta = float(theta / weight)
+    lower, upper = clustered_limits(
+        theta,
+        parts / weight,
+        users=len(parts),
+        independent=int(np.minimum(labels.sum(1), (~labels).sum(1)).min()),
+        comparisons=len(parts),
+        alpha=alpha,
+    )
+    return Estimate(
+        value=theta,
+        lower=min(lower, theta),
+        upper=max(upper, theta),
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=len(parts),
+        method="placements in folds, by itself",
+        kind="assumes-law",
+    )
+
+
 def rate_at(
     scores: ArrayLike,
     real: ArrayLike,

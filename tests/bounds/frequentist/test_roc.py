@@ -13,7 +13,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
-from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
+from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_at
 from dpaudit.core.errors import InputError
 
 Values = NDArray[np.float64]
@@ -270,3 +270,35 @@ SCORE, REAL, USER = np.arange(6.0), np.arange(6) % 2 > 0, np.arange(6) // 2
 def test_bad_input_is_refused(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
+
+
+# Folds.
+
+
+def test_an_area_in_one_fold_is_that_of_all_pairs_with_the_variance_of_placements() -> None:
+    scores, real, user = simulated(np.random.default_rng(3), 200, 1, 0, 1.0, 0.0)
+    real = np.arange(200) < 80
+    area = auc_in_folds(scores[None], real, np.zeros(200, int), alpha=0.05)
+    reference = clustered_auc(scores, real, user, alpha=0.05)
+    assert area.value == pytest.approx(roc_auc_score(real, scores))
+    assert area.lower == pytest.approx(reference.lower, abs=2e-3)
+    assert area.upper == pytest.approx(reference.upper, abs=2e-3)
+
+
+def test_scores_of_different_folds_are_not_compared() -> None:
+    rng = np.random.default_rng(4)
+    scores, real, folds = rng.normal(size=300), rng.random(300) < 0.4, np.arange(300) % 3
+    moved = auc_in_folds((scores + 100 * folds)[None], real, folds, alpha=0.05)
+    assert moved == auc_in_folds(scores[None], real, folds, alpha=0.05)
+    areas = [roc_auc_score(real[folds == fold], scores[folds == fold]) for fold in range(3)]
+    assert moved.value == pytest.approx(np.mean(areas))
+
+
+def test_rows_of_scores_are_one_sample_of_units() -> None:
+    rng = np.random.default_rng(5)
+    scores, real, folds = rng.normal(size=(1, 90)), rng.random(90) < 0.5, np.zeros(90, int)
+    single = auc_in_folds(scores, real, folds, alpha=0.05)
+    double = auc_in_folds(np.repeat(scores, 2, axis=0), real, folds, alpha=0.05)
+    assert [double.lower, double.value, double.upper] == pytest.approx(
+        [single.lower, single.value, single.upper]
+    )
