@@ -7,6 +7,7 @@ import re
 import secrets
 import shlex
 import shutil
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -20,7 +21,7 @@ from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.messages import place, quoted
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import Answer, Deletion, Query, Trainable
+from dpaudit.recommenders.base import Answer, Deletion, Query, Took, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.process import Ended, Log, run
 from dpaudit.recommenders.saving import saved
@@ -47,7 +48,8 @@ class Command(Trainable):
     removed.
 
     To forget, it runs again in the same folder for each request, where it may have kept its model;
-    the task then names the pairs to forget, and what stays.
+    the task then names the pairs to forget, and what stays. How long a call takes has the start
+    of the program and the answers in it.
 
     Attributes:
         command: the program and its arguments, quoted as for a shell. `{task}` is the path of
@@ -147,7 +149,7 @@ class Command(Trainable):
         requests: Sequence[Deletion],
     ) -> Answer:
         again = f", try {tried} of {self.retries + 1}" if self.retries else ""
-        answers = []
+        answers, seconds = [], []
         with scratch_folder() as scratch:
             # Each call is asked the same.
             asked = replace(query, before=False)
@@ -157,13 +159,18 @@ class Command(Trainable):
                 given = {path.name for path in files.folder.iterdir()}
                 log = f"try-{tried}" + (f"-request-{place}" if place else "")
                 words = f", request {place} of {len(requests)}" if place else ""
+                start = time.perf_counter()
                 with self._called(files, seed, scratch, log, f"{words}{again}"):
+                    seconds.append(time.perf_counter() - start)
                     if place == len(requests) or (query.before and not place):
                         answers.append(files.read())
                     if folder is not None:
                         with saved(folder) as draft:
                             _copy(files.folder, draft, given)
-        return answers[-1]._replace(before=answers[0].scores if query.before else None)
+        return answers[-1]._replace(
+            before=answers[0].scores if query.before else None,
+            took=Took(seconds[0], sum(seconds[1:])) if requests else None,
+        )
 
     def _write(
         self, files: Exchange, interactions: Interactions, seed: int, request: Deletion | None

@@ -233,6 +233,8 @@ def test_a_second_call_in_the_same_folder_forgets(scratch: Path, requests: int) 
     np.testing.assert_array_equal(shown.scores, kept[query().items])
     np.testing.assert_array_equal(shown.lists[0], np.argsort(-kept, kind="stable")[:K])
     assert shown.before is None
+    assert shown.took is not None
+    assert min(shown.took) > 0
     assert not list(scratch.iterdir())
 
 
