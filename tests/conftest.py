@@ -25,6 +25,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if len(files) == 1 and os.path.isfile(files.pop()) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run first what forks for every call, as a fork takes the longer the more a worker holds."""
+    forking = {"mechanism", "black_box", "testing"}
+    items.sort(key=lambda item: forking.isdisjoint(item.path.parts))
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what was collected, which lives to the end."""
     gc.collect()

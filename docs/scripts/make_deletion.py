@@ -42,8 +42,9 @@ HEAD = f"""\
 Every number comes from a record. Each model is trained {{trainings}} times, and {FEW} times on
 MovieLens-1M, with the targets that coins put into the data; then it forgets these in one request,
 by [the method of the row](../guides/deletion.md), and attackers tell them from targets that were
-never there. The advantage is TPR − FPR at its best, the mean over the judged trainings, of the
-strongest attack that calibrating trainings chose; 0 is a guess. The certified ε (δ = 1e-5, 95 %
+never there. The advantage is TPR − FPR of the strongest attack, at a threshold, which calibrating
+trainings chose both; it is the mean over the judged trainings. A guess has 0, and chance takes it
+below. The certified ε (δ = 1e-5, 95 %
 confidence jointly over the row's audit) is the largest of the observers: above 0, something is
 **not forgotten**. nDCG@10 is that of held-out interactions after the deletion. Seconds are those of
 one training and of the deletion after it by the clock, on one of two cores that other work shared;

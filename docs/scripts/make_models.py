@@ -80,6 +80,10 @@ MovieLens-100K, and `two-tower` the age, gender and occupation of users. MovieLe
 here, so 1000 interactions drawn at random are held out. RecBole 1.2.1 trains in an environment of
 its own by the [script of `init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others),
 LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and SASRec for one.
+
+The ε that DP-SGD states is about the scores. A list that leaves out what its user has seen tells
+with certainty that an item on it is not in the history, which no training can mend. Seconds are
+those of one training.
 """
 
 

@@ -20,6 +20,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Self
 
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
@@ -242,7 +243,7 @@ class JudgedTrainings:
             return "fail", (
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
                 f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
-                f"{percent(self.alpha, 2)} of trainings are"
+                f"{percent(self.alpha, 2, ROUND_FLOOR)} of trainings are"
             )
         if paid and all(surely):
             which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
@@ -266,7 +267,8 @@ class JudgedTrainings:
         risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return "pass", (
-                f"{shown} {said}; the next one is with a probability of at most {percent(risk, 2)}"
+                f"{shown} {said}; the next one is with a probability of at most "
+                f"{percent(risk, 2, ROUND_CEILING)}"
             )
         if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"

@@ -214,13 +214,14 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
     from dpaudit.core.membership import UNLEARNING
     from dpaudit.reports.render.toml import inline
 
-    recommender = _recommender(library)
+    recommender = _recommender(library, library)
     sizes = target_sizes(ratings)
     gate = _GATE.format(rate=max(sizes.rates))
     if audit == "deletion":
         method = "own" if library == "implicit" else "retrain"
         others = ", ".join(f'"{other}"' for other in UNLEARNING if other != method)
-        recommender += _FORGETS.format(recommender, method, others)
+        second = _recommender(library, f"{library} after a deletion")
+        recommender += _FORGETS.format(second, method, others)
         gate = _FORGOTTEN.format(limit=_above_chance(sizes.interactions))
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
     _check(ratings, sizes._asdict(), begin)
@@ -273,8 +274,12 @@ def _script(library: str | None) -> Traversable | None:
     return script if script.is_file() else None
 
 
-def _recommender(library: str) -> str:
+def _recommender(library: str, label: str) -> str:
     """Return the lines that name a library: a command, or an adapter with all its parameters.
+
+    Args:
+        library: the library.
+        label: of a command; an adapter's model names itself.
 
     Raises:
         ConfigError: there is no such library.
@@ -285,7 +290,7 @@ def _recommender(library: str) -> str:
     script = _script(library)
     if script is not None:
         return (
-            f'label = "{library}"\n'
+            f'label = "{label}"\n'
             f'command = "{library}-venv/bin/python {script.name} {{task}}"\n'
             'params = { timeout = 3600, env = { OMP_NUM_THREADS = "1" } }   # of one training'
         )

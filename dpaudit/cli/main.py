@@ -164,7 +164,7 @@ def _shown(message: str) -> str:
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dpaudit")
 def main() -> None:
-    """Attack and audit recommender systems that claim differential privacy.
+    """Attack and audit recommender systems.
 
     Exit codes: 0 gates pass, 1 a gate failed, 2 usage, config or data error, 3 the run failed, or
     outputs could not be written and no gate failed, 4 inconclusive, 130 interrupted (Ctrl-C), 143

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 
 def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -26,9 +26,15 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
 
 
-def percent(share: float, digits: int = 6) -> str:
-    """Format a share in per cent with so many significant digits at most, e.g. `95 %`, `100 %`."""
-    shown = Decimal(f"{100 * share:.{digits - 1}e}").normalize()
+def percent(share: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Format a share in per cent with so many significant digits at most, e.g. `95 %`, `100 %`.
+
+    Args:
+        share: the share; what differs in the tenth digit, as by a rounding error, is the same.
+        digits: the number of significant digits, at most 9.
+        rounding: `ROUND_CEILING` for what is at most the share, `ROUND_FLOOR` for at least.
+    """
+    shown = Context(digits, rounding).plus(Decimal(f"{100 * share:.9e}")).normalize()
     return f"{shown:f} %"
 
 

@@ -5,6 +5,9 @@ All intervals of a run hold together with its confidence, so those of both runs 
 true change lies between the new lower end minus the old upper end, and the new upper end minus the
 old lower end. A number is worse or better only if all of this interval is on one side of 0.
 
+The seed of a run draws what its numbers are about: targets, held-out interactions, folds. On other
+draws the same model has other numbers, so runs of different seeds show no change of any number.
+
 A certified ε is a lower bound and its interval has no upper end: it never shows that the true ε
 changed. Whether a claim is false is a verdict of each run, and a claim that is newly found to be
 false counts as a regression.
@@ -29,8 +32,9 @@ from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictReco
 _FOUND = ("measurements", "verdicts", "gates", "findings")
 # How many missing parts a sentence names.
 _NAMED = 3
-# The fewest orders of the trainings of two runs in which ranges that lie apart say something.
-_ORDERS = 10_000
+# With how many orders of the trainings of two runs, for each number compared, ranges that lie apart
+# by chance add 1/1000 at most to the error probability of all.
+_ORDERS = 2000
 Judgement = Literal["worse", "better", "cannot tell"]
 Move = Literal["newly false", "no longer tested", "changed", "same"]
 
@@ -148,10 +152,12 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
             "audit.confidence"
         )
     old, new = _by_key(before), _by_key(after)
+    shared = [key for key in old if key in new and (_may_gate(old[key]) or _may_gate(new[key]))]
+    seeds = before.config.get("seed"), after.config.get("seed")
+    # A seed that is not stored is of its run alone.
+    drawn_alike = seeds[0] == seeds[1] and "entropy" not in seeds
     numbers = [
-        _number(old[key], new[key])
-        for key in old
-        if key in new and (_may_gate(old[key]) or _may_gate(new[key]))
+        _number(old[key], new[key], drawn_alike=drawn_alike, compared=len(shared)) for key in shared
     ]
     claims = list(_claims(before, after))
     missing = list(_lacking(before, after))
@@ -186,10 +192,14 @@ def change(before: Estimate, after: Estimate) -> tuple[float, float]:
     return lower, upper
 
 
-def _number(before: Measurement, after: Measurement) -> NumberChange:
+def _number(
+    before: Measurement, after: Measurement, *, drawn_alike: bool, compared: int
+) -> NumberChange:
     lower, upper = change(before.estimate, after.estimate)
     judgement: Judgement = "cannot tell"
-    reason = _assumed(before, after)
+    reason = _assumed(before, after, compared)
+    if not drawn_alike and not reason:
+        reason = "the runs have different seeds, and so different targets and test data"
     grows_worse = after.larger == "worse"
     if not reason and (lower > 0 or upper < 0):
         judgement = "worse" if (lower > 0) == grows_worse else "better"
@@ -207,7 +217,7 @@ def _number(before: Measurement, after: Measurement) -> NumberChange:
     )
 
 
-def _assumed(before: Measurement, after: Measurement) -> str:
+def _assumed(before: Measurement, after: Measurement, compared: int) -> str:
     """Return why no comparison may rest on the estimates; empty if one may.
 
     Ranges of exchangeable trainings lie apart with a probability of 2 J₁! J₂!/(J₁ + J₂)!, which has
@@ -215,7 +225,7 @@ def _assumed(before: Measurement, after: Measurement) -> str:
     """
     if before.census and after.census and before.estimate.kind == after.estimate.kind == "range":
         sizes = len(before.census.values), len(after.census.values)
-        few = math.comb(sum(sizes), sizes[0]) < _ORDERS
+        few = math.comb(sum(sizes), sizes[0]) < _ORDERS * compared
         return "the runs have too few judged trainings to tell their ranges apart" if few else ""
     for measurement, run in ((before, "baseline"), (after, "run")):
         if measurement.estimate.kind != "frequentist":
@@ -280,7 +290,7 @@ def _decided(
     if not able and not tested:
         return "inconclusive", (
             "The runs share no tested claim, and no number that could show a change: compare runs "
-            "of the same models and measures."
+            "of the same models and measures, with one seed."
         )
     return "pass", (
         f"Nothing is certified to be worse than in the baseline (tested claims: {tested}; numbers "

@@ -69,8 +69,14 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
 
 @pytest.mark.parametrize(
     ("words", "forget"),
-    [((), "own"), (("--recommender", "most-popular"), "retrain")],
-    ids=["implicit", "most-popular"],
+    [
+        ((), "own"),
+        *(
+            (("--recommender", name), "retrain")
+            for name in (*registry.names("recommenders"), "recbole", "rectools")
+            if name != "implicit"
+        ),
+    ],
 )
 def test_an_audit_of_deletion_has_the_model_before_and_after(
     words: tuple[str, ...], forget: str, tmp_path: Path

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR
+
 import pytest
 
 from dpaudit.core.rounding import percent
@@ -20,3 +22,19 @@ from dpaudit.core.rounding import percent
 )
 def test_no_share_is_shown_with_an_exponent(share: float, digits: int, text: str) -> None:
     assert percent(share, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "rounding", "text"),
+    [
+        (1 / 22, ROUND_CEILING, "4.6 %"),
+        (0.3 / 7, ROUND_FLOOR, "4.2 %"),
+        (0.05 / 7, ROUND_CEILING, "0.72 %"),
+        # Rounding errors of floating point are none of the share.
+        (1 - 0.95, ROUND_CEILING, "5 %"),
+        (0.07, ROUND_CEILING, "7 %"),
+        (0.29, ROUND_FLOOR, "29 %"),
+    ],
+)
+def test_a_bound_is_rounded_so_that_it_holds(share: float, rounding: str, text: str) -> None:
+    assert percent(share, 2, rounding) == text

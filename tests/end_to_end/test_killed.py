@@ -52,7 +52,7 @@ trials = 3000
 }
 # Long enough for workers to be hit while they work.
 LONG = CONFIGS["trained"].replace("epochs = 6", "epochs = 20").replace("400", "1000")
-KILLS = 4  # of each config and kind of workers
+KILLS = 2  # of each config and kind of workers
 PATIENCE = 120  # seconds for a run
 
 

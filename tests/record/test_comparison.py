@@ -263,6 +263,33 @@ def test_a_run_is_no_worse_than_itself(hard: AuditResult) -> None:
     assert {claim.move for claim in compared.claims} <= {"same"}
 
 
+def trained(*numbers: Sequence[float], **config: Any) -> AuditResult:
+    """A record of AUCs, each with its value in every judged training."""
+    measurements = []
+    for place, values in enumerate(numbers):
+        entries = tuple(values)
+        census = Census(values=entries, lower=entries, upper=entries, alpha=0.0)
+        measurements.append(
+            Measurement(
+                metric="attack.auc",
+                model=f"m{place}",
+                epsilon=math.inf,
+                estimate=census.estimate,
+                attack="strongest",
+                observer="scores",
+                unit="interaction",
+                census=census,
+            )
+        )
+    base = record()
+    changes = {"points": [], "verdicts": [], "measurements": measurements}
+    return base.model_copy(update={**changes, "config": {**base.config, **config}})
+
+
+def spread(count: int, shift: float = 0.0) -> list[float]:
+    return [0.6 + shift + 0.02 * training / count for training in range(count)]
+
+
 @pytest.mark.parametrize(
     ("count", "shift", "judgement"),
     [(19, 0.2, "worse"), (19, -0.2, "better"), (19, 0.01, "cannot tell"), (3, 0.2, "cannot tell")],
@@ -270,26 +297,28 @@ def test_a_run_is_no_worse_than_itself(hard: AuditResult) -> None:
 def test_ranges_of_trainings_that_lie_apart_show_a_change(
     count: int, shift: float, judgement: str
 ) -> None:
-    def one(values: Sequence[float]) -> Measurement:
-        entries = tuple(values)
-        census = Census(values=entries, lower=entries, upper=entries, alpha=0.0)
-        return Measurement(
-            metric="attack.auc",
-            model="m",
-            epsilon=math.inf,
-            estimate=census.estimate,
-            attack="strongest",
-            observer="scores",
-            unit="interaction",
-            census=census,
-        )
-
-    values = [0.6 + 0.02 * training / count for training in range(count)]
-    before = record().model_copy(update={"points": [], "verdicts": []})
-    runs = [
-        before.model_copy(update={"measurements": [one(numbers)]})
-        for numbers in (values, [value + shift for value in values])
-    ]
-    (change_,) = compare(*runs).numbers
+    (change_,) = compare(trained(spread(count)), trained(spread(count, shift))).numbers
     assert change_.judgement == judgement
     assert ("too few judged trainings" in change_.reason) == (count == 3)
+
+
+def test_many_numbers_need_more_trainings_than_one() -> None:
+    # 16 trainings have 12 870 orders, which 6 numbers may share.
+    for count, judgement in ((6, "worse"), (7, "cannot tell")):
+        runs = (trained(*[spread(8, shift)] * count) for shift in (0, 0.2))
+        assert {one.judgement for one in compare(*runs).numbers} == {judgement}
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), ("entropy", "entropy")])
+def test_runs_of_different_seeds_show_no_change(before: int | str, after: int | str) -> None:
+    compared = compare(trained(spread(19), seed=before), trained(spread(19, 0.2), seed=after))
+    assert [one.judgement for one in compared.numbers] == ["cannot tell"]
+    assert "different seeds" in compared.numbers[0].reason
+    assert compared.outcome == "inconclusive"
+    assert "with one seed" in compared.reason
+    joint = (record(number(*ends)) for ends in ((0.1, 0.2), (0.3, 0.4)))
+    first, second = (
+        one.model_copy(update={"config": {**one.config, "seed": seed}})
+        for one, seed in zip(joint, (before, after), strict=True)
+    )
+    assert [one.judgement for one in compare(first, second).numbers] == ["cannot tell"]

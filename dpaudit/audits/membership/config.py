@@ -70,7 +70,7 @@ class Membership(Table):
     """The membership game: whose data an attacker can tell were used for training.
 
     A coin decides for each target and each training whether the target is in the data. The attacks
-    learn from one half of the trainings and are judged on the other.
+    learn from the calibrating trainings and are judged on the others.
 
     Attributes:
         units: what a target is: `interaction`, or `user` with the whole history.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from decimal import ROUND_CEILING
 
 from dpaudit.auditor.measure import MetricKey, picked
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.looks import FIRST
-from dpaudit.bounds.frequentist.next_draw import draws_needed
+from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
@@ -72,7 +73,8 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
     yield (
         f"The gates about the next training can pass with membership.trainings = "
         f"{trainings_for(needed, calibrating)}: {needed} are judged, and if none of them breaks a "
-        f"gate's limit, the next one does with a probability of at most {percent(alpha, 2)}."
+        f"gate's limit, the next one does with a probability of at most "
+        f"{percent(next_exceeds(needed, 0), 2, ROUND_CEILING)}."
     )
     worst = least_certified(alpha, numbers)
     yield (

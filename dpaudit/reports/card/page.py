@@ -89,8 +89,8 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
     sure = words.percent(card.audit.confidence)
     yield Fact(
         "Audit",
-        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for everything "
-        "that decides it together",
+        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for all that "
+        "is certified, all gates that pass, and all gates that fail",
     )
 
 

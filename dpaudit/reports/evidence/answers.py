@@ -104,8 +104,8 @@ def _claim(verdict: VerdictRecord) -> str:
 def guessing(part: AuditResult) -> Answer:
     """Answer whether membership inference does no better than guessing.
 
-    The gates decide: their confidence is that of the run, for all of them together. A gate on true
-    positives has the limit that its owner takes for near.
+    The gates decide: their confidence is that of the run, for all that pass together, and for all
+    that fail. A gate on true positives has the limit that its owner takes for near.
     """
     areas = _strongest(part, "attack.auc")
     rates = _strongest(part, "attack.tpr")

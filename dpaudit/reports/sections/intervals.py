@@ -30,7 +30,8 @@ def together(result: AuditResult) -> str:
     family = result.family
     sure = f"{words.percent(family.confidence)} confidence"
     if any(measurement.estimate.kind == "range" for measurement in result.measurements):
-        return f"What is certified and what gates decide holds together with {sure}"
+        gates = "; so do all gates that pass, and all that fail" if result.gates else ""
+        return f"What is certified holds together with {sure}{gates}"
     if family.size == 1:
         return f"The interval holds with {sure}"
     return f"All {family.size} intervals hold together with {sure}"

@@ -154,7 +154,10 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if strongest := sections.strongest():
         yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
-    yield "Confidence", f"{sure}, for everything that decides this run together."
+    ranges = any(one.estimate.kind == "range" for one in result.measurements)
+    apart = "all that is certified, all gates that pass, and all gates that fail"
+    what = apart if ranges and result.gates else "everything that decides this run together"
+    yield "Confidence", f"{sure}, for {what}."
     if served := utility(result):
         yield "Utility", served
     missing = untried.sentences(result)

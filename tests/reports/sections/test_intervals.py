@@ -10,8 +10,8 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.audits.trained.errors import over_folds
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Family, Measurement
-from dpaudit.reports.sections import footnotes, intervals
+from dpaudit.record.result import AuditResult, Census, Family, Measurement
+from dpaudit.reports.sections import footnotes, intervals, screen
 
 FAMILY = Family.of(0.95, 4)
 VALUES = np.array([0.8, 0.9, 1.0, 0.7])
@@ -52,3 +52,16 @@ def test_the_table_says_how_a_leak_was_bounded() -> None:
     assert row == [
         "leak, to attack strongest", "4000", "0.005", "largest of 3 joint intervals", "frequentist",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_gates_about_trainings_have_a_level_beside_that_of_what_is_certified(gate: bool) -> None:
+    values = (0.6, 0.7)
+    number = Census(values=values, lower=values, upper=values, alpha=0.0).estimate
+    record = make_result(gate=gate)
+    first = record.measurements[0].model_copy(update={"estimate": number})
+    record = record.model_copy(update={"measurements": [first]})
+    said, facts = intervals.together(record), dict(screen.of(record).facts)
+    assert said.startswith("What is certified holds together with 95 % confidence")
+    assert ("all gates that pass" in said) is gate
+    assert ("all gates that pass" in facts["Confidence"]) is gate
