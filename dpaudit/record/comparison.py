@@ -197,9 +197,7 @@ def _number(
 ) -> NumberChange:
     lower, upper = change(before.estimate, after.estimate)
     judgement: Judgement = "cannot tell"
-    reason = _assumed(before, after, compared)
-    if not drawn_alike and not reason:
-        reason = "the runs have different seeds, and so different targets and test data"
+    reason = _unfit(before, after, drawn_alike=drawn_alike, compared=compared)
     grows_worse = after.larger == "worse"
     if not reason and (lower > 0 or upper < 0):
         judgement = "worse" if (lower > 0) == grows_worse else "better"
@@ -217,7 +215,7 @@ def _number(
     )
 
 
-def _assumed(before: Measurement, after: Measurement, compared: int) -> str:
+def _unfit(before: Measurement, after: Measurement, *, drawn_alike: bool, compared: int) -> str:
     """Return why no comparison may rest on the estimates; empty if one may.
 
     Ranges of exchangeable trainings lie apart with a probability of 2 J₁! J₂!/(J₁ + J₂)!, which has
@@ -225,11 +223,14 @@ def _assumed(before: Measurement, after: Measurement, compared: int) -> str:
     """
     if before.census and after.census and before.estimate.kind == after.estimate.kind == "range":
         sizes = len(before.census.values), len(after.census.values)
-        few = math.comb(sum(sizes), sizes[0]) < _ORDERS * compared
-        return "the runs have too few judged trainings to tell their ranges apart" if few else ""
-    for measurement, run in ((before, "baseline"), (after, "run")):
-        if measurement.estimate.kind != "frequentist":
-            return f"the estimate of the {run} is of kind {measurement.estimate.kind}"
+        if math.comb(sum(sizes), sizes[0]) < _ORDERS * compared:
+            return "the runs have too few judged trainings to tell their ranges apart"
+    else:
+        for measurement, run in ((before, "baseline"), (after, "run")):
+            if measurement.estimate.kind != "frequentist":
+                return f"the estimate of the {run} is of kind {measurement.estimate.kind}"
+    if not drawn_alike:
+        return "the runs have different seeds, and so different targets and test data"
     return ""
 
 

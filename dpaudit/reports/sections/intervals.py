@@ -7,6 +7,14 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
+# What holds with the confidence of the run, each for itself, if gates judge single trainings.
+APART = "all that is certified, all gates that pass, and all gates that fail"
+
+
+def of_trainings(result: AuditResult) -> bool:
+    """Return whether any number is the range of what single trainings have."""
+    return any(measurement.estimate.kind == "range" for measurement in result.measurements)
+
 
 def judged(result: AuditResult) -> bool:
     """Return whether any interval belongs to the family of intervals that hold together."""
@@ -29,7 +37,7 @@ def together(result: AuditResult) -> str:
     """Return the confidence of the family of intervals as a phrase."""
     family = result.family
     sure = f"{words.percent(family.confidence)} confidence"
-    if any(measurement.estimate.kind == "range" for measurement in result.measurements):
+    if of_trainings(result):
         gates = "; so do all gates that pass, and all that fail" if result.gates else ""
         return f"What is certified holds together with {sure}{gates}"
     if family.size == 1:

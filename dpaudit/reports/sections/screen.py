@@ -11,7 +11,7 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import meter, summary, untried
+from dpaudit.reports.sections import intervals, meter, summary, untried
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.sections.summary import Decision
 from dpaudit.reports.table import NONE, Table
@@ -154,9 +154,8 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if strongest := sections.strongest():
         yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
-    ranges = any(one.estimate.kind == "range" for one in result.measurements)
-    apart = "all that is certified, all gates that pass, and all gates that fail"
-    what = apart if ranges and result.gates else "everything that decides this run together"
+    apart = result.gates and intervals.of_trainings(result)
+    what = intervals.APART if apart else "everything that decides this run together"
     yield "Confidence", f"{sure}, for {what}."
     if served := utility(result):
         yield "Utility", served
