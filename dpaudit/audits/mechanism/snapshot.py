@@ -65,14 +65,21 @@ class Pickling:
 
     @functools.cached_property
     def _places(self) -> dict[int, tuple[str, str]]:
-        """The module and the name of each object that a module holds, by its identity."""
-        return {
-            id(value): (module.__name__, name)
-            for module in [*sys.modules.values()]
-            if isinstance(module, types.ModuleType) and module.__name__ != "__main__"
-            for name, value in [*vars(module).items()]
-            if not isinstance(value, _PLAIN) and type(value).__module__ != "builtins"
-        }
+        """The module and the name of each object that a module holds, by its identity.
+
+        Of several modules, that of its class: others may import it, and much else.
+        """
+        places: dict[int, tuple[str, str]] = {}
+        for module in [*sys.modules.values()]:
+            if not isinstance(module, types.ModuleType) or module.__name__ == "__main__":
+                continue
+            for name, value in [*vars(module).items()]:
+                home = type(value).__module__
+                if isinstance(value, _PLAIN) or home == "builtins":
+                    continue
+                if module.__name__ == home or places.get(id(value), ("", ""))[0] != home:
+                    places[id(value)] = module.__name__, name
+        return places
 
     def place(self, value: Any) -> tuple[str, str] | None:
         """Return the module and the name from which a fresh process can import an object."""

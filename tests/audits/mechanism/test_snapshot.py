@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import pickle
 import random
+import sys
 import threading
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 import sharing_mechanisms as sharing  # type: ignore[import-not-found]
 
-from dpaudit.audits.mechanism.snapshot import Snapshot
+from dpaudit.audits.mechanism.snapshot import Pickling, Snapshot
 
 Rng = np.random.Generator
 
@@ -52,6 +54,15 @@ def test_what_a_module_holds_is_imported() -> None:
     assert b"ONCE" in Snapshot.of(sharing.ONCE).work
     assert b"ONCE" in Snapshot.of(calling(sharing.ONCE)).work
     assert b"ONCE" in Snapshot.of(sharing.ONCE.__call__).work
+
+
+def test_what_several_modules_hold_is_imported_from_that_of_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    importer = types.ModuleType("tests.importer")
+    importer.OTHER_NAME = sharing.ONCE  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tests.importer", importer)
+    assert Pickling().place(sharing.ONCE) == ("sharing_mechanisms", "ONCE")
 
 
 def test_what_cannot_be_pickled_says_so() -> None:
