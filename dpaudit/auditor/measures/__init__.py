@@ -1,1 +1,0 @@
-"""The measures of an audit, one file per measure."""
