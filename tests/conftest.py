@@ -25,12 +25,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if len(files) == 1 and os.path.isfile(files.pop()) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run first what forks for every call, as a fork takes the longer the more a worker holds."""
-    forking = {"mechanism", "black_box", "testing"}
-    items.sort(key=lambda item: forking.isdisjoint(item.path.parts))
-
-
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what was collected, which lives to the end."""
     gc.collect()
@@ -75,13 +69,31 @@ def unrepeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name, lambda game, certificate, *_: (certificate, None))
 
 
+class Seeds:
+    """Seeds that a name decides, so that no test fails now and then."""
+
+    def begin(self, name: str) -> None:
+        """Draw from here on what belongs to this name."""
+        self._source = np.random.default_rng(list(name.encode()))
+
+    def draw(self, bits: int) -> int:
+        """Draw a seed."""
+        return int(self._source.integers(2**bits))
+
+
 @pytest.fixture(scope="module", autouse=True)
-def repeatable_seeds(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Draw the seeds of a module's audits alike in every run, so that none fails now and then."""
-    source = np.random.default_rng(list(request.node.nodeid.encode()))
+def module_seeds(request: pytest.FixtureRequest) -> Iterator[Seeds]:
+    """Draw the seeds of a module's audits alike in every run."""
+    seeds = Seeds()
+    seeds.begin(request.node.nodeid)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "dpaudit.bounds.frequentist.seeds.secrets.randbits",
-            lambda bits: int(source.integers(2**bits)),
-        )
-        yield
+        patch.setattr("dpaudit.bounds.frequentist.seeds.secrets.randbits", seeds.draw)
+        yield seeds
+
+
+@pytest.fixture(autouse=True)
+def own_seeds(request: pytest.FixtureRequest, module_seeds: Seeds) -> Iterator[None]:
+    """Give a test the same seeds whichever other tests run."""
+    module_seeds.begin(request.node.nodeid)
+    yield
+    module_seeds.begin(request.node.parent.nodeid)
