@@ -11,6 +11,7 @@ TESTS, PACKAGE = Path(__file__).parents[1], Path(dpaudit.__file__).parent
 BESIDE = {
     "browser",
     "cases",
+    "ci",
     "contract",
     "docs",
     "end_to_end",

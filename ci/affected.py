@@ -1,0 +1,404 @@
+"""Run the tests, and of those that take long the ones that a change may touch.
+
+    python ci/affected.py              the default tests, and the long ones that are affected
+    python ci/affected.py --all        all of them: nightly, and before a release
+    python ci/affected.py --list       say what runs and why, and run nothing
+    python ci/affected.py --record     write ci/green.json if all that ran has passed
+
+Further arguments go to pytest. A module with tests that take long, or that need torch, is left out
+if nothing that it may read has changed since it last passed. `ci/green.json` has, for each such
+module, a digest of each room that it may read, and the seconds that it took: the longest run first.
+A module may read
+
+- its helpers, what lies in its folder, and files and folders that these name;
+- the modules of dpaudit that these name, in code or in text, and what those import (grimp);
+- plug-ins: whole groups that this code loads whole, and those whose name one of the texts has;
+- the command line, if it starts a process;
+- the files in the rooms of this code that are not Python, and data sets, if it asks for them;
+- the versions of packages, the options of pytest, and Python.
+
+When in doubt, a module runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+STATE = ROOT / "ci" / "green.json"
+# What this program says to pytest and its workers: a variable of the environment.
+PLAN = "DPAUDIT_AFFECTED"
+
+# Folders whose modules tests import by their bare names, and folders that tests read by name.
+HELPERS = ("tests/support", "tests/support/standard_bench", "tests/fuzz", "docs/scripts")
+PYTEST_PLUGINS = ("tests/support/records.py",)
+NAMED = ("examples", "docs", "bench", "ci", ".ci", ".github")
+# Rooms whose tests all run if anything in the room changes: what they certify rests on each other.
+TOGETHER = ("bounds",)
+SHARED = re.compile(r"test_\w+\.py|conftest\.py")
+LONG = re.compile(r"\bmark\.(?:long|fuzz)\b")
+TORCH = re.compile(r"(?s)importorskip.*torch|torch.*importorskip")
+PROCESS = re.compile(r"subprocess|sys\.executable|multiprocessing|Popen|os\.fork")
+DATA = re.compile(r"real_data|DPAUDIT_DATA")
+WHOLE = re.compile(r"""\b(?:every|load_all|names)\("(\w+)"\)""")
+DOTTED = re.compile(r"\bdpaudit(?:\.\w+)+")
+IMPORT = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|^\s*import\s+([\w.]+)", re.M)
+WORD = re.compile(r"[\w.-]+")
+
+
+class Checkout:
+    """The files of the project, and which of them a module of tests may read."""
+
+    def __init__(self, root: Path) -> None:
+        git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(git, cwd=root, check=True, capture_output=True, text=True)
+        self.root = root
+        self.files = sorted(name for name in listed.stdout.splitlines() if (root / name).is_file())
+        self.modules = {
+            name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
+            for name in self.files
+            if name.startswith("dpaudit/") and name.endswith(".py")
+        }
+        self.project = tomllib.loads(self.text("pyproject.toml"))
+        sys.path.insert(0, str(root))  # the graph is of the checkout, whatever is installed
+        self.graph = grimp.build_graph(
+            "dpaudit", cache_dir=None, exclude_type_checking_imports=True
+        )
+
+    @functools.cache  # noqa: B019
+    def text(self, name: str) -> str:
+        """The text of a file."""
+        return (self.root / name).read_text(encoding="utf-8", errors="replace")
+
+    @functools.cache  # noqa: B019
+    def digest(self, name: str) -> str:
+        """The digest of a file."""
+        return hashlib.sha256((self.root / name).read_bytes()).hexdigest()
+
+    def below(self, folder: str) -> list[str]:
+        """The files of a folder and of those in it."""
+        return [name for name in self.files if name.startswith(f"{folder}/")]
+
+    def long_modules(self) -> list[str]:
+        """The test modules that a run may leave out."""
+        tests = [name for name in self.below("tests") if re.search(r"/test_\w+\.py$", name)]
+        return [
+            name for name in tests if LONG.search(self.text(name)) or TORCH.search(self.text(name))
+        ]
+
+    def reads(self, test: str) -> set[str]:
+        """The files of the project that a test module may read."""
+        files = self._own(test)
+        texts = "\n".join(self.text(name) for name in sorted(files))
+        shared = self._shared(test)
+        texts += "\n".join(self._fixtures(name, files) for name in shared)
+        files.update(shared)
+        words = set(WORD.findall(texts))
+        files.update(name for name in self.files if "/" not in name and name in words)
+        for folder in (name for name in NAMED if name in words):
+            files.update(self.below(folder))
+            words.update(
+                word for name in self.below(folder) for word in WORD.findall(self.text(name))
+            )
+        modules = self._modules(texts, words)
+        files.update(self.modules[module] for module in modules)
+        for room in (room for room in TOGETHER if test.startswith(f"tests/{room}/")):
+            files.update(self.below(f"dpaudit/{room}"))
+        rooms = {_room(self.modules[module]) for module in modules}
+        files.update(
+            name for name in self.below("dpaudit") if name[-3:] != ".py" and _room(name) in rooms
+        )
+        return files
+
+    def _own(self, test: str) -> set[str]:
+        """A test module, its helpers, and what lies in its folder beside other test modules."""
+        beside = self.below(Path(test).parent.as_posix())
+        waiting = [test, *(name for name in beside if not SHARED.match(Path(name).name))]
+        files: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in files:
+                files.add(name)
+                waiting += self._helpers(name)
+        return files
+
+    @functools.cache  # noqa: B019
+    def _helpers(self, name: str) -> list[str]:
+        """The helpers that a file imports, or names as a file."""
+        text = self.text(name)
+        words, imported = set(WORD.findall(text)), _imports(text)
+        return [
+            path
+            for folder in HELPERS
+            for path in self.below(folder)
+            if Path(path).name in words
+            or imported & {Path(path).stem, path.removesuffix(".py").replace("/", ".")}
+        ]
+
+    def _shared(self, test: str) -> list[str]:
+        """The conftest.py files of a test module, and the plug-ins of pytest that they name."""
+        places = [f"{folder.as_posix()}/conftest.py" for folder in Path(test).parents]
+        return [name for name in (*places, *PYTEST_PLUGINS) if name in self.files]
+
+    def _fixtures(self, shared: str, files: Iterable[str]) -> str:
+        """A file that all tests share, without the fixtures that these files do not ask for."""
+        asked = set().union(*(self._arguments(name) for name in files if name[-3:] == ".py"))
+        lines = self.text(shared).splitlines()
+        functions = [
+            node for node in ast.parse(self.text(shared)).body if isinstance(node, ast.FunctionDef)
+        ]
+        unasked = [node for node in functions if node.name not in asked or not node.decorator_list]
+        for node in reversed(unasked):
+            del lines[node.lineno - 1 : node.end_lineno]
+        return "\n".join(lines) if len(unasked) < len(functions) else ""
+
+    @functools.cache  # noqa: B019
+    def _arguments(self, name: str) -> set[str]:
+        """The names of arguments, and all texts: what may ask for a fixture."""
+        nodes = list(ast.walk(ast.parse(self.text(name))))
+        texts = {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+        return {node.arg for node in nodes if isinstance(node, ast.arg)} | texts
+
+    def _modules(self, texts: str, words: set[str]) -> set[str]:
+        """The modules of dpaudit that these texts name, import, or load as plug-ins."""
+        starts = set(DOTTED.findall(texts))
+        starts |= _imports(texts)
+        if PROCESS.search(texts):
+            starts |= {"dpaudit.__main__", "dpaudit.cli.main"}
+        waiting = [self._named(start) for start in starts]
+        groups = set(WHOLE.findall(texts))
+        modules: set[str] = set()
+        while waiting:
+            modules.update(*map(self._imported, waiting))
+            groups.update(*map(self._loads_whole, modules))
+            named = words.union(*map(self._literals, modules))
+            waiting = [
+                module
+                for group, name, module in self._plugins
+                if "dpaudit.core.registry" in modules
+                and module not in modules
+                and (group in groups or name in named)
+            ]
+        return modules
+
+    def _named(self, dotted: str) -> str:
+        """The module of a dotted name that may end in a class or a function; else empty."""
+        while dotted and dotted not in self.modules:
+            dotted = dotted.rpartition(".")[0]
+        return dotted
+
+    @functools.cache  # noqa: B019
+    def _imported(self, start: str) -> set[str]:
+        """A module and all that it imports, also in its functions, with their packages."""
+        modules: set[str] = set()
+        waiting = [start]
+        while waiting:
+            module = waiting.pop()
+            if module in self.modules and module not in modules:
+                modules.add(module)
+                waiting += self.graph.find_modules_directly_imported_by(module)
+                package = module.rpartition(".")[0]
+                # What the package of all offers it imports only when it is asked for.
+                waiting += [package] if "." in package else []
+        return modules
+
+    @functools.cache  # noqa: B019
+    def _literals(self, module: str) -> frozenset[str]:
+        nodes = ast.walk(ast.parse(self.text(self.modules[module])))
+        values = (node.value for node in nodes if isinstance(node, ast.Constant))
+        return frozenset(value for value in values if isinstance(value, str))
+
+    @functools.cache  # noqa: B019
+    def _loads_whole(self, module: str) -> set[str]:
+        return set(WHOLE.findall(self.text(self.modules[module])))
+
+    @functools.cached_property
+    def _plugins(self) -> list[tuple[str, str, str]]:
+        """Group, name and module of each plug-in."""
+        return [
+            (group.removeprefix("dpaudit."), name, target.partition(":")[0])
+            for group, points in self.project["project"]["entry-points"].items()
+            for name, target in points.items()
+        ]
+
+    @functools.cached_property
+    def _base(self) -> dict[str, str]:
+        """Digests of what every module reads."""
+        tool = self.project["tool"]["pytest"]
+        versions = [platform.python_version(), platform.machine(), json.dumps(tool, sort_keys=True)]
+        return {"versions": _digest([*versions, self.digest("constraints.txt")])}
+
+    @functools.cached_property
+    def _data(self) -> str:
+        folder = os.environ.get("DPAUDIT_DATA")
+        files = sorted(path for path in Path(folder).rglob("*") if path.is_file()) if folder else []
+        return _digest(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+
+    def digests(self, test: str) -> dict[str, str]:
+        """A digest of each room that a test module may read."""
+        files = self.reads(test)
+        rooms = defaultdict(list)
+        for name in sorted(files):
+            rooms[_room(name)].append(f"{name} {self.digest(name)}")
+        digests = {room: _digest(lines) for room, lines in rooms.items()}
+        if any(DATA.search(self.text(name)) for name in files if name.startswith("tests/")):
+            digests["data sets"] = self._data
+        if "dpaudit/core/registry.py" in files:
+            points = self.project["project"]["entry-points"]
+            digests["entry points"] = _digest([json.dumps(points, sort_keys=True)])
+        return {**digests, **self._base}
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:10]
+
+
+def _room(path: str) -> str:
+    """The first two folders of a file, or the file itself."""
+    folders = path.split("/")[:-1]
+    return "/".join(folders[:2]) or path
+
+
+def _imports(text: str) -> set[str]:
+    """The dotted names that a text imports, as code or inside of a string."""
+    names: set[str] = set()
+    for module, members, alone in IMPORT.findall(text):
+        names |= {module, alone, *(f"{module}.{member}" for member in WORD.findall(members))}
+    return names
+
+
+def reason(reads: Mapping[str, str], passed: Mapping[str, str] | None) -> str:
+    """Why a test module runs; empty if nothing that it reads has changed since it passed."""
+    if passed is None:
+        return "has not passed yet"
+    changed = sorted(room for room in {*reads, *passed} if reads.get(room) != passed.get(room))
+    return f"changed: {', '.join(changed)}" if changed else ""
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """The digests and the seconds of each module that has passed."""
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def main() -> int:
+    """Say which modules run and why, and run them."""
+    parser = argparse.ArgumentParser(description="Run the tests that a change may touch.")
+    parser.add_argument("--all", action="store_true", help="leave nothing out")
+    parser.add_argument("--list", action="store_true", help="run nothing")
+    parser.add_argument("--record", action="store_true", help="write ci/green.json if all passes")
+    parser.add_argument("--torch", action="store_true", help="only say, by 0, that torch is needed")
+    options, more = parser.parse_known_args()
+    if options.record and more:
+        parser.error(f"{' '.join(more)}: --record needs whole modules; leave it out")
+    checkout, state = Checkout(ROOT), load_state(STATE)
+    reads = {name: checkout.digests(name) for name in checkout.long_modules()}
+    reasons = {
+        name: "all run" if options.all else reason(rooms, state.get(name, {}).get("reads"))
+        for name, rooms in reads.items()
+    }
+    if options.torch:
+        needed = any(TORCH.search(checkout.text(name)) for name in reasons if reasons[name])
+        return 0 if needed else 1
+    for why in sorted({*reasons.values()}):
+        names = [name for name in reasons if reasons[name] == why]
+        head = f"runs, {why}" if why else "left out, as nothing that they read has changed"
+        print(f"{head}: {len(names)} modules", *names, sep="\n  ", flush=True)
+    if options.list:
+        return 0
+    plan = {
+        "state": str(STATE),
+        "seconds": {name: entry["seconds"] for name, entry in state.items()},
+        "left out": [name for name in reasons if not reasons[name]],
+        "record": reads if options.record else {},
+    }
+    marks = "not browser" if options.all else "not browser and not nightly"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        path.write_text(json.dumps(plan), encoding="utf-8")
+        found = os.environ.get("PYTHONPATH")
+        places = os.pathsep.join([str(ROOT / "ci"), *([found] if found else [])])
+        command = [sys.executable, "-m", "pytest", "-p", "affected", "-m", marks, *more]
+        return subprocess.call(
+            command, cwd=ROOT, env={**os.environ, PLAN: str(path), "PYTHONPATH": places}
+        )
+
+
+# The plug-in of pytest.
+
+
+def _plan() -> dict[str, Any]:
+    return load_state(Path(os.environ[PLAN]))
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what no change touches, and begin with the modules that take longest."""
+    plan = _plan()
+    seconds, left_out = plan["seconds"], set(plan["left out"])
+
+    def runs(item: pytest.Item) -> bool:
+        slow = item.get_closest_marker("long") or item.get_closest_marker("fuzz")
+        return not slow or _module(item.nodeid) not in left_out
+
+    config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
+    items[:] = sorted(filter(runs, items), key=lambda item: -seconds.get(_module(item.nodeid), 0.0))
+
+
+class Results:
+    """What each module took, and which have tests that did not pass."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.lacking: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a test; one that is skipped has not passed."""
+        self.seconds[_module(report.nodeid)] += report.duration
+        if not report.passed:
+            self.lacking.add(_module(report.nodeid))
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write the state, if that is asked for and nothing has failed."""
+        plan = _plan()
+        if exitstatus or not plan["record"]:
+            return
+        state = load_state(Path(plan["state"]))
+        for name in self.seconds.keys() - {*plan["left out"]}:
+            state[name] = {
+                "reads": plan["record"].get(name),
+                "seconds": round(self.seconds[name], 1),
+            }
+        passed = sorted((state.keys() & plan["record"].keys()) - self.lacking)
+        lines = [f'"{name}": {json.dumps(state[name], sort_keys=True)}' for name in passed]
+        Path(plan["state"]).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count in the process that hands out the tests."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Results())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
