@@ -42,11 +42,8 @@ def real_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages without what their charts show: a process draws each page's.
-
-    Long tests, and those in a browser, have the charts.
-    """
-    if not any(map(request.node.get_closest_marker, ("long", "browser"))):
+    """Pages without what their charts show, unless a test is marked: a process draws each page's."""
+    if not any(map(request.node.get_closest_marker, ("drawn", "browser"))):
         blank = '<svg class="marks" width="1" height="1" viewBox="0 0 1 1"></svg>'
         monkeypatch.setattr(
             "dpaudit.reports.render.page.svgs", lambda specs: [blank for _ in specs]

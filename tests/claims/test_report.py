@@ -104,6 +104,7 @@ every_format = pytest.mark.parametrize("name", FORMATS)
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 @every_format
 def test_the_same_record_makes_the_same_bytes(name: str) -> None:
     assert FORMATS[name](both()) == FORMATS[name](both())
@@ -202,6 +203,7 @@ def test_the_record_survives_json() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 @every_format
 def test_hard_text_is_shown_and_does_nothing(name: str) -> None:
     found = verification(
@@ -241,6 +243,7 @@ def test_numbers_stand_there(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_the_page_loads_nothing() -> None:
     shown = report.render_html(both())
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", shown)
@@ -248,6 +251,7 @@ def test_the_page_loads_nothing() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_reports_of_a_real_verification_name_no_place_and_no_record_of_people() -> None:
     from dpaudit.claims.catalogue import chosen
     from dpaudit.claims.verify import verify

@@ -406,6 +406,7 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
         assert ratings.scale.width == (0 if source.binarize else 4)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     "example",
     [

@@ -17,6 +17,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_the_first_screen_is_that_of_the_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

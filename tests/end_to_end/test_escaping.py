@@ -67,6 +67,7 @@ def hostile(make: Callable[..., AuditResult], label: str) -> AuditResult:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_html_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
     page = html.render(hostile)
     assert not unseen(page)
@@ -158,6 +159,7 @@ def config(label: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_a_plan_shows_labels_as_they_are_or_not_at_all(config: Path) -> None:
     found = CliRunner().invoke(main, ["plan", str(config)])
     assert found.exit_code == 0, found.output

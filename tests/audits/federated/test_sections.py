@@ -55,6 +55,7 @@ def result() -> AuditResult:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: AuditResult) -> None:
     [said] = [verdict for verdict in verdicts.of(result) if verdict.model == "corrected"]
     [sentence] = [text for text in said.sentences if "area under the curve" in text]
@@ -121,6 +122,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_long_training_is_drawn_at_few_rounds() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> None:
     page = html.render(result)
     assert EVIL not in page

@@ -383,6 +383,7 @@ def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_hostile_labels_stay_text(make: Make) -> None:
     result, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):

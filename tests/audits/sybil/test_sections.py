@@ -213,6 +213,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     curves = {("dynamic", 1.0): tried(OPEN), ("passive", 1.0): tried(OPEN)}
     chart = charts.efforts(add(result, curves), LOOK)
@@ -247,6 +248,7 @@ LABELS = [EVIL, "[red]x[/red]", "[/]", "a|b\n# c\x1b[31m", "**x** `y`"]
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_labels_cannot_break_out_of_the_page(result: AuditResult) -> None:
     page = html.render(add(result, {(label, 1.0): tried(HIGH) for label in LABELS}))
     # The page of harmless labels has as many scripts and images.

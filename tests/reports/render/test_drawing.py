@@ -31,6 +31,7 @@ def drawn_in_a_fork(prepare: Callable[[], None] | None = None) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_a_fork_draws_what_its_parent_draws() -> None:
     pictures = svgs([SPEC, SPEC])
     assert drawn_in_a_fork() == pictures
@@ -38,6 +39,7 @@ def test_a_fork_draws_what_its_parent_draws() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_a_limit_of_the_address_space_is_named() -> None:
     with pytest.raises(RunError, match=r"cannot be drawn: .* ended with exit code .*ulimit -v"):
         drawn_in_a_fork(limit_address_space)

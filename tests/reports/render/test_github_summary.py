@@ -27,6 +27,7 @@ def test_a_false_claim_is_not_hidden_below_a_go(make: Callable[..., AuditResult]
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_it_stays_below_the_limit_of_github(
     result: AuditResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_loads_nothing(result: AuditResult) -> None:
     text = html.render(result)
     page = Page(text)
@@ -106,6 +107,7 @@ def test_loads_nothing(result: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_a_page_has_no_script_and_allows_none(result: AuditResult) -> None:
     text = html.render(result)
     assert "<script" not in text
@@ -117,6 +119,7 @@ def test_a_page_has_no_script_and_allows_none(result: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_colours_of_charts_follow_the_page(result: AuditResult) -> None:
     for name in ("accuracy", "certified", "tradeoff"):
         picture = drawn(chart(result, name))
@@ -128,6 +131,7 @@ def test_colours_of_charts_follow_the_page(result: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_places_are_short_and_numbers_on_axes_are_whole(result: AuditResult) -> None:
     picture = drawn(chart(result, "accuracy"))
     assert not re.findall(r' (?:d|transform)="[^"]*\.\d\d', picture)
@@ -135,6 +139,7 @@ def test_places_are_short_and_numbers_on_axes_are_whole(result: AuditResult) -> 
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_labels_cannot_break_out(make: Make) -> None:
     text = html.render(make(label=EVIL, attack=EVIL + "2", rule=EVIL))
     page = Page(text)
@@ -146,12 +151,14 @@ def test_labels_cannot_break_out(make: Make) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_same_record_same_bytes(result: AuditResult, lists: AuditResult) -> None:
     for record in (result, lists):
         assert html.render(record) == html.render(record)
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_headings_and_captions(hard: AuditResult) -> None:
     page = Page(html.render(hard))
     tags = [tag for tag, _ in page.tags]
@@ -171,6 +178,7 @@ def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: Valid) -> None:
     drawings = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
     names = ["accuracy", "tradeoff", "certified", "difference", "rmse", "convergence"]
@@ -193,6 +201,7 @@ def test_false_claims_are_marked(result: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
     assert Page(html.render(lists)).charts() == ["certified", "difference", "convergence"]
     drawing = chart(lists, "convergence")
@@ -211,6 +220,7 @@ def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 @pytest.mark.parametrize("name", ["convergence", "certified", "difference"])
 def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None:
     picture = drawn(chart(lists, name))
@@ -219,6 +229,7 @@ def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
     for name in ("accuracy", "tradeoff"):
         drawing = chart(result, name)
@@ -228,6 +239,7 @@ def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_an_accuracy_below_that_of_a_guess_is_explained(make: Make) -> None:
     said = "An accuracy below guessing shows a weak attack, not a private model."
     assert said in chart(make(epsilons=(0.1, 1.0)), "accuracy").caption
@@ -271,6 +283,7 @@ def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
     text = html.render(hard)
     for drawing in charts.render(hard):
