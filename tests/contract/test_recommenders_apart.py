@@ -1,5 +1,7 @@
 """The contract of adapters whose libraries clash with our pins, in environments made here.
 
+LensKit brings torch, which is not installed again where the environment of the tests has it.
+
 What does not clash is taken from the environment of the tests. A minute each, and a package index
 is needed: without one the tests are skipped.
 """
