@@ -451,3 +451,19 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     assert result.exit_code in {0, 1, 4}, result.output
     assert (tmp_path / "report.html").is_file()
     assert call("gate", tmp_path).exit_code == result.exit_code  # the record is checked as a whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["ml-100k-slope-one", "ml-100k-top-k", "ml-100k-sybil"])
+def test_an_example_passes_its_gates_on_real_data(
+    name: str, tmp_path: Path, real_data: Path
+) -> None:
+    """With the fewest trials that decide them."""
+    example = EXAMPLES / f"{name}.toml"
+    options = ["-s", "audit.trials=2000"]
+    for i in range(example.read_text().count("[[sybil]]")):
+        options += ["-s", f"sybil.{i}.trials=4"]
+    if "[convergence]" in example.read_text():
+        options += ["-s", "convergence.users=10"]
+    result = call("run", example, "-q", "-o", tmp_path, *options)
+    assert result.exit_code == 0, result.output
