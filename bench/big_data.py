@@ -134,15 +134,15 @@ def measured(path: Path, reader: str) -> dict[str, Any]:
     return found
 
 
-def compare(path: Path, rounds: int) -> None:
-    """Print the medians of the measurements of a file, in turn with the limit."""
+def compare(path: Path, rounds: int, rows: int) -> None:
+    """Print the medians of the measurements of a file, in turn with the limit; both read all."""
     turns = [{reader: measured(path, reader) for reader in READERS} for _ in range(rounds)]
     for reader in READERS:
         cpu, wall, peak, child = (
             np.median([turn[reader][what] for turn in turns])
             for what in ("cpu", "wall", "peak", "child")
         )
-        rows = turns[0][reader]["rows"]
+        assert {turn[reader]["rows"] for turn in turns} == {rows}
         print(
             f"{path.name:22}{reader:10}{rows / cpu / 1e6:8.2f} M rows/s of CPU time"
             f"{rows / wall / 1e6:8.2f} of wall time{peak / (12 * rows):8.2f} × the columns"
@@ -171,7 +171,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         paths = sorted(folder.glob("*.csv")) + sorted(folder.glob("*.parquet"))
         for path in paths or write(folder, asked.users, asked.items, asked.ratings):
-            compare(path, asked.rounds)
+            compare(path, asked.rounds, asked.ratings)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """What tasks cost: workers side by side, the store, and what limits a cluster.
 
-Prints, as ratios of pairs in one run: 1 024 trainings of a game on one worker against two threads,
-two processes and two Dask workers of this machine; with a store against without; on one Dask
-worker against the same thread. Then what a cluster's scheduler has to carry: tasks a second, bytes
-a task, and the data that each worker receives once. Pools are started, and kernels loaded, before
-the clock.
+Prints, as ratios of pairs in one run: 1 024 trainings of a game, or as many as asked, on one worker
+against two threads, two processes and two Dask workers of this machine; with a store against
+without; on one Dask worker against the same thread. Then what a cluster's scheduler has to carry:
+tasks a second, bytes a task, and the data that each worker receives once. Pools are started, and
+kernels loaded, before the clock.
 
-    python -m pip install '.[cluster]' && python bench/execution.py [ROUNDS]
+    python -m pip install '.[cluster]' && python bench/execution.py [ROUNDS [TRAININGS]]
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
+from bench_peers import seconds
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.trained_game import trained_game
-from dpaudit.data.readers.load import load
-from dpaudit.data.source import DataSource
+from dpaudit.data.source import SyntheticParams
+from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.store import opened
 from dpaudit.execution.workers import Workers, started
 
-TRAININGS = 1024
 EMPTY = 2000
+SEVERAL = ("1", "2", "processes:2", "dask:2")
+# Of MovieLens-100K.
+SHAPE = SyntheticParams(n_users=943, n_items=1682, mean_per_user=106)
 
 
-def game() -> DistinguishingGame[Any]:
-    """Trainings on data of MovieLens-100K's shape, whose released model is attacked."""
-    shape = {"n_users": 943, "n_items": 1682, "mean_per_user": 106}
-    ratings = load(DataSource.model_validate({"synthetic": shape}))
+def game(shape: SyntheticParams) -> DistinguishingGame[Any]:
+    """Trainings on data of a shape, whose released model is attacked."""
+    ratings = generate(shape)
     defense = SgdFactors(epsilon=1.0, variant="corrected", epochs=10, dimensions=16)
     pair, target = target_pair(ratings, "rating-replace", 0)
     return trained_game(defense, pair, Canary(), "public", target)
@@ -67,34 +69,36 @@ def _nothing(number: int) -> Any:
     return np.array([number])
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Time one call."""
-    clock = time.perf_counter()
-    call()
-    return time.perf_counter() - clock
-
-
-def trainings(running: DistinguishingGame[Any], words: str, folder: Path | None = None) -> float:
-    """Seconds of the trainings on these workers."""
+def trainings(
+    running: DistinguishingGame[Any], count: int, words: str, folder: Path | None = None
+) -> tuple[float, list[float]]:
+    """Seconds of the trainings on these workers, and their scores."""
+    found: list[float] = []
     with executors(words, folder) as executor:
-        few = TRAININGS // 2 - Canary().fitted_on
+        few = count // 2 - Canary().fitted_on
         running.run(trials=32, seed=9, executor=executor)  # loads the kernels in every worker
-        return seconds(lambda: running.run(trials=few, seed=1, executor=executor))
+
+        def run() -> None:
+            scores = running.run(trials=few, seed=1, executor=executor)
+            found.extend([*scores.absent, *scores.present])
+
+        return seconds(run), found
 
 
-def main() -> None:
-    """Print the ratios."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    running = game()
+def main(rounds: int = 3, count: int = 1024, shape: SyntheticParams = SHAPE) -> None:
+    """Print the ratios; all workers give the same scores."""
+    running = game(shape)
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         for turn in range(rounds):
-            for words in ("1", "2", "processes:2", "dask:2", "dask:1"):
-                times.setdefault(words, []).append(trainings(running, words))
-            kept = trainings(running, "1", Path(folder) / str(turn))
-            times.setdefault("store", []).append(kept)
-    count = os.cpu_count()
-    print(f"{TRAININGS} trainings, {count} cores, median of {rounds} rounds (least to most)")
+            scores = {}
+            for words in (*SEVERAL, "dask:1", "store"):
+                store = Path(folder) / str(turn) if words == "store" else None
+                spent, scores[words] = trainings(running, count, "1" if store else words, store)
+                times.setdefault(words, []).append(spent)
+            assert all(found == scores["1"] for found in scores.values())
+    cores = os.cpu_count()
+    print(f"{count} trainings, {cores} cores, median of {rounds} rounds (least to most)")
     for title, one, other in (
         ("two threads against one", "1", "2"),
         ("two processes against one thread", "1", "processes:2"),
@@ -112,7 +116,7 @@ def main() -> None:
 def limits(running: DistinguishingGame[Any]) -> None:
     """Print what a scheduler and a network have to carry."""
     print("what a cluster has to carry")
-    for words in ("1", "2", "processes:2", "dask:2"):
+    for words in SEVERAL:
         with executors(words) as executor:
             spent = seconds(lambda: executor.map("", _nothing, range(EMPTY), lambda _: 1))
         print(f"  empty tasks on {words:<23}{EMPTY / spent:>10.0f} a second")
@@ -130,4 +134,4 @@ def _ratios(one: list[float], other: list[float], unit: float = 1.0, less: float
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

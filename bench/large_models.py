@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 # One thread for every peer, before any of them is imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -21,12 +21,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numba
 import numpy as np
+from bench_peers import ml_1m_ratings, surprise_trainset
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from dpaudit.data.ratings import Ratings
-    from dpaudit.defenses.factorization.single_model import Visits
-    from dpaudit.defenses.factors import FactorRows
+from dpaudit.core.streams import stream_key
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.factorization.single_model import TOGETHER, Visits, visits
+from dpaudit.defenses.factors import FactorRows
+from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.lanes import aligned
 
 SIZES = (16, 64, 256, 1024)
 CACHES = {"32 KiB": 2**15, "1 MiB": 2**20}
@@ -53,9 +56,6 @@ def interleaved(rows: FactorRows, together: int) -> Visits:
 
 def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) -> list[float]:
     """Million updates a second: plain, with Laplace noise, and Langevin."""
-    from dpaudit.kernels.factorization import single_model as factor_model
-    from dpaudit.kernels.lanes import aligned
-
     draws = np.random.default_rng(0)
     sides = [aligned(n * size) for n in (rows.n_users, rows.n_items)]
     for side in sides:
@@ -82,29 +82,45 @@ def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) 
     ]
 
 
-def cornac(rows: FactorRows, size: int) -> float:
-    """Million updates a second of cornac's MF."""
-    from cornac.models.mf import backend_cpu
-
+def model(rows: FactorRows, size: int) -> list[NDArray[np.float32]]:
+    """Factors and biases at the start of a training: of users, of items."""
     draws = np.random.default_rng(0)
     sides = [
         draws.normal(0, 0.01, (n, size)).astype(np.float32) for n in (rows.n_users, rows.n_items)
     ]
-    biases = [np.zeros(n, np.float32) for n in (rows.n_users, rows.n_items)]
+    return [*sides, *(np.zeros(n, np.float32) for n in (rows.n_users, rows.n_items))]
+
+
+def cornac_pass(rows: FactorRows, parts: Sequence[NDArray[np.float32]]) -> Callable[[], Any]:
+    """A pass of cornac's MF, which changes the model in place."""
+    from cornac.models.mf import backend_cpu
+
     users, items = rows.users.astype(np.int64), rows.items.astype(np.int64)
-    values = rows.values.copy()  # cornac takes no read-only array
+    # Copies: cornac takes no read-only array.
+    values, own = rows.values.copy(), (float(RATE), float(DECAY), float(MEAN), 1, 1)
+    return lambda: backend_cpu.fit_sgd(users, items, values, *parts, *own, True, False, False)
 
-    def fit() -> None:
-        backend_cpu.fit_sgd(
-            users, items, values, *sides, *biases, 0.002, 0.05, 3.58, 1, 1, True, False, False
-        )
 
-    return len(rows) / best(fit, 2) / 1e6
+def cornac(rows: FactorRows, size: int) -> float:
+    """Million updates a second of cornac's MF."""
+    return len(rows) / best(cornac_pass(rows, model(rows, size)), 2) / 1e6
+
+
+def agree(rows: FactorRows, size: int, key: NDArray[np.uint32]) -> None:
+    """Check that our pass and cornac's, user by user, change a model alike."""
+    theirs = model(rows, size)
+    sides = [aligned(part.size) for part in theirs]
+    for side, part in zip(sides, theirs, strict=True):
+        side[:] = part.reshape(-1)
+    settings = (size, MEAN, RATE, DECAY, 0.0, 0.125, np.float32(np.inf), 1, 0, key)
+    factor_model.descend(rows.users, rows.items, rows.values, *sides, *settings)
+    cornac_pass(rows, theirs)()
+    for side, part in zip(sides, theirs, strict=True):
+        np.testing.assert_allclose(side, part.reshape(-1), rtol=1e-3, atol=1e-6)
 
 
 def surprise(ratings: Ratings, size: int) -> float:
     """Million updates a second of Surprise's SVD."""
-    from bench_peers import surprise_trainset
     from surprise import SVD
 
     trainset = surprise_trainset(ratings)
@@ -162,21 +178,15 @@ def moved(visited: Visits, n_users: int, size: int, cache: int) -> float:
     return 2 * bytes_of_row * found / len(visited[0]) / 1024
 
 
-def main() -> None:
-    """Read the data, compare, print."""
-    from bench_peers import ml_1m_ratings
-
-    from dpaudit.core.streams import stream_key
-    from dpaudit.defenses.factorization.single_model import TOGETHER, visits
-    from dpaudit.defenses.factors import FactorRows
-
-    ratings = ml_1m_ratings()
+def main(ratings: Ratings, sizes: Sequence[int] = SIZES) -> None:
+    """Compare, print."""
     rows = FactorRows.of(ratings, float(MEAN))
     key = stream_key(1, "bench")
+    agree(rows, sizes[0], key)
     print("million updates a second")
     head = ("d", "plain", "laplace", "langevin", "G normals/s", "cornac", "Surprise", "implicit")
     print("".join(f"{text:>12}" for text in head))
-    for size in SIZES:
+    for size in sizes:
         visited = visits(rows, size) if size > TOGETHER else interleaved(rows, 512 // size)
         found = ours(rows, size, visited, key)
         found.insert(3, found[2] * (2 * size + 2) / 1000)
@@ -185,7 +195,7 @@ def main() -> None:
     print("\nKiB that an update moves beyond a cache of the size")
     shuffled = np.random.default_rng(0).permutation(rows.n_items)[rows.items]
     chance = np.random.default_rng(1).permutation(len(rows))
-    for size in SIZES[2:]:
+    for size in sizes[2:]:
         near = 2**17 // size
         groups = np.argsort(shuffled // near, kind="stable")
         orders = {
@@ -208,4 +218,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(ml_1m_ratings())

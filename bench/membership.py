@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,8 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-from bench_peers import ml_1m_ratings
+import numpy as np
+from bench_peers import ml_1m_ratings, seconds
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.auditor.run import run_audit
@@ -34,6 +33,7 @@ from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Training
 from dpaudit.config.schema import Config
 from dpaudit.core.plugin import STRICT
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.execution.workers import Workers
 from dpaudit.kernels.lanes import LANES
@@ -53,16 +53,8 @@ class OneAtATime(SgdFactors):
         return False
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
-    clock = time.perf_counter()
-    call()
-    return time.perf_counter() - clock
-
-
-def together(rounds: int) -> None:
-    """Print models a second, and ratios."""
-    ratings = ml_1m_ratings()
+def together(ratings: Ratings, rounds: int) -> None:
+    """Print models a second, and ratios; the model is the same in the three ways."""
     table = Membership(observers=OBSERVERS)
     design = Design.of(ratings, table, SEED)
     asked = f"{len(design.query.users):,} scores and {len(design.listed):,} lists of {design.k}"
@@ -81,8 +73,9 @@ def together(rounds: int) -> None:
             "one": lambda work=every: work.together(BLOCK[:1]),
             "one, all pairs": lambda work=alone: work.together(BLOCK[:1]),
         }
-        for call in calls.values():
-            call()
+        first, *others = [call()[0] for call in calls.values()]
+        for other in others:
+            np.testing.assert_allclose(other, first, rtol=1e-3, atol=1e-3)
         turns = [{name: seconds(call) for name, call in calls.items()} for _ in range(rounds)]
         spent = {name: min(turn[name] for turn in turns) for name in calls}
         each = spent["sixteen together"] / LANES
@@ -92,8 +85,8 @@ def together(rounds: int) -> None:
             print(f"  {'':<12}{name:<16}{1 / spent[name]:>8.2f}{slower}")
 
 
-def audits() -> None:
-    """Print seconds of audits of 64 trainings on MovieLens-100K, on two workers."""
+def audits(trainings: int) -> None:
+    """Print seconds of audits of so many trainings on MovieLens-100K, on two workers."""
     path = Path(os.environ.get("DPAUDIT_DATA", "")) / "ml-100k" / "u.data"
     if not path.exists():
         print("audits: set DPAUDIT_DATA to a folder with ml-100k/u.data")
@@ -110,13 +103,13 @@ def audits() -> None:
             ]
         },
     }
-    print("seconds of an audit: 64 trainings, MovieLens-100K, two workers")
+    print(f"seconds of an audit: {trainings} trainings, MovieLens-100K, two workers")
     for title, model in models.items():
         config = Config.model_validate(
             {
                 "seed": SEED,
                 "data": {"format": "movielens-100k", "path": str(path)},
-                "membership": {"trainings": 64, "observers": OBSERVERS},
+                "membership": {"trainings": trainings, "observers": OBSERVERS},
                 **model,
             }
         )
@@ -124,11 +117,11 @@ def audits() -> None:
         print(f"  {title:<30}{spent:>6.1f}")
 
 
-def main() -> None:
+def main(ratings: Ratings, rounds: int = 2, trainings: int = 64) -> None:
     """Print both."""
-    together(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
-    audits()
+    together(ratings, rounds)
+    audits(trainings)
 
 
 if __name__ == "__main__":
-    main()
+    main(ml_1m_ratings(), *map(int, sys.argv[1:]))

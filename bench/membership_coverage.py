@@ -22,10 +22,8 @@ from dpaudit.bounds.frequentist.next_draw import next_exceeds
 from dpaudit.core.streams import generator
 from dpaudit.reports.render.markdown import row
 
-SEED, AUDITS, TARGETS, RATE = 7, 100, 2500, 0.01
+SEED, TARGETS, RATE = 7, 2500, 0.01
 JUDGED = (1, 8, 19)
-# Resamples for an interval; the peer's default is 1000.
-RESAMPLES = 100
 # The level of the resampled intervals, which is the peer's.
 TAIL = 0.025
 # The laws of the tests, and what they are.
@@ -66,23 +64,28 @@ class Audit(NamedTuple):
         return cls(rng.normal(size=present.shape) + present * gaps[:, None], present)
 
 
-def coverage_table() -> str:
-    """Table of how often the next training is outside the intervals, and above dpaudit's range."""
+def coverage_table(number: int, resamples: int) -> str:
+    """Table of how often the next training is outside the intervals, and above dpaudit's range.
+
+    Args:
+        number: of audits of each law.
+        resamples: for an interval; the peer's default is 1000.
+    """
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditor"))
     head = ["law of the trainings", "J", "AUC, PrivacyGuard", "AUC, pooled", "AUC, dpaudit"]
     head += ["TPR, pooled", "TPR, dpaudit", "at most", "AUC above dpaudit's", "at most"]
     lines = [head, ["---"] * len(head)]
     for law, words in LAWS.items():
-        audits = [Audit.of(law, number) for number in range(AUDITS)]
+        audits = [Audit.of(law, place) for place in range(number)]
         peers = np.array(
-            [analysed(Frames(*audit.first), RESAMPLES, seed) for seed, audit in enumerate(audits)]
+            [analysed(Frames(*audit.first), resamples, seed) for seed, audit in enumerate(audits)]
         )
         curves = [Curve(*audit) for audit in audits]
         areas = np.stack([curve.areas() for curve in curves])
         rates = np.stack([curve.rates(RATE) for curve in curves])
         for judged in JUDGED:
             area, rate = np.array(
-                [_resampled(audit, judged, number) for number, audit in enumerate(audits)]
+                [_resampled(audit, judged, place, resamples) for place, audit in enumerate(audits)]
             ).transpose(1, 0, 2)
             bound = next_exceeds(judged, 0)
             shares = [_outside(areas[:, -1], ends) for ends in (peers, area)]
@@ -107,13 +110,13 @@ def _range(numbers: Numbers, judged: int) -> Numbers:
     return np.stack((some.min(1), some.max(1)), axis=1)
 
 
-def _resampled(audit: Audit, judged: int, number: int) -> Numbers:
+def _resampled(audit: Audit, judged: int, place: int, resamples: int) -> Numbers:
     """The intervals of AUC and TPR of the targets of all judged trainings, resampled `(2, 2)`."""
-    rng = generator(SEED, "coverage resamples", child=number)
+    rng = generator(SEED, "coverage resamples", child=place)
     scores, present = audit.scores[:judged].reshape(-1), audit.present[:judged].reshape(-1)
     inside = present[np.argsort(-scores)]
     size, others = int(inside.sum()), int((~inside).sum())
-    numbers = np.empty((RESAMPLES, 2))
+    numbers = np.empty((resamples, 2))
     for resample in numbers:
         true, false = np.zeros(len(scores)), np.zeros(len(scores))
         true[inside] = np.bincount(rng.integers(0, size, size), minlength=size)

@@ -5,15 +5,14 @@
 
 ALS of implicit is trained on MovieLens-100K with the coins of dpaudit's design. Both tools get the
 scores of the targets: the judged half of the trainings is attacked, the calibrating half are the
-attacker's own. Prints the page, or writes it. All on one thread, in some minutes.
+attacker's own. All on one thread, in some minutes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +23,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-import membership_coverage
 import numpy as np
+from bench_peers import seconds
+from membership_coverage import coverage_table
 from numpy.typing import NDArray
 from privacy_guard_attacks import (
     frames_of,
@@ -48,20 +48,19 @@ from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.attacks.membership.rmia import Rmia
 from dpaudit.audits.membership.answers import BESIDE
-from dpaudit.audits.membership.calibration import Trials
+from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.rates import Curve
-from dpaudit.audits.membership.training import Training, unpacked
+from dpaudit.audits.membership.training import BESIDES, Training, unpacked
 from dpaudit.core.files import write_text
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.recommenders.implicit import Implicit
 from dpaudit.reports.render.markdown import row
 
-SEED, TRAININGS, FACTORS, A = 7, 64, 64, 0.3
+SEED, FACTORS, A = 7, 64, 0.3
 AT = (0.01, 0.001)
-REPEATS = 7
 # Settings of the peer's LiRA.
 ONLINE: dict[str, Any] = {"online_attack": True}
 MIX: dict[str, Any] = {"use_fixed_variance": True, "std_dev_type": "mix"}
@@ -87,7 +86,7 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, trials: Trials) -> Given:
         """Divide the trainings as dpaudit does."""
-        own, attacked = trials.divided(TRAININGS // 2, SEED)
+        own, attacked = (trials.of(part) for part in division(len(trials), len(trials) // 2, SEED))
         toward = direction(own.features, own.present)
         seen, reference = (
             Signals(each.features, each.features @ toward, each.population @ toward)
@@ -114,18 +113,22 @@ class Agreement(NamedTuple):
     explained: float
 
 
-def main() -> None:
-    """Train, compare, and print or write the page."""
+def main(
+    place: Path, trainings: int = 64, audits: int = 100, resamples: int = 100, repeats: int = 7
+) -> None:
+    """Train, compare, and write the page; what is made equal gives the same scores."""
     import torch
 
     torch.set_num_threads(1)
-    trials = trained()
+    trials = trained(trainings)
     given = Given.of(trials)
     compared = [*lira_agreement(given), *rmia_agreement(given)]
+    for each in compared:
+        assert each.explained < 1e-6, each.name
     page = PAGE.format(
         version=version("privacyguard-platform"),
-        trainings=TRAININGS,
-        half=TRAININGS // 2,
+        trainings=trainings,
+        half=trainings // 2,
         factors=FACTORS,
         targets=trials.present.shape[1],
         population=trials.population.shape[1],
@@ -133,32 +136,29 @@ def main() -> None:
         agreement=agreement_table(given, compared),
         rates=rates_line(given, compared),
         strength=strength_table(given, compared),
-        times=times_table(given),
-        audits=membership_coverage.AUDITS,
-        resamples=membership_coverage.RESAMPLES,
-        error=round(100 / membership_coverage.AUDITS**0.5),
-        small=round(200 * (0.05 * 0.95 / membership_coverage.AUDITS) ** 0.5),
-        coverage=membership_coverage.coverage_table(),
-        repeats=REPEATS,
+        times=times_table(given, repeats),
+        audits=audits,
+        resamples=resamples,
+        error=round(100 / audits**0.5),
+        small=round(200 * (0.05 * 0.95 / audits) ** 0.5),
+        coverage=coverage_table(audits, resamples),
+        repeats=repeats,
     )
-    if len(sys.argv) > 1:
-        write_text(Path(sys.argv[1]), page)
-    else:
-        print(page, end="")
+    write_text(place, page)
 
 
-def trained() -> Trials:
+def trained(trainings: int) -> Trials:
     """Train with coins, and return the scores of the targets and of the population."""
     home = Path(os.environ["DPAUDIT_DATA"]) / "ml-100k"
     ratings = load(DataSource(format="movielens-100k", path=str(home / "u.data")))
-    settings = Membership(units=["interaction"], observers=["scores"], trainings=TRAININGS)
+    settings = Membership(units=["interaction"], observers=["scores"], trainings=trainings)
     design = Design.of(ratings, settings, SEED)
     training = Training(Implicit("als", {"factors": FACTORS}), design, [("interaction", "scores")])
     features = np.stack(
-        [unpacked(training(index), 3)[0][:, :-BESIDE] for index in range(TRAININGS)]
+        [unpacked(training(index), 1 + BESIDES)[0][:, :-BESIDE] for index in range(trainings)]
     )
     cut = len(design.rows)
-    present = design.present(TRAININGS, "interaction")
+    present = design.present(trainings, "interaction")
     return Trials(features[:, :cut], features[:, cut:], present)
 
 
@@ -339,7 +339,7 @@ def strength(scores: Numbers, present: Mask) -> list[str]:
     return [f"{each.mean():.4f}" for each in (curve.areas(), *map(curve.rates, AT), *theirs)]
 
 
-def times_table(given: Given) -> str:
+def times_table(given: Given, repeats: int) -> str:
     """Table of times from scores to rates, in turn; the least of some repeats counts."""
     fit, present, had = given.seen.fit, given.attacked.present, given.own.present
 
@@ -375,7 +375,7 @@ def times_table(given: Given) -> str:
             lambda run=run, how=how, frames=frames: rates(run(frames, **how), AT),
             lambda run=run, how=how, prepare=prepare: rates(run(prepare(), **how), AT),
         )
-        turns = [[seconds(call) for call in calls] for _ in range(REPEATS)]
+        turns = [[seconds(call) for call in calls] for _ in range(repeats)]
         our, ready, whole = (min(column) for column in zip(*turns, strict=True))
         spent = [f"{1000 * each:.0f}" for each in (our, ready, whole)]
         rows.append([title, *spent, f"{ready / our:.1f}", f"{whole / our:.1f}"])
@@ -389,13 +389,6 @@ def measured(given: Given, attack: MembershipInference) -> None:
     curve.areas()
     for rate in AT:
         curve.rates(rate)
-
-
-def seconds(call: Callable[[], Any]) -> float:
-    """Wall-clock seconds of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -502,4 +495,4 @@ out.
 """
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, FeatureSource
 from dpaudit.recommenders.base import top_lists
-from dpaudit.recommenders.networks.settings import DEFAULTS, Name
+from dpaudit.recommenders.networks.settings import DEFAULTS, Name, Settings
 from dpaudit.recommenders.networks.training import trained_models
 
 # nDCG and recall of ten items.
@@ -50,21 +51,27 @@ def quality(lists: np.ndarray, tested: list[np.ndarray]) -> str:
 
 
 def judged(
-    label: str, model: Name | None, ratings: Ratings, tested: np.ndarray, published: str = ""
+    label: str,
+    ratings: Ratings,
+    tested: np.ndarray,
+    model: Name | None = None,
+    settings: Settings | None = None,
+    published: str = "",
 ) -> None:
     """Train a model, or the most popular items, on what is not tested, and print its quality."""
     data = Interactions.of(ratings, ~tested)
     users = np.unique(ratings.user[tested]).astype(np.int32)
     wanted = [ratings.item[tested & (ratings.user == user)] for user in users]
     start = time.perf_counter()
-    if model is None:
+    if model is None or settings is None:
         counts = np.bincount(data.table.item, minlength=data.shape[1]).astype(np.float32)
         lists = top_lists(np.tile(counts, (len(users), 1)), data.matrix[users], K)
     else:
         device = os.environ.get("DPAUDIT_DEVICE", "cpu")
-        [trained] = trained_models(model, DEFAULTS[model], [data], [1], device)
+        [trained] = trained_models(model, settings, [data], [1], device)
         lists = trained.recommend(users, K)
     seconds = time.perf_counter() - start
+    assert not data.matrix[users[:, None], lists].sum()
     print(f"{label:<28}{quality(lists, wanted):<15}{published:<15}{seconds:.0f}", flush=True)
 
 
@@ -79,9 +86,9 @@ def shuffled(ratings: Ratings, tested: np.ndarray, rng: np.random.Generator) -> 
     return replace(ratings, time=times)
 
 
-def main(models: list[Name], folder: Path) -> None:
-    """Print the quality of every model."""
-    files = folder / "ml-100k"
+def movielens() -> Ratings:
+    """MovieLens-100K with times and what is known of users."""
+    files = Path(os.environ["DPAUDIT_DATA"]) / "ml-100k"
     users = FeatureSource(
         format="delimited",
         path=str(files / "u.user"),
@@ -90,7 +97,11 @@ def main(models: list[Name], folder: Path) -> None:
         columns={"age": 1, "gender": 2, "occupation": 3},
     )
     path = str(files / "u.data")
-    ratings = load(DataSource(format="movielens-100k", path=path, timed=True, users=users))
+    return load(DataSource(format="movielens-100k", path=path, timed=True, users=users))
+
+
+def main(models: Mapping[Name, Settings], ratings: Ratings) -> None:
+    """Print the quality of every model."""
     rng = np.random.default_rng(1)
     place = rng.random(len(ratings))
     order = np.lexsort((place, ratings.user))
@@ -102,20 +113,19 @@ def main(models: list[Name], folder: Path) -> None:
     last = np.zeros(len(ratings), np.bool_)
     last[by_time[starts[1:] - 1]] = True
     print(f"{'random':<28}{'nDCG recall':<15}{'published':<15}seconds")
-    judged("most popular", None, ratings, random)
-    for model in models:
-        if DEFAULTS[model].length is None:
-            judged(model, model, ratings, random, PUBLISHED.get(model, ""))
+    judged("most popular", ratings, random)
+    for model, settings in models.items():
+        if settings.length is None:
+            judged(model, ratings, random, model, settings, PUBLISHED.get(model, ""))
     print(f"{'last':<28}{'nDCG hits':<15}{'':<15}seconds")
-    judged("most popular", None, ratings, last)
-    for model in models:
-        judged(model, model, ratings, last)
-        if DEFAULTS[model].length is not None:
-            judged(f"{model}, times shuffled", model, shuffled(ratings, last, rng), last)
+    judged("most popular", ratings, last)
+    for model, settings in models.items():
+        judged(model, ratings, last, model, settings)
+        if settings.length is not None:
+            mixed = shuffled(ratings, last, rng)
+            judged(f"{model}, times shuffled", mixed, last, model, settings)
 
 
 if __name__ == "__main__":
-    main(
-        [name for name in DEFAULTS if name in sys.argv[1:] or len(sys.argv) == 1],
-        Path(os.environ.get("DPAUDIT_DATA", "")),
-    )
+    asked = sys.argv[1:] or DEFAULTS
+    main({name: DEFAULTS[name] for name in DEFAULTS if name in asked}, movielens())

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from bench_peers import seconds
 
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
@@ -26,9 +26,9 @@ from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.ranking_training import RankingTraining
 from dpaudit.defenses.social.training import SocialTraining
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 
-_TURNS, _FACTORS = 20, 10
+_FACTORS = 10
 SHAPES = {
     "FilmTrust": SyntheticParams(
         n_users=1508, n_items=2071, mean_per_user=23.5, minimum_per_user=1, mean_friends=1.1, seed=1
@@ -38,13 +38,6 @@ SHAPES = {
         seed=1,
     ),
 }  # fmt: skip
-
-
-def seconds(call: Callable[[], Any]) -> float:
-    """Wall-clock seconds of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
@@ -67,50 +60,55 @@ def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
         yield name, RankingTraining(ranked, rows, trial)
 
 
-def compare(name: str, training: Any, n_items: int) -> None:
+def compare(name: str, training: Any, n_items: int, turns: int) -> None:
     """Print what a round costs, and its ratio to the noise source."""
-    draws = np.empty((1, n_items * _FACTORS), np.float32)
+    draws = np.empty((1, n_items * _FACTORS))
     trial = np.zeros(1, np.int64)
     key = np.array([1, 2], np.uint32)
 
     def bare() -> None:
-        noise.laplace(draws, trial, 1, key)
-        noise.normal(draws, trial, 2, key)
+        exact_noise.laplace(draws, trial, 1, key)
+        exact_noise.normal(draws, trial, 2, key)
 
-    training.run(), bare()
-    pairs = [(seconds(training.run), seconds(bare)) for _ in range(_TURNS)]
+    training.run_round(), bare()
+    pairs = [(seconds(training.run_round), seconds(bare)) for _ in range(turns)]
     round_ = 1000 * statistics.median(ours for ours, _ in pairs)
     ratio = statistics.median(ours / limit for ours, limit in pairs)
     print(f"  {name:45} {round_:8.2f} ms a round {ratio:6.1f} times the noise source")
 
 
-def folds(ratings: Ratings) -> None:
-    """Print what folds in threads save."""
+def folds(ratings: Ratings, turns: int) -> None:
+    """Print what folds in threads save; their models are the same."""
     threads = os.cpu_count() or 1
     defense = PrivSR(epsilon=1.0, rounds=100)
     rows = [defense.prepare(ratings.only(np.arange(len(ratings)) % 4 != k)) for k in range(4)]
 
-    def train(one: Any) -> None:
-        defense.train(one, Streams.first(0, "bench", 1))
+    def train(one: Any) -> Any:
+        return defense.train(one, Streams.first(0, "bench", 1))
 
-    def together() -> None:
+    def alone() -> list[Any]:
+        return [train(one) for one in rows]
+
+    def together() -> list[Any]:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(train, rows))
+            return list(pool.map(train, rows))
 
-    ratios = [seconds(lambda: [train(one) for one in rows]) / seconds(together) for _ in range(3)]
+    for one, other in zip(alone(), together(), strict=True):
+        np.testing.assert_array_equal(one.items, other.items)
+    ratios = [seconds(alone) / seconds(together) for _ in range(turns)]
     print(
         f"  4 folds on {threads} threads: {statistics.median(ratios):.2f} times as fast as on one"
     )
 
 
-def main() -> None:
+def main(shapes: Mapping[str, SyntheticParams] = SHAPES, turns: int = 20) -> None:
     """Make the data, compare, print."""
-    for name, shape in SHAPES.items():
+    for name, shape in shapes.items():
         ratings = generate(shape)
         print(f"{name}: {len(ratings)} ratings, {ratings.n_users} users, {ratings.n_items} items")
         for what, training in trainings(ratings, triples=30):
-            compare(what, training, ratings.n_items)
-        folds(ratings)
+            compare(what, training, ratings.n_items, turns)
+        folds(ratings, min(turns, 3))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from dpaudit.kernels import exact_noise, noise
 from dpaudit.reports.render.markdown import table_text
 from dpaudit.reports.table import NONE, Table
 
-SCORES, CANARIES, DELTA, ALPHA = 2_000_000, 20_000, 1e-5, 0.05
+CANARIES, DELTA, ALPHA = 20_000, 1e-5, 0.05
 DRAWS = (256, 4096)
 REPEATS = 7  # of what has no peer
 PAGE = """\
@@ -78,38 +78,39 @@ class Case(NamedTuple):
     peer: str = NONE
     repeats: int = REPEATS
 
-    def row(self) -> list[str]:
-        """Time both in turn, after one call of ours that compiles."""
+    def row(self, most: int) -> list[str]:
+        """Time both in turn, `most` times at most, after one call of ours that compiles."""
+        turns = range(min(self.repeats, most))
         bench_peers.seconds(self.ours)
         if self.theirs is None:
-            mine = [bench_peers.seconds(self.ours) for _ in range(self.repeats)]
+            mine = [bench_peers.seconds(self.ours) for _ in turns]
             return [self.name, NONE, f"{statistics.median(mine):.4f}", NONE, NONE]
-        pairs = [
-            (bench_peers.seconds(self.ours), bench_peers.seconds(self.theirs))
-            for _ in range(self.repeats)
-        ]
+        pairs = [(bench_peers.seconds(self.ours), bench_peers.seconds(self.theirs)) for _ in turns]
         our, their = (statistics.median(column) for column in zip(*pairs, strict=True))
         ratio = statistics.median(their / our for our, their in pairs)
         return [self.name, self.peer, f"{our:.4f}", f"{their:.4f}", f"{ratio:.1f}"]
 
 
-def main(place: Path) -> None:
-    """Time all, and write the page."""
-    ratings = bench_peers.ml_1m_ratings()
+def main(place: Path, ratings: Ratings, scores: int = 2_000_000, most: int = 30) -> None:
+    """Time all, each call `most` times at most, and write the page."""
     bought = bench_peers.purchases(ratings)
     memory = {
         "slope_one": bench_peers.peak(lambda: SlopeOne(epsilon=1.0).prepare(ratings)),
         "cosine": bench_peers.peak(lambda: Cosine(epsilon=1.0).prepare(bought)),
     }
-    parts = {"statistics": similarities(ratings, bought), "bounds": bounds(), "noise": draws()}
-    tables = {part: markdown(cases) for part, cases in parts.items()}
+    parts = {
+        "statistics": similarities(ratings, bought),
+        "bounds": bounds(scores),
+        "noise": draws(),
+    }
+    tables = {part: markdown(cases, most) for part, cases in parts.items()}
     write_text(place, PAGE.format(**memory, **tables))
 
 
-def markdown(cases: Iterator[Case]) -> str:
+def markdown(cases: Iterator[Case], most: int) -> str:
     """Return the table of some cases."""
     header = ["", "peer", "dpaudit, s", "peer, s", "times faster"]
-    return table_text(Table(caption="", header=header, cells=[case.row() for case in cases]))
+    return table_text(Table(caption="", header=header, cells=[case.row(most) for case in cases]))
 
 
 def similarities(ratings: Ratings, bought: Ratings) -> Iterator[Case]:
@@ -133,7 +134,7 @@ def similarities(ratings: Ratings, bought: Ratings) -> Iterator[Case]:
     )
 
 
-def bounds() -> Iterator[Case]:
+def bounds(scores: int) -> Iterator[Case]:
     """Yield bounds on ε beside jax-privacy and privacy-estimates."""
     from dpaudit.bounds.frequentist.labels import label_epsilon
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
@@ -144,8 +145,8 @@ def bounds() -> Iterator[Case]:
     from dpaudit.bounds.outcomes import Counts
 
     rng = np.random.default_rng(1)
-    absent = rng.normal(size=SCORES // 2)
-    present = rng.normal(size=SCORES // 2) + 1
+    absent = rng.normal(size=scores // 2)
+    present = rng.normal(size=scores // 2) + 1
     included = rng.normal(size=CANARIES // 2) + 1
     left_out = rng.normal(size=CANARIES // 2)
     correct = int((included > 0.5).sum() + (left_out <= 0.5).sum())
@@ -220,4 +221,4 @@ def draws() -> Iterator[Case]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), bench_peers.ml_1m_ratings())

@@ -34,15 +34,9 @@ def trials() -> np.ndarray:
     return trial_words(np.arange(LANES))
 
 
-def rate(benchmark: Any, count: float, unit: str) -> None:
-    per_second = count / benchmark.stats["min"]
-    benchmark.extra_info[f"{unit}/s"] = round(per_second)
-    print(f"\n{benchmark.name}: {per_second:.3g} {unit}/s")
-
-
 @pytest.mark.benchmark(group="noise source, 16 trials")
 @pytest.mark.parametrize("law", [exact_laplace_lanes, normal_lanes], ids=["laplace", "normal"])
-def test_noise(benchmark: Any, law: Any, trials: np.ndarray, key: np.ndarray) -> None:
+def test_noise(benchmark: Any, law: Any, trials: np.ndarray, key: np.ndarray, rate: Any) -> None:
     size, exact = LANE_TILE * LANES, law is exact_laplace_lanes
     out = np.empty(size) if exact else aligned(size)
     words = np.empty((2, size) if exact else size, np.uint32)
@@ -52,14 +46,22 @@ def test_noise(benchmark: Any, law: Any, trials: np.ndarray, key: np.ndarray) ->
             law(out, words, 0, step, trials, key)
 
     benchmark.pedantic(draw, rounds=20, warmup_rounds=1)
-    rate(benchmark, 1000 * len(out), "draws")
+    rate(1000 * len(out), "draws")
+    assert np.isfinite(out).all()
+    assert out.std() > 0.5
 
 
 @pytest.mark.benchmark(group="factorisation, 16 trials")
 @pytest.mark.parametrize("size", [10, 16])
 @pytest.mark.parametrize("kind", ["plain", "laplace", "clipped", "langevin"])
 def test_pass(
-    benchmark: Any, kind: str, size: int, ratings: Ratings, trials: np.ndarray, key: np.ndarray
+    benchmark: Any,
+    kind: str,
+    size: int,
+    ratings: Ratings,
+    trials: np.ndarray,
+    key: np.ndarray,
+    rate: Any,
 ) -> None:
     rows = FactorRows.of(ratings, 3.5)
     draws = np.random.default_rng(0)
@@ -90,14 +92,17 @@ def test_pass(
             settings = (size, F32(3.5), F32(1e-9), gains, *shrink, whole, F32(1))
             factor_trials.sample(*columns, *settings, *due, 1, trials, key)
 
+    before = right.copy()
     benchmark.pedantic(once, rounds=20, warmup_rounds=1)
-    rate(benchmark, len(rows) * LANES, "rating updates")
+    assert np.isfinite(right).all()
+    assert (right != before).mean() > 0.5
+    rate(len(rows) * LANES, "rating updates")
 
 
 @pytest.mark.benchmark(group="similarities, 16 trials")
 @pytest.mark.parametrize("kind", ["plain", "laplace", "clipped"])
 def test_similarity_step(
-    benchmark: Any, kind: str, ratings: Ratings, trials: np.ndarray, key: np.ndarray
+    benchmark: Any, kind: str, ratings: Ratings, trials: np.ndarray, key: np.ndarray, rate: Any
 ) -> None:
     data = SimilarityData.of(ratings, item_means(ratings), 20)
     row = aligned(data.n_items, LANES)
@@ -121,5 +126,7 @@ def test_similarity_step(
             )
 
     benchmark.pedantic(step, rounds=5, warmup_rounds=1)
+    assert np.isfinite(row).all()
+    assert (row != 10).any()
     counts = np.diff(data.profiles.start).astype(float)
-    rate(benchmark, float((counts**2).sum()) * LANES, "pairs of ratings")
+    rate(float((counts**2).sum()) * LANES, "pairs of ratings")

@@ -9,6 +9,7 @@ import dpaudit
 TESTS, PACKAGE = Path(__file__).parents[1], Path(dpaudit.__file__).parent
 # What spans several modules.
 BESIDE = {
+    "bench",
     "browser",
     "cases",
     "ci",

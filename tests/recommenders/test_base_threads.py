@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpaudit.core import registry
-from dpaudit.data.interactions import interactions_of
+from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import taken_by
 
 SEEDS = range(8)
 
@@ -39,7 +40,8 @@ def test_threads_change_no_model(library: str, parameters: dict[str, Any]) -> No
     users, items = (index.reshape(-1).astype(np.int32) for index in np.indices((200, 80)))
 
     def scores(seed: int) -> Any:
-        return recommender.fit(interactions_of(ratings), seed).scores(users, items)
+        given = taken_by(recommender.fit, Interactions.of(ratings))
+        return recommender.fit(given, seed).scores(users, items)
 
     alone = [scores(seed) for seed in SEEDS]
     with ThreadPoolExecutor(4) as pool:
