@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,29 +108,28 @@ def test_a_run_killed_at_random_moments_gives_the_same_record(
     tmp_path: Path, whole: dict[str, dict[str, Any]], name: str, workers: str
 ) -> None:
     moment = random.Random(f"{name} {workers}")  # noqa: S311
-    kills, folder = 0, 0
+    run = command(tmp_path, name, "--workers", workers)
+    kills, stored = 0, -1  # the first kill may come before any task is stored
     while kills < KILLS:
-        folder += 1
-        place = tmp_path / str(folder)
-        place.mkdir()
-        stored = -1  # the first kill of a run may come before any task is stored
-        while True:
-            process = started(command(place, name, "--workers", workers))
-            if works(process, place, stored):
-                time.sleep(moment.uniform(0, 0.5))
-            if process.poll() is not None:
-                finished(process)
-                break
-            kills += 1
-            # The process alone, as the kernel kills what takes too much memory; or with its
-            # workers; or with time to clean up, as a scheduler does.
-            if moment.random() < 0.5:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.send_signal(moment.choice([signal.SIGKILL, signal.SIGTERM]))
-            process.communicate()
-            stored = count(place / "out" / "tasks.sqlite")
-        assert record(place) == whole[name]
+        process = started(run)
+        if works(process, tmp_path, stored):
+            time.sleep(moment.uniform(0, 0.5))
+        if process.poll() is not None:  # it was faster: try another run
+            finished(process)
+            shutil.rmtree(tmp_path / "out")
+            stored = -1
+            continue
+        kills += 1
+        # The process alone, as the kernel kills what takes too much memory; or with its
+        # workers; or with time to clean up, as a scheduler does.
+        if moment.random() < 0.5:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.send_signal(moment.choice([signal.SIGKILL, signal.SIGTERM]))
+        process.communicate()
+        stored = count(tmp_path / "out" / "tasks.sqlite")
+    finished(started(run))
+    assert record(tmp_path) == whole[name]
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
