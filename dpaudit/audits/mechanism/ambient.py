@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,22 @@ def seed_ambient(stream: np.random.SeedSequence) -> None:
     random.seed(first << 32 | second)
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.manual_seed(second)
+        _seed_torch(torch, second)
+
+
+def _seed_torch(torch: Any, seed: int) -> None:
+    """Seed torch's generators of the processor and of the devices that are there.
+
+    `torch.manual_seed` formats the stack of each call for devices that nobody uses, which takes
+    longer than many a mechanism.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
+    if torch.xpu.is_available():
+        torch.xpu.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
 
 
 @contextmanager

@@ -37,15 +37,44 @@ def test_the_states_are_given_back() -> None:
     assert (np.random.random(), random.random()) == expected  # noqa: NPY002, S311
 
 
-def test_torch_is_seeded_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+class Generator(SimpleNamespace):
+    """One of torch, or all of a device, that keeps its seeds."""
+
+    def manual_seed(self, seed: int) -> None:
+        self.seeds.append(seed)
+
+    manual_seed_all = manual_seed
+
+    def is_available(self) -> bool:
+        return bool(self.there)
+
+
+def test_torch_and_its_devices_are_seeded_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     state: list[Any] = ["before"]
+    processor, cuda, other = (Generator(seeds=[], there=there) for there in (True, True, False))
     torch = SimpleNamespace(
-        manual_seed=state.append,
+        default_generator=processor,
+        cuda=cuda,
+        xpu=other,
+        mps=other,
+        backends=SimpleNamespace(mps=other),
         get_rng_state=lambda: state[-1],
         set_rng_state=state.append,
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     with ambient_restored():
         seed_ambient(seed_sequence(1, "test"))
-        assert isinstance(state[-1], int)
-    assert state.pop() == "before"
+        assert processor.seeds == cuda.seeds
+        assert len(cuda.seeds) == 1
+        assert other.seeds == []
+    assert state == ["before", "before"]
+
+
+def test_real_torch_repeats_its_draws() -> None:
+    torch = pytest.importorskip("torch")
+    draws = []
+    with ambient_restored():
+        for _ in range(2):
+            seed_ambient(seed_sequence(1, "test"))
+            draws.append(float(torch.rand(1)))
+    assert draws[0] == draws[1]
