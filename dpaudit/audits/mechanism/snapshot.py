@@ -74,8 +74,10 @@ class Pickling:
             if not isinstance(module, types.ModuleType) or module.__name__ == "__main__":
                 continue
             for name, value in [*vars(module).items()]:
-                home = type(value).__module__
-                if isinstance(value, _PLAIN) or home == "builtins":
+                # Not isinstance, which asks the value for its class: some that are deprecated warn.
+                kind = type(value)
+                home = kind.__module__
+                if issubclass(kind, _PLAIN) or home == "builtins":
                     continue
                 if module.__name__ == home or places.get(id(value), ("", ""))[0] != home:
                     places[id(value)] = module.__name__, name

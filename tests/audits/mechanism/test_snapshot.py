@@ -65,6 +65,19 @@ def test_what_several_modules_hold_is_imported_from_that_of_its_class(
     assert Pickling().place(sharing.ONCE) == ("sharing_mechanisms", "ONCE")
 
 
+def test_what_other_modules_hold_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object of a library that is deprecated warns when it is asked for anything."""
+
+    class Deprecated:
+        def __getattribute__(self, name: str) -> Any:
+            raise FutureWarning(name)
+
+    library = types.ModuleType("library")
+    library.old = Deprecated()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "library", library)
+    assert Snapshot.of(sharing.ONCE).obstacle == ""
+
+
 def test_what_cannot_be_pickled_says_so() -> None:
     lock = threading.Lock()
     snapshot = Snapshot.of(lambda data, rng: lock)
