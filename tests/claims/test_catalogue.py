@@ -52,8 +52,8 @@ NO_LAW = {
 # Further observers that a defense's claim against the recommender covers.
 ALSO = {"privsr": {"public", "iterates", "friend"}}
 
-every_game = pytest.mark.parametrize(("entry", "role", "game"), EXPERIMENTS, ids=NAMES)
-every_pair = pytest.mark.parametrize(
+every_game = pytest.mark.cases(("entry", "role", "game"), EXPERIMENTS, ids=NAMES)
+every_pair = pytest.mark.cases(
     ("entry", "game"), RATINGS, ids=[f"{entry.id}/{game.label}" for entry, game in RATINGS]
 )
 
@@ -74,7 +74,7 @@ def test_ids_are_unique_and_name_paper_and_statement() -> None:
         assert re.fullmatch(r"[a-z]+(\d\d)?-(thm|prop|def|s|eq|alg)\d[\w.]*(-[a-z0-9]+)*", id_), id_
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.id)
+@pytest.mark.cases("entry", CATALOGUE, ids=lambda entry: entry.id)
 def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> None:
     assert re.search(r"\b(19|20)\d\d\b", entry.source)
     assert re.search(r"Theorem|section|Proposition|Definition|eq\.", entry.source)
@@ -88,14 +88,14 @@ def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> N
         assert entry.adjacency is not None
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.id)
+@pytest.mark.cases("entry", CATALOGUE, ids=lambda entry: entry.id)
 def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
     for experiments in (entry.published, entry.corrected):
         labels = [experiment.label for experiment in experiments]
         assert len(set(labels)) == len(labels)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "entry", [entry for entry in CATALOGUE if entry.held_by], ids=lambda entry: entry.id
 )
 def test_an_entry_without_experiments_holds_and_names_a_test_of_it(entry: PublishedClaim) -> None:
@@ -208,7 +208,7 @@ TRAINED: list[tuple[PublishedClaim, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("entry", "role", "game"),
     TRAINED,
     ids=[f"{entry.id}/{role}/{game.label}" for entry, role, game in TRAINED],
@@ -282,7 +282,7 @@ def test_the_shifted_predictions_are_those_of_the_changed_data(
     assert np.abs(anew - experiment.scores[items]).max() < 1e-5
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("role", "game"),
     [(role, game) for _, role, game in EXPERIMENTS if isinstance(game, EntryGame)],
     ids=[
@@ -418,7 +418,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("id_", "role", "place", "value"), NUMBERS, ids=[f"{i}/{r}/{p}" for i, r, p, _ in NUMBERS]
 )
 def test_the_law_is_the_closed_form(id_: str, role: str, place: int, value: float) -> None:
@@ -457,7 +457,7 @@ def test_every_game_with_a_law_has_a_closed_form_or_is_at_most_the_claim() -> No
                 assert (entry.id, "published", place) in closed
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("id_", "words"),
     [
         ("pa11-thm3.1-threshold", ["0.4", "0.5", "10 (8)"]),

@@ -56,7 +56,7 @@ def test_types_and_defaults_are_those_of_the_schema(
     assert rows["model", "variant"][1] == '`"nonprivate"` `"published"` `"corrected"`'
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.cases("group", GROUPS)
 def test_every_plug_in_is_explained_with_its_parameters(group: registry.Group) -> None:
     page = plugins(group)
     sections = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^### |\Z)", page, re.M | re.S))

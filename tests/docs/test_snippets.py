@@ -204,7 +204,7 @@ def test_all_that_a_page_shows_runs(name: str, folder: Path, real_data: Path) ->
         runner.run(block)
 
 
-@pytest.mark.parametrize("name", WITH_BLOCKS)
+@pytest.mark.cases("name", WITH_BLOCKS)
 def test_blocks_say_what_they_are_and_why_they_are_not_run(name: str) -> None:
     for block in blocks(ROOT / name):
         assert block.language in SHOWN | SHELL | {"python", "toml"}, block.place

@@ -36,7 +36,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     failures: dict[str, BaseException] = {}
-    skipped: list[pytest.skip.Exception] = []
+    skipped: list[BaseException] = []
     combined = [merged(parts) for parts in product(*map(cases_of, marks))]
     if not combined:
         pytest.skip("there is no case")
@@ -69,6 +69,8 @@ def cases_of(mark: pytest.Mark) -> list[Case]:
     """Each case's name and arguments."""
     names, ids = names_of(mark), mark.kwargs.get("ids")
     single = isinstance(mark.args[0], str) and len(names) == 1
+    if any(isinstance(part, Iterator) for part in (mark.args[1], ids)):
+        raise TypeError("the cases of a loop and their ids are lists: several tests may read them")
     cases = []
     for place, given in enumerate(mark.args[1]):
         marked = isinstance(given, type(pytest.param()))
@@ -80,14 +82,17 @@ def cases_of(mark: pytest.Mark) -> list[Case]:
         elif callable(ids):
             name = "-".join(str(part) for part in map(ids, values) if part is not None)
         else:
-            name = str(ids[place]) if ids else "-".join(map(word, values))
+            name = str(list(ids)[place]) if ids else "-".join(map(word, values))
         cases.append((name, dict(zip(names, values, strict=True))))
     return cases
 
 
 def word(value: object) -> str:
     """A value in the name of its case."""
-    text = getattr(value, "__name__", None) or repr(value)
+    try:
+        text = str(getattr(value, "__name__", None) or repr(value))
+    except Exception:  # the value is hostile on purpose
+        text = type(value).__name__
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
@@ -104,7 +109,8 @@ def own(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
         if "monkeypatch" in fixtures:
             arguments["monkeypatch"] = patch
         if "tmp_path" in fixtures:
-            arguments["tmp_path"] = fixtures["tmp_path"] / f"case{number}"
+            folder = fixtures["tmp_path"]
+            arguments["tmp_path"] = folder / f"{folder.name}_{number}"
             arguments["tmp_path"].mkdir()
         for name in fixtures.keys() & {"capsys", "capfd"}:
             fixtures[name].readouterr()

@@ -106,7 +106,7 @@ def at_most(count: int, runs: int, level: float) -> bool:
     return bool(binomtest(count, runs, level, "greater").pvalue > 1e-3)
 
 
-@pytest.mark.parametrize("period", [2, 3, 4])
+@pytest.mark.cases("period", [2, 3, 4])
 def test_a_leak_in_every_nth_training_is_part_of_the_judged_mean(period: int) -> None:
     """Neither parity nor order of the trainings decides which of them judge."""
     missed = 0

@@ -103,9 +103,9 @@ def descended(
     return model, left, right
 
 
-@pytest.mark.parametrize("size", [16, 48])
-@pytest.mark.parametrize("scale", [0.0, 0.7])
-@pytest.mark.parametrize("bound", [BOUND, F32(math.inf)])
+@pytest.mark.cases("size", [16, 48])
+@pytest.mark.cases("scale", [0.0, 0.7])
+@pytest.mark.cases("bound", [BOUND, F32(math.inf)])
 def test_a_pass_is_that_of_each_of_sixteen_trials(
     size: int, scale: float, bound: np.float32
 ) -> None:
@@ -189,7 +189,7 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
     assert abs(products).max() < 6.5 / math.sqrt(size)
 
 
-@pytest.mark.parametrize("size", [16, 256, 1024])
+@pytest.mark.cases("size", [16, 256, 1024])
 def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int) -> None:
     # An epoch in which each user and item is read once, with noise pending for all of them.
     room, count = factor_model.noise_of_row(size), min(N, M)

@@ -14,7 +14,7 @@ def test_powers_are_those_of_e() -> None:
     np.testing.assert_allclose(values, np.exp(x), rtol=3e-15)
 
 
-@pytest.mark.parametrize(("p", "q", "d"), [(1, 1, 1), (3, 40, 5), (1500, 7, 2)])
+@pytest.mark.cases(("p", "q", "d"), [(1, 1, 1), (3, 40, 5), (1500, 7, 2)])
 def test_a_fit_is_the_least_loss_and_has_no_slope_there(p: int, q: int, d: int) -> None:
     source = np.random.default_rng(p)
     factors = source.normal(size=(p + q + 5, d + 1))
