@@ -384,7 +384,8 @@ def test_it_is_frozen_and_can_be_sent_to_a_worker() -> None:
 
 
 CODE = """
-import numpy as np, sys
+import numpy as np, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Query
