@@ -112,7 +112,7 @@ def data() -> Ratings:
     return Ratings.build(user, item, value, 20, 12, Scale(1, 5, 1))
 
 
-@pytest.mark.cases(("name", "parameters"), FORMS)
+@pytest.mark.parametrize(("name", "parameters"), FORMS)
 # Warnings of a library about its own calls are not ours.
 @pytest.mark.filterwarnings("ignore")
 def test_the_adapter_keeps_the_contract(name: str, parameters: dict[str, Any]) -> None:
@@ -129,7 +129,9 @@ def test_every_registered_adapter_is_tested() -> None:
     assert sorted(CASES) == ours
 
 
-@pytest.mark.cases("name", [name for name, (_, forms) in CASES.items() if "settings" in forms[0]])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, forms) in CASES.items() if "settings" in forms[0]]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_a_setting_that_the_library_does_not_know_is_refused(name: str) -> None:
     pytest.importorskip(CASES[name][0])
