@@ -17,6 +17,7 @@ from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Floats = NDArray[np.float32]
@@ -40,6 +41,10 @@ class Data:
     users: Ints
     items: Ints
     values: Floats
+
+    def __post_init__(self) -> None:
+        for column in (self.users, self.items, self.values):
+            read_only(column)
 
     @property
     def start(self) -> NDArray[np.int64]:
@@ -107,7 +112,7 @@ def descend(
     seen = np.full(len(observed) * 2 * LANES, -99, np.float32)
     factor_trials.descend(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, RATE, DECAY,
-        scale, grid, bound, step, trial_words(trials), KEY, observed, seen,
+        scale, grid, bound, step, trial_words(trials), KEY, observed, seen, None,
     )  # fmt: skip
     return seen.reshape(len(observed), 2, LANES)
 
@@ -218,7 +223,7 @@ def sum_clipped(
     errors = np.empty(max(busiest, 1) * LANES, np.float32)
     factor_trials.sum_clipped(
         data.start, data.items, data.values, state.left, state.right, gradient, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(clip), errors,
+        size, MEAN, rate, DECAY, F32(clip), errors, None,
     )  # fmt: skip
     return gradient
 
@@ -267,7 +272,7 @@ def test_sum_clipped_is_its_formula(size: int) -> None:
     single = sum_clipped(data, size, again, taken, 2.0, rate)
     factor_trials.sum_clipped(
         data.start, data.items, data.values, again.left, again.right, twice, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(2), errors,
+        size, MEAN, rate, DECAY, F32(2), errors, None,
     )  # fmt: skip
     np.testing.assert_allclose(twice, gradient + single, atol=1e-5)
 
@@ -444,7 +449,7 @@ def sample(
     factor_trials.sample(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, step_size,
         sampler.gains, sampler.user_decay, sampler.item_decay, (LOW, HIGH), TEMPERATURE,
-        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY,
+        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY, True, None,
     )  # fmt: skip
 
 

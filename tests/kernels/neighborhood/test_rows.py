@@ -13,6 +13,7 @@ from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import LANE_TILE, trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as similarity_rows
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Floats = NDArray[np.float32]
@@ -64,7 +65,7 @@ def small_data(seed: int = 0) -> Data:
         # The third user rated only the item, the last two everything else.
         profiles.append(sorted(([] if user == 2 else others) + ([ITEM] if user < 7 else [])))
     start = np.cumsum([0, *map(len, profiles)]).astype(np.int64)
-    columns = np.concatenate(profiles).astype(np.int32)
+    columns = read_only(np.concatenate(profiles).astype(np.int32))
     centred = rng.normal(0, 1.3, len(columns)).astype(np.float32)
     return Data(start, columns, centred, centred[columns == ITEM])
 

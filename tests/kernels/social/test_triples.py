@@ -14,6 +14,7 @@ from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
 from dpaudit.kernels.social.triples import draw as kernel
 from dpaudit.kernels.top_k.ranking import best
+from tests.support.read_only import read_only
 
 KEY = np.array([77, 5], np.uint32)
 ONE_IN_A_MILLION = 1e-6
@@ -48,7 +49,8 @@ class Sets:
 
     @property
     def columns(self) -> tuple[NDArray[np.int64], Triples, NDArray[np.int64], Triples]:
-        return (*flat(self.held), *flat(self.near))
+        start, held = flat(self.held)
+        return (start, read_only(held), *flat(self.near))
 
     @property
     def places(self) -> Triples:
