@@ -7,8 +7,10 @@ made once. With `--each-case` each case is a test of its own.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -34,8 +36,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     marks = list(pyfuncitem.iter_markers("cases"))
     if not marks or pyfuncitem.config.getoption("each_case"):
         return None
-    fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    failures: dict[str, BaseException] = {}
+    fixtures = {name: pyfuncitem.funcargs[name] for name in signature(pyfuncitem.obj).parameters}
+    failed, details = list[str](), list[str]()
     skipped: list[BaseException] = []
     combined = [merged(parts) for parts in product(*map(cases_of, marks))]
     if not combined:
@@ -47,11 +49,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             except pytest.skip.Exception as reason:
                 skipped.append(reason)
             except (Exception, pytest.fail.Exception) as failure:
-                failure.add_note(f"in the case {name}")
-                failures[name] = failure
-    if failures:
-        text = f"{len(failures)} of {len(combined)} cases fail: {', '.join(failures)}"
-        raise BaseExceptionGroup(text, list(failures.values()))
+                # The first frame is this one.
+                failure.with_traceback(failure.__traceback__ and failure.__traceback__.tb_next)
+                failed.append(name)
+                details.append("".join(traceback.format_exception(failure)))
+    if failed:
+        text = f"{len(failed)} of {len(combined)} cases fail: {', '.join(failed)}"
+        for name, detail in zip(failed, details, strict=True):
+            text += f"\n\nIn the case {name}:\n{detail}"
+        pytest.fail(text, pytrace=False)
     if skipped and len(skipped) == len(combined):
         raise skipped[0]
     return True
@@ -71,7 +77,7 @@ def cases_of(mark: pytest.Mark) -> list[Case]:
     single = isinstance(mark.args[0], str) and len(names) == 1
     if any(isinstance(part, Iterator) for part in (mark.args[1], ids)):
         raise TypeError("the cases of a loop and their ids are lists: several tests may read them")
-    cases = []
+    cases: list[Case] = []
     for place, given in enumerate(mark.args[1]):
         marked = isinstance(given, type(pytest.param()))
         if marked and given.marks:
@@ -83,6 +89,8 @@ def cases_of(mark: pytest.Mark) -> list[Case]:
             name = "-".join(str(part) for part in map(ids, values) if part is not None)
         else:
             name = str(list(ids)[place]) if ids else "-".join(map(word, values))
+        if any(name == earlier for earlier, _ in cases):
+            name = f"{name} #{place}"
         cases.append((name, dict(zip(names, values, strict=True))))
     return cases
 
