@@ -53,6 +53,7 @@ def outcome(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "loops", "-p", "no:cacheprovider"]
     command += ["-c", os.devnull, "--rootdir", str(folder), *options, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "200"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False
     ).stdout
