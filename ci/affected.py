@@ -49,7 +49,7 @@ PLAN = "DPAUDIT_AFFECTED"
 
 # Folders whose modules tests import by their bare names, and folders that tests read by name.
 HELPERS = ("tests/support", "tests/support/standard_bench", "tests/fuzz", "docs/scripts")
-PYTEST_PLUGINS = ("tests/support/records.py",)
+PYTEST_PLUGINS = ("tests/support/loops.py", "tests/support/records.py")
 NAMED = ("examples", "docs", "bench", "ci", ".ci", ".github")
 # Rooms whose tests all run if anything in the room changes: what they certify rests on each other.
 TOGETHER = ("bounds",)

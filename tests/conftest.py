@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Records made by hand, for the tests of reports and of the record.
-pytest_plugins = ["records"]
+# Tests that loop over cases; records made by hand, for the tests of reports and of the record.
+pytest_plugins = ["loops", "records"]
 
 # Threads that wait for others would spin, and tests on all cores leave them none to wait on.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -17,7 +17,7 @@ def scope(**tables: Any) -> tuple[str, ...]:
     return Context(config, Family.of(0.95, 1), INLINE).tasks("stage").scope
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "tables",
     [
         {"card": {"owner": "x"}},

@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "change",
     [
         "",
@@ -72,7 +72,7 @@ def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str)
     RunFolder(folder).check(changed(SMALL, change))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("change", "words"),
     [
         ("", ""),
@@ -114,7 +114,7 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("change", "words"),
     [
         ("recommender = { claim = { epsilon = 1 } }", "recommender.claim"),
@@ -137,7 +137,7 @@ def test_a_claim_or_an_observer_makes_no_other_run(
         )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("change", "words"),
     [
         ("seed = 2", "other seed"),

@@ -60,7 +60,7 @@ def measurement_of(lower: float, upper: float, epsilon: float = 1.0, **other: An
     return Measurement(metric=metric, model="m", epsilon=epsilon, estimate=estimate, **other)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("lower", "upper", "outcome"),
     [
         (0.36, 0.40, "fail"),
@@ -104,7 +104,7 @@ def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
     assert judge(gate, POINTS, [broken]).outcome != "pass"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("lower", "upper", "outcome"),
     [
         (0.10, 0.34, "fail"),
@@ -288,7 +288,7 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
     assert "one, here: 0.35 [0.3, 0.4] lies above 0.2" in failed.reason
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("kind", "metric", "more", "changes"),
     [
         ("on_demand", "utility.rmse", "audit.trials", {}),
@@ -389,7 +389,7 @@ def test_a_membership_game_passes_by_a_planted_leak() -> None:
     assert "use more membership.trainings or targets" in silent.reason
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "other",
     [
         game(0.2, tried=(), unit="user"),
@@ -457,7 +457,7 @@ def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
         assert judge(ONE, points, [game(0.4), other]).outcome == "fail"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("lower", "upper", "outcome"),
     [
         (0.01, 0.03, "inconclusive"),
@@ -475,7 +475,7 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
     assert ("reverse attack may have 0." in judged.reason) == (outcome == "inconclusive")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("lower", "upper", "outcome"),
     [
         (-1.0, -0.9, "inconclusive"),
@@ -541,7 +541,7 @@ def test_an_advantage_may_be_negative() -> None:
     assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "observer", "of", "outcome"),
     [
         ("attack.tpr", "scores", None, "inconclusive"),

@@ -28,7 +28,7 @@ def test_the_joint_mean_bets_on_the_values_scaled_to_the_unit_interval(least: fl
     assert (estimate.alpha, estimate.confidence, estimate.kind) == (0.005, 0.95, "frequentist")
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
+@pytest.mark.cases("value", [-1.0, 0.0, 1.0])
 def test_equal_values_at_an_end_of_the_range_have_no_certain_mean(value: float) -> None:
     estimate = joint_mean(np.full(4, value), JOINT, -1.0)
     assert estimate.lower <= value <= estimate.upper

@@ -23,7 +23,7 @@ NAMED = methodcaller("check_named")
 TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3", ["is not measured", "[[attack]]"]),
@@ -53,7 +53,7 @@ def test_a_gate_that_picks_nothing_is_refused(tmp_path: Path, text: str, words: 
         run_audit(config_file.load(path))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         ("", ["data.format is missing", "[data]", "dpaudit init"]),
@@ -77,7 +77,7 @@ def test_a_config_that_does_not_say_what_is_audited_is_refused(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "text",
     [
         "[data]\nformat = 'synthetic'",
@@ -102,7 +102,7 @@ def test_lists_have_no_rating_error() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "values",
     [
         {

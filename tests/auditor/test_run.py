@@ -197,7 +197,7 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
     assert re.search(r"of (2\d|3\d|40) ratings added", record.pairs[0].summary)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"model": {"params": {"min_ratings": 60, "top_k": 5}}}, "none of the 24 attacked users"),

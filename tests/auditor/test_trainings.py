@@ -283,7 +283,7 @@ def test_thresholds_that_are_set_afterwards_share_the_level() -> None:
         assert coming.judge(chosen, low[0], low[0].census)[0] == word
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("values", "word"),
     [((0.5, 0.52), "pass"), ((0.5, 0.6), "fail"), ((0.5, 0.54), "inconclusive")],
 )
@@ -315,7 +315,7 @@ def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     )
 
 
-@pytest.mark.parametrize("judged", [1, 2, 19, 39, 200])
+@pytest.mark.cases("judged", [1, 2, 19, 39, 200])
 def test_so_many_trainings_are_the_fewest_of_which_so_many_are_judged(judged: int) -> None:
     least = trainings_for(judged)
     assert least - default_calibrating(least) >= judged

@@ -55,8 +55,8 @@ def laplace_profile(epsilon: float, shift: float) -> float:
     return middle + excess(0.0) + excess(shift)
 
 
-@pytest.mark.parametrize("shift", [0.1, 1.0, 6.0])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.cases("shift", [0.1, 1.0, 6.0])
+@pytest.mark.cases("share", [0.0, 0.3, 0.9])
 def test_laplace_epsilon_inverts_the_hockey_stick(shift: float, share: float) -> None:
     delta = laplace_profile(share * shift, shift)
     epsilon = laplace_epsilon(-2.5 * shift, 2.5, delta=delta)
@@ -205,7 +205,7 @@ def test_subsampled_gaussian_encloses_the_truth(
     assert estimate.upper - estimate.lower < 1e-3
 
 
-@pytest.mark.parametrize(("sampling", "gamma"), [(0.1, 1.0), (0.1, 1.3), (0.5, 2.0), (0.9, 4.0)])
+@pytest.mark.cases(("sampling", "gamma"), [(0.1, 1.0), (0.1, 1.3), (0.5, 2.0), (0.9, 4.0)])
 def test_opposite_parts_dominate_a_replaced_record(sampling: float, gamma: float) -> None:
     # Of any two parts of norm at most 1, on a grid of the plane that holds them and the origin.
     axis = np.linspace(-7, 7, 281)
@@ -311,7 +311,7 @@ def test_epsilon_of_a_laplace_vector_at_any_delta() -> None:
     assert uppers[-1] < 7
 
 
-@pytest.mark.parametrize("delta", SMALL)
+@pytest.mark.cases("delta", SMALL)
 def test_a_lower_end_at_any_delta_is_at_least_that_of_one_round(delta: float) -> None:
     # (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²), by the sets {x ≥ c}.
     q, sigma = 0.1, 0.8
@@ -341,8 +341,8 @@ def test_gaussian_ends() -> None:
     assert gaussian_mechanism_epsilon(1e200, delta=1e-5).value == 0
 
 
-@pytest.mark.parametrize(("p", "k"), [(0.75, 2), (0.2, 2), (0.4, 5), (0.1, 5)])
-@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.cases(("p", "k"), [(0.75, 2), (0.2, 2), (0.4, 5), (0.1, 5)])
+@pytest.mark.cases("delta", [0.0, 0.01])
 def test_randomized_response_by_enumeration(p: float, k: int, delta: float) -> None:
     estimate = randomized_response_epsilon(p, k, delta=delta)
     law = np.full((2, k), (1 - p) / (k - 1))
@@ -362,7 +362,7 @@ def test_randomized_response_ends() -> None:
     assert randomized_response_epsilon(0.6, delta=0.25).value == 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "field"),
     [
         (lambda: laplace_epsilon(math.nan, 1.0), "shifts[0]"),

@@ -27,7 +27,7 @@ def spent(sigma: float, **rest: Any) -> float:
     return float(upper)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.cases("case", CASES)
 def test_the_budget_is_kept_and_less_noise_would_break_it(case: dict[str, Any]) -> None:
     rest = {key: value for key, value in case.items() if key != "epsilon"}
     sigma = noise_multiplier(**case)
@@ -93,7 +93,7 @@ def test_a_budget_that_needs_almost_no_noise_is_kept() -> None:
     assert spent(sigma, delta=1e-5) <= 1e6
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("wrong", "named"),
     [
         ({"epsilon": 0.0}, "epsilon = 0"),

@@ -77,7 +77,7 @@ def test_holm_familywise_error() -> None:
     assert (p[:, :7].min(axis=1) <= alpha).sum() > high
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "field"),
     [
         (lambda: split(0.0, 2), "alpha"),

@@ -28,7 +28,7 @@ from dpaudit.bounds.renyi import (
 DELTAS = (1e-3, 1e-6, 1e-12, 1e-20, 1e-60)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("sigma", "q", "alpha"), [(1.0, 0.01, 5), (0.5, 0.2, 3), (4.0, 3e-4, 300), (20.0, 0.9, 40)]
 )
 def test_moments_of_whole_orders_are_binomial_sums(sigma: float, q: float, alpha: int) -> None:
@@ -41,7 +41,7 @@ def test_moments_of_whole_orders_are_binomial_sums(sigma: float, q: float, alpha
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("sigma", "q", "alpha"), [(1.0, 0.2, 3.0), (0.5, 0.9, 1.5), (2.0, 0.01, 20.0), (30.0, 0.5, 9.0)]
 )
 def test_moments_of_a_replaced_record_are_integrals(sigma: float, q: float, alpha: float) -> None:
@@ -58,10 +58,8 @@ def test_moments_of_a_replaced_record_are_integrals(sigma: float, q: float, alph
     )
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize(
-    ("sigma", "q", "rounds"), [(1.0, 0.01, 1000), (4.0, 0.01, 10), (0.7, 0.3, 1)]
-)
+@pytest.mark.cases("delta", DELTAS)
+@pytest.mark.cases(("sigma", "q", "rounds"), [(1.0, 0.01, 1000), (4.0, 0.01, 10), (0.7, 0.3, 1)])
 def test_it_is_at_most_that_of_dp_accounting(
     sigma: float, q: float, rounds: int, delta: float
 ) -> None:
@@ -74,7 +72,7 @@ def test_it_is_at_most_that_of_dp_accounting(
     assert 0.5 * reference.get_epsilon(delta) < mine < 1.002 * reference.get_epsilon(delta)
 
 
-@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.cases("delta", DELTAS)
 def test_of_laplace_noise_it_is_at_most_that_of_dp_accounting(delta: float) -> None:
     reference = RdpAccountant()
     reference.compose(SelfComposedDpEvent(LaplaceDpEvent(1 / 0.03), 300))
@@ -82,8 +80,8 @@ def test_of_laplace_noise_it_is_at_most_that_of_dp_accounting(delta: float) -> N
     assert 0.5 * reference.get_epsilon(delta) < mine < 1.002 * reference.get_epsilon(delta)
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.cases("delta", DELTAS)
+@pytest.mark.cases("replaced", [False, True])
 def test_with_a_record_in_nearly_every_sample_it_is_above_the_exact_curve(
     delta: float, replaced: bool
 ) -> None:

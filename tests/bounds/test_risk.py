@@ -39,8 +39,8 @@ def test_no_mechanism_lets_an_attack_beat_the_limit(
     assert success <= success_limit(float(prior.max()), epsilon, min(delta, 0.999)) + 1e-9
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("secrets", [2, 10, 1000])
+@pytest.mark.cases("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.cases("secrets", [2, 10, 1000])
 def test_a_mechanism_reaches_the_limit(epsilon: float, secrets: int) -> None:
     """D* gives uniform outputs; D_z gives z as often as the claim allows."""
     limit = success_limit(1 / secrets, epsilon)
@@ -59,7 +59,7 @@ def test_advantage_is_the_total_variation_at_most(seed: int, epsilon: float) -> 
     assert variation <= advantage_limit(epsilon, min(delta_of(p, q, epsilon), 0.999)) + 1e-9
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 1e-5), (2.0, 0.1), (50.0, 0.0)])
+@pytest.mark.cases(("epsilon", "delta"), [(0.5, 0.0), (1.0, 1e-5), (2.0, 0.1), (50.0, 0.0)])
 def test_advantage_is_the_largest_gain_of_the_curve(epsilon: float, delta: float) -> None:
     gains = [success_limit(p, epsilon, delta) - p for p in np.linspace(0, 1, 4001)]
     corner = (1 - delta) / (1 + math.exp(epsilon))

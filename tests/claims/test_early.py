@@ -19,7 +19,7 @@ from tests.support.coin_games import Coin
 RARE = 1e-6
 
 
-@pytest.mark.parametrize("trials", [1, 63, 64, 250, 100_000])
+@pytest.mark.cases("trials", [1, 63, 64, 250, 100_000])
 def test_looks_grow_and_cost_at_most_a_third_of_all_trials(trials: int) -> None:
     counts = list(looks(trials))
     assert all(count >= 16 for count in counts)

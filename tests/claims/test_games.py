@@ -31,7 +31,7 @@ VECTOR = PredictionGame(
     "five", SlopeOne(epsilon=2.0, adjacency="rating-replace"), data.own_replaced(5)
 )
 ENTRY = EntryGame("chain", TopK(epsilon=1.0), lambda defense: defense.pair("last-ranked", STARS))
-GAMES = pytest.mark.parametrize("game", [LIST, VECTOR, ENTRY], ids=lambda game: game.label)
+GAMES = pytest.mark.cases("game", [LIST, VECTOR, ENTRY], ids=lambda game: game.label)
 
 
 @GAMES

@@ -301,7 +301,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         on_real_data({"mine": source}, CATALOGUE)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("users", "per_user", "paper"), [(3, 25, "pa11"), (30, 8, "wt17"), (2, 21, "wt17-thm2")]
 )
 def test_too_little_data_are_said_to_be_too_little(

@@ -110,7 +110,7 @@ def test_the_same_record_makes_the_same_bytes(name: str) -> None:
     assert FORMATS[name](both()) == FORMATS[name](both())
 
 
-@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.cases("verdict", VERDICTS)
 @every_format
 def test_every_verdict_is_said(name: str, verdict: Any) -> None:
     found = verification(
@@ -157,7 +157,7 @@ def test_the_table_tells_the_kinds_of_false_apart() -> None:
     assert [row[2] for row in algebra.cells] == ["falsified on a reading"]
 
 
-@pytest.mark.parametrize("name", ["markdown", "html", "console"])
+@pytest.mark.cases("name", ["markdown", "html", "console"])
 def test_a_game_that_ended_early_says_after_how_many_outputs(name: str) -> None:
     ended = game(certified=None, early=True, trials=1020, event="bets win 2.7e+04 for 1")
     shown = " ".join(FORMATS[name](verification(entry(ended), stop="when-decided")).split())
@@ -235,7 +235,7 @@ def test_infinite_and_missing_numbers_are_shown(name: str) -> None:
     assert ("∞" if name != "json" else "Infinity") in FORMATS[name](found)
 
 
-@pytest.mark.parametrize("name", ["markdown", "html", "console"])
+@pytest.mark.cases("name", ["markdown", "html", "console"])
 def test_numbers_stand_there(name: str) -> None:
     shown = FORMATS[name](both())
     for word in ("9.06", "as printed", "2 × 100 000", "95"):
@@ -266,7 +266,7 @@ def test_reports_of_a_real_verification_name_no_place_and_no_record_of_people() 
 # Words.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("states", "word"),
     [
         (["as recorded", "as recorded"], "pass"),
@@ -327,7 +327,7 @@ def test_a_pass_is_not_green_beside_a_falsified_claim() -> None:
     assert "32m" not in first
 
 
-@pytest.mark.parametrize("width", [60, 100, 200])
+@pytest.mark.cases("width", [60, 100, 200])
 def test_a_narrow_terminal_says_what_it_leaves_out(width: int) -> None:
     shown = text(both(), width)
     assert "aa11-thm1" in shown

@@ -104,7 +104,7 @@ def test_real_data_count_among_the_games() -> None:
 # Verdicts and statuses.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("recorded", "coin", "verdict", "status"),
     [
         ("falsified", Coin("a", 3.0), "falsified", "as recorded"),
@@ -153,7 +153,7 @@ def test_fewer_trials_than_the_games_own_never_contradict_the_catalogue() -> Non
     ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("recorded", "fails", "verdict", "status"),
     [
         ("falsified", True, "falsified", "as recorded"),
@@ -189,7 +189,7 @@ def test_a_corrected_mechanism_must_keep_its_claim_whatever_is_recorded() -> Non
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("recorded", "true", "trials", "verdict", "status"),
     [
         ("falsified", 3.0, 2000, "falsified", "as recorded"),
@@ -217,7 +217,7 @@ class OnData(Coin):
         return self
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("recorded", "variant", "coin", "verdict", "status"),
     [
         # A correction that keeps its claim, one whose exact ε does not, and one that is refuted.
@@ -379,7 +379,7 @@ def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_pa
     assert runs(entries) == 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "other", [Coin("a", 3.0, about="other data"), Coin("a", 3.0, says=2.0), Coin("b", 3.0)]
 )
 def test_another_game_takes_no_outcome(tmp_path: Path, other: Coin) -> None:

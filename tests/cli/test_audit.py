@@ -59,7 +59,7 @@ def folder(config: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", [*registry.names("defenses"), *registry.names("attacks")])
+@pytest.mark.cases("name", [*registry.names("defenses"), *registry.names("attacks")])
 def test_every_plug_in_explains_itself(name: str) -> None:
     result = call("show", name)
     assert result.exit_code == 0, result.output
@@ -129,7 +129,7 @@ def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rule", "code"),
     [
         ("metric = 'attack.accuracy'\nmax = 0.999", 0),
@@ -191,7 +191,7 @@ def test_extra_reports(config: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rows", "words"),
     [
         (None, "does not exist"),
@@ -226,7 +226,7 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "set DPAUDIT_DATA to the folder" in result.output
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "arguments",
     [
         ["run"],
@@ -259,7 +259,7 @@ def test_an_empty_config_is_refused_with_what_to_write(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         (("run", "nowhere.toml"), "dpaudit init"),

@@ -76,7 +76,7 @@ def test_every_id_is_explained_within_80_columns() -> None:
             assert " ".join(part.split()) in text, entry.id
 
 
-@pytest.mark.parametrize("key", PAPERS)
+@pytest.mark.cases("key", PAPERS)
 def test_the_claims_of_a_paper_fit_80_columns(key: str) -> None:
     shown = CliRunner().invoke(main, ["claims", key], env={"COLUMNS": "80"}).stdout
     assert max(map(len, shown.splitlines())) <= 80
@@ -261,7 +261,7 @@ def test_a_drawn_seed_is_kept_until_everything_is_run_again(tmp_path: Path) -> N
     assert seed() == 5  # an interrupted run goes on
 
 
-@pytest.mark.parametrize("option", [("--trials", 10), ("--confidence", 1), ("--seed", -1)])
+@pytest.mark.cases("option", [("--trials", 10), ("--confidence", 1), ("--seed", -1)])
 def test_options_out_of_range_are_refused(tmp_path: Path, option: tuple[object, ...]) -> None:
     result = verified(tmp_path / "out", GAME, *option)
     assert result.exit_code == 2

@@ -136,15 +136,13 @@ def assert_says(result: Result, expected: Estimate, seed: int | None = None) -> 
     assert expected.lower > 0.1
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.cases("name", CALLS)
 def test_numbers_give_the_bound_of_the_library(name: str) -> None:
     arguments, expected = CALLS[name]
     assert_says(call(*arguments, *ARGUMENTS, "--format", "json"), expected)
 
 
-@pytest.mark.parametrize(
-    "method", ["label", "held-out", "gdp", "two-sample", "sequential", "one-run"]
-)
+@pytest.mark.cases("method", ["label", "held-out", "gdp", "two-sample", "sequential", "one-run"])
 def test_scores_give_the_bound_of_the_library(
     files: dict[str, tuple[Path, Path]], method: str
 ) -> None:
@@ -262,7 +260,7 @@ def test_a_seed_is_drawn_and_printed(files: dict[str, tuple[Path, Path]]) -> Non
     assert "seed" not in of_files(files["csv"], "--method", "gdp").stdout
 
 
-@pytest.mark.parametrize("sizes", [(900, 100), (100, 900), (600, 430)])
+@pytest.mark.cases("sizes", [(900, 100), (100, 900), (600, 430)])
 def test_classes_that_fair_coins_do_not_give_are_refused(
     tmp_path: Path, sizes: tuple[int, int]
 ) -> None:
@@ -306,7 +304,7 @@ def refused(result: Result, *words: str) -> None:
     assert "defect" not in result.stderr
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         ((), ["nothing given", "--counts"]),
@@ -343,7 +341,7 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
     refused(call(*arguments), *words)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "words"),
     [
         (None, ["cannot be read"]),
@@ -378,7 +376,7 @@ def test_wrong_scores_are_one_sentence(
     refused(of_files((good, bad)), "bad.csv", *words)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "content",
     [
         b"score\n1\n2.5\n",
@@ -395,7 +393,7 @@ def test_scores_are_read_below_a_name(tmp_path: Path, content: bytes) -> None:
     assert read_scores(path).tolist() == [1, 2.5]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("values", "words"),
     [
         (np.zeros((3, 2)), "shape (3, 2)"),
@@ -415,7 +413,7 @@ def test_wrong_arrays_are_one_sentence(tmp_path: Path, values: Any, words: str) 
     refused(of_files((good, bad)), "bad.npy", words)
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\x93NUMPY\x01\x00"])
+@pytest.mark.cases("content", [b"", b"garbage", b"\x93NUMPY\x01\x00"])
 def test_what_is_no_npy_file_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     bad = tmp_path / "bad.npy"
     bad.write_bytes(content)
@@ -483,7 +481,7 @@ def test_scores_of_the_wrong_sign_certify_what_their_reverse_does(
     assert "a large score speaks for the target record" in text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "arguments",
     [("--counts", "50,50,50,50"), ("--counts", "48,52,52,48"), ("--one-run", "100,40,20")],
 )

@@ -31,7 +31,11 @@ def call(*arguments: object) -> Result:
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+    return config_in(tmp_path, monkeypatch)
+
+
+def config_in(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    patch.chdir(folder)
     path = Path("audit.toml")
     path.write_text(CONFIG)
     return path
@@ -60,7 +64,7 @@ def failures() -> tuple[dict[str, str], int, str, str, str]:
 NAMES = ("junit", "sarif", "gitlab", "github-summary", "badge")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("options", "code", "words"),
     [
         (("audit.toml", "-s", "audit.trials=0"), 2, "the option --set audit.trials"),
@@ -72,8 +76,9 @@ NAMES = ("junit", "sarif", "gitlab", "github-summary", "badge")
     ],
 )
 def test_a_wrong_use_is_an_error_in_every_report(
-    config: Path, options: tuple[str, ...], code: int, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], code: int, words: str
 ) -> None:
+    config_in(tmp_path, monkeypatch)
     result = call("run", *options, *stale(*NAMES))
     assert result.exit_code == code, result.output
     tests, recorded, path, said, title = failures()
@@ -85,7 +90,7 @@ def test_a_wrong_use_is_an_error_in_every_report(
     assert ci_reports.badge(Path("badge.ci").read_text())["message"] == "NO RESULT"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("error", "words"),
     [
         (RunError("KeyError: user 4711"), "the command's output says why"),
@@ -100,8 +105,10 @@ def test_a_wrong_use_is_an_error_in_every_report(
     ],
 )
 def test_a_run_that_fails_is_an_error_in_every_report(
-    config: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: str
 ) -> None:
+    config = config_in(tmp_path, monkeypatch)
+
     def failing(*_: object, **__: object) -> None:
         # While it runs, the reports of an earlier run are gone already.
         assert "has not finished" in Path("junit.ci").read_text()
@@ -187,11 +194,12 @@ def test_a_report_of_a_run_cannot_replace_its_config(config: Path, name: str) ->
     assert config.read_text() == CONFIG
 
 
-@pytest.mark.parametrize("name", ["md", "junit"])
-@pytest.mark.parametrize("file", ["record.json", "tasks.sqlite"])
+@pytest.mark.cases("name", ["md", "junit"])
+@pytest.mark.cases("file", ["record.json", "tasks.sqlite"])
 def test_a_report_of_a_run_cannot_replace_its_record_or_store(
-    config: Path, name: str, file: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
 ) -> None:
+    config = config_in(tmp_path, monkeypatch)
     Path("out").mkdir()
     target = Path("out", file)
     target.write_text("kept")
@@ -230,7 +238,7 @@ def test_a_killed_run_leaves_no_older_result(config: Path) -> None:
     assert "has not finished" in json.dumps(run["invocations"])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "line"),
     [
         ("seed = 1\n[data]\npath = \n", 3),
@@ -238,7 +246,10 @@ def test_a_killed_run_leaves_no_older_result(config: Path) -> None:
         ("seed = 1\n\n[audit]\ntrials = 0\n", 4),
     ],
 )
-def test_a_wrong_config_is_annotated_at_its_line(config: Path, text: str, line: int) -> None:
+def test_a_wrong_config_is_annotated_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int
+) -> None:
+    config = config_in(tmp_path, monkeypatch)
     config.write_text(text)
     result = call("run", config, "--report", "github=-", *stale("sarif", "gitlab"))
     assert result.exit_code == 2

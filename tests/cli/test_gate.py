@@ -149,7 +149,7 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_false(
     assert call("gate", after, *options).exit_code == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "meant"),
     [
         ("attack.tpf", "'attack.tpr'"),

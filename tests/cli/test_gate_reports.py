@@ -159,7 +159,7 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("options", "target"),
     [
         ((), "out/record.json"),
@@ -170,8 +170,14 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     ],
 )
 def test_a_report_cannot_replace_what_is_read(
-    make: Make, folder: Path, options: tuple[str, ...], target: str
+    make: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    target: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = written(make(), "out")
     written(make(), "before")
     Path("policy.toml").write_text('[[gate]]\nmetric = "epsilon"\nmax = 9\ndetectable = 2\n')
     Path("waivers.toml").write_text(accepted("2999-01-01"))

@@ -48,7 +48,7 @@ def data(tmp_path: Path) -> Path:
     return write(tmp_path, [1, 2, 3, 4, 5])
 
 
-@pytest.mark.parametrize("name", registry.names("recommenders"))
+@pytest.mark.cases("name", registry.names("recommenders"))
 def test_the_config_of_every_library_can_be_loaded(name: str, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--recommender", name, config).exit_code == 0
@@ -67,7 +67,7 @@ def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
     assert claim.observers == list(RELEASED)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("words", "forget"),
     [
         ((), "own"),
@@ -205,7 +205,7 @@ def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: 
     assert said.endswith(f"run it with: dpaudit run '{config}'\n")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         (

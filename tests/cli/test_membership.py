@@ -142,7 +142,7 @@ def test_wrong_input_is_one_sentence(files: Path) -> None:
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("rate", ["1e-300", "5e-324", "0", "1", "1_0", "٣"])
+@pytest.mark.cases("rate", ["1e-300", "5e-324", "0", "1", "1_0", "٣"])
 def test_rates_that_are_none_are_one_sentence(files: Path, rate: str) -> None:
     result = call(files, "--rate", rate)
     assert result.exit_code == 2
@@ -150,7 +150,7 @@ def test_rates_that_are_none_are_one_sentence(files: Path, rate: str) -> None:
     assert len(result.output) < 250
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         ("NA,1\n3,4\n", r"line 1, column 0 \(counted from 0\): 'NA' is not a number"),
@@ -168,7 +168,7 @@ def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, wor
         read_features(path, path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "rows"),
     [
         ("1,2\n3,4\n", [[1, 2], [3, 4]]),

@@ -160,7 +160,7 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
     refused(call(*arguments), *words)
 
 
-@pytest.mark.parametrize("option", ["epsilon", "delta", "confidence", "trials", "game"])
+@pytest.mark.cases("option", ["epsilon", "delta", "confidence", "trials", "game"])
 def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
     value = "laplace" if option == "game" else "5" if option == "trials" else "0.5"
     refused(call(config, f"--{option}", value), f"--{option} belongs to a plan without CONFIG")
@@ -192,7 +192,7 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
     assert float(many[0][4]) < 1.01
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "arguments", "words"),
     [
         (SMALL.partition("[[game]]")[0], ("--minutes", 2), ["no games whose power"]),
@@ -333,7 +333,7 @@ def test_what_takes_too_long_is_said_not_to_be_timed(
     assert re.search(r"memory: at least [\d.]+ [MG]iB with one worker\n", result.stdout)
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan"])
+@pytest.mark.cases("value", ["0", "-1", "nan"])
 def test_a_time_that_is_none_is_refused(config: Path, value: str) -> None:
     result = call(config, "--timing", value)
     assert result.exit_code == 2

@@ -24,9 +24,7 @@ def test_the_sizes_of_the_generated_ratings_are_the_usual_ones() -> None:
     assert (sizes.min_ratings, sizes.min_co_ratings, sizes.top_k) == (20, 10, 20)
 
 
-@pytest.mark.parametrize(
-    ("users", "items", "share"), [(60, 30, 0.3), (200, 12, 0.4), (90, 400, 0.02)]
-)
+@pytest.mark.cases(("users", "items", "share"), [(60, 30, 0.3), (200, 12, 0.4), (90, 400, 0.02)])
 def test_sizes_leave_users_to_attack(users: int, items: int, share: float) -> None:
     ratings = drawn(users, items, share)
     sizes = defense_sizes(ratings, "")
@@ -50,7 +48,7 @@ def test_few_enough_items_are_left() -> None:
     assert 1000 < left <= 4000
 
 
-@pytest.mark.parametrize(("users", "items", "share"), [(1, 50, 0.5), (20, 30, 0.5), (60, 5, 1.0)])
+@pytest.mark.cases(("users", "items", "share"), [(1, 50, 0.5), (20, 30, 0.5), (60, 5, 1.0)])
 def test_too_few_data_are_refused(users: int, items: int, share: float) -> None:
     with pytest.raises(DataError, match=r"^here: of \d+ users, [0-4] can be attacked"):
         defense_sizes(drawn(users, items, share), "here: ")

@@ -109,7 +109,7 @@ def test_values_that_may_mark_not_rated_need_a_range(
     assert "1 to 10, as stated" in call("init", config, "--data", path, answer="\n").output
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("options", "said"),
     [
         (("--scale", "1-5"), "--scale '1-5' is not the lowest and the highest rating: write such"),

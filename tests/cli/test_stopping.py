@@ -251,7 +251,7 @@ def closed_callback(_: Path) -> None:
     ctypes.CFUNCTYPE(None)(names["notify"])()
 
 
-@pytest.mark.parametrize("closed", [closed_import, closed_finalizer, closed_callback])
+@pytest.mark.cases("closed", [closed_import, closed_finalizer, closed_callback])
 def test_a_signal_waits_for_code_that_is_closed_to_exceptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: Callable[[Path], None]
 ) -> None:
@@ -294,8 +294,8 @@ def test_a_signal_is_known_behind_the_error_that_code_makes_of_it() -> None:
     assert Stopped.of(RuntimeError()) is None
 
 
-@pytest.mark.parametrize("module", ["dpaudit.cli", "click", "dpaudit.cli.stopping"])
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.cases("module", ["dpaudit.cli", "click", "dpaudit.cli.stopping"])
+@pytest.mark.cases("number", SIGNALS)
 def test_a_signal_ends_a_command_that_is_still_imported(
     module: str, number: signal.Signals
 ) -> None:

@@ -262,7 +262,7 @@ def test_the_example_for_slurm_merges_its_shards(config: Path, tmp_path: Path) -
     assert record(tmp_path / "out") == record(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("options", "words"),
     [
         (("--shard", "3/2"), "the option --shard '3/2' is not i/n"),

@@ -74,7 +74,7 @@ def closed(_: bool) -> None:
     raise BlockingIOError(errno.EAGAIN, "try again")
 
 
-@pytest.mark.parametrize(("outcome", "code"), [("stop", 1), ("go", 3), ("undecided", 3)])
+@pytest.mark.cases(("outcome", "code"), [("stop", 1), ("go", 3), ("undecided", 3)])
 def test_only_a_failed_gate_outranks_what_is_not_written(outcome: str, code: int) -> None:
     with pytest.raises(UnwrittenError) as caught:
         conclude(outcome, full, closed)

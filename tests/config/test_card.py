@@ -33,7 +33,7 @@ def test_statements_are_kept_and_all_are_optional(tmp_path: Path) -> None:
     assert config_file.load(written(tmp_path, "seed = 3\n")).card is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("line", "words"),
     [
         ("owner = '  '", "line 5: card.owner"),
@@ -48,7 +48,7 @@ def test_wrong_statements_are_one_sentence(tmp_path: Path, line: str, words: str
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "table",
     [
         {"recommender": {"library": "most-popular"}},
@@ -73,7 +73,7 @@ def test_the_page_on_cards_has_every_key_and_its_example_loads(tmp_path: Path) -
 AUDITED = [("a", 1.0), ("a", 10.0), ("b", 1.0), ("c", float("inf"))]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("card", "left"),
     [
         (Card(), AUDITED),
@@ -90,7 +90,7 @@ def test_the_deployed_model_is_one_of_the_audited(
     assert card.deployed(AUDITED) == left
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("line", "words"),
     [
         ("model = 'c'", "card.model = 'c' is no audited model: use one of a, b"),

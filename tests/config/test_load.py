@@ -66,7 +66,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
     assert config.model[0].epsilon == [float("inf")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
@@ -254,7 +254,7 @@ DATA = (
 RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "end"),
     [
         (RANKING % 0, ": input should be greater than or equal to 1 or 'all'"),
@@ -326,7 +326,7 @@ def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
     assert refused(tmp_path, text).endswith(end)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "line"),
     [
         (DATA + "sensitive = { share = 0.1, seed = -1 }", 6),
@@ -373,7 +373,7 @@ def test_overrides_replace_any_value(tmp_path: Path) -> None:
     assert config.attack[0].label == "mine"
 
 
-@pytest.mark.parametrize("override", ["seed", "=3", "seed.deep=1"])
+@pytest.mark.cases("override", ["seed", "=3", "seed.deep=1"])
 def test_a_bad_override_is_refused(tmp_path: Path, override: str) -> None:
     assert "--set" in refused(tmp_path, SMALL, override)
 

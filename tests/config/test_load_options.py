@@ -122,7 +122,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "option", "said"), WRONG, ids=[option for _, option, _ in WRONG])
+@pytest.mark.cases(("text", "option", "said"), WRONG, ids=[option for _, option, _ in WRONG])
 def test_an_option_is_named_with_its_value(
     tmp_path: Path, text: str, option: str, said: str
 ) -> None:
@@ -132,13 +132,13 @@ def test_an_option_is_named_with_its_value(
     assert said in message
 
 
-@pytest.mark.parametrize("option", ["model.0.defense=\udcff", "\udcff=1", "data.x.\udcff=[1]"])
+@pytest.mark.cases("option", ["model.0.defense=\udcff", "\udcff=1", "data.x.\udcff=[1]"])
 def test_bytes_of_a_command_line_that_are_no_text_are_refused(tmp_path: Path, option: str) -> None:
     said = refused(tmp_path, FILE, option)
     assert said.startswith(f"the option --set {quoted(option)}: the config holds '\\udcff'")
 
 
-@pytest.mark.parametrize(("text", "option", "said"), WRONG[1::7])
+@pytest.mark.cases(("text", "option", "said"), WRONG[1::7])
 def test_options_that_are_right_are_not_named(
     tmp_path: Path, text: str, option: str, said: str
 ) -> None:
@@ -149,7 +149,7 @@ def test_options_that_are_right_are_not_named(
     assert said in message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "options", "named"),
     [
         # The last value of a key counts.
@@ -187,7 +187,7 @@ def test_the_seed_s_own_option_is_named(tmp_path: Path) -> None:
     assert said.startswith("the option --seed 5: keep_seed = false needs seed = 'entropy'")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "line"),
     [
         ("[[model]]\n[[model]]\nepsilon = [1, 1]\n", "line 2: model.1: "),
@@ -202,8 +202,8 @@ def test_an_error_of_the_file_is_none_of_an_option(tmp_path: Path, text: str, li
     assert "option" not in message
 
 
-@pytest.mark.parametrize("key", ["model.0.epsilon", "model.epsilon"])
-@pytest.mark.parametrize("text", ["[model]\nlabel = 'a'\n", "[[model]]\nlabel = 'a'\n", ""])
+@pytest.mark.cases("key", ["model.0.epsilon", "model.epsilon"])
+@pytest.mark.cases("text", ["[model]\nlabel = 'a'\n", "[[model]]\nlabel = 'a'\n", ""])
 def test_the_only_table_has_the_index_0_or_none(tmp_path: Path, text: str, key: str) -> None:
     path = tmp_path / "audit.toml"
     path.write_text(text, encoding="utf-8")

@@ -58,7 +58,7 @@ def test_a_table_without_a_header_stands_at_its_list(tmp_path: Path) -> None:
     assert origin(tmp_path, "[audit]\n[model]\n", gate).gates == (1,)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("given", "said"),
     [
         ("audit.toml", "audit.toml"),

@@ -40,7 +40,7 @@ KINDS: list[tuple[dict[str, Any], type[Config]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tables", "kind"), KINDS)
+@pytest.mark.cases(("tables", "kind"), KINDS)
 def test_the_tables_say_the_kind(tables: dict[str, Any], kind: type[Config]) -> None:
     config = Config.model_validate({"seed": 1, **tables})
     assert type(config) is kind is of_kind(tables)[0]
@@ -50,7 +50,7 @@ def test_the_tables_say_the_kind(tables: dict[str, Any], kind: type[Config]) -> 
     assert kind.model_validate({"seed": 1, **tables}) == config
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("tables", "kind"),
     [
         ({"sybil": []}, OnDemandConfig),
@@ -81,7 +81,7 @@ def test_every_kind_has_a_config_of_its_own() -> None:
     assert {kind for _, kind in KINDS} <= set(configs)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("tables", "words"),
     [
         ({"defense": DEFENSE, "membership": {}}, ["[defense] audits", "[membership]"]),
@@ -97,7 +97,7 @@ def test_two_kinds_are_two_configs(tables: dict[str, Any], words: list[str]) -> 
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("tables", "home", "own"),
     [
         ({"train": {}}, "trained recommenders", OnDemandConfig),
@@ -129,7 +129,7 @@ def test_a_table_of_another_kind_is_said_to_be_of_it(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["data", "model", "attack", "game"])
+@pytest.mark.cases("name", ["data", "model", "attack", "game"])
 def test_a_table_of_several_kinds_is_refused_beside_a_mechanism(name: str) -> None:
     """What several kinds have is not said to be of the most special of them."""
     with pytest.raises(ValidationError) as caught:
@@ -139,13 +139,13 @@ def test_a_table_of_several_kinds_is_refused_beside_a_mechanism(name: str) -> No
     assert FederatedConfig.title not in str(caught.value)
 
 
-@pytest.mark.parametrize("tables", [tables for tables, _ in KINDS])
+@pytest.mark.cases("tables", [tables for tables, _ in KINDS])
 def test_a_table_of_no_kind_is_unknown(tables: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=r"trian\n.*Extra inputs are not permitted"):
         Config.model_validate({**tables, "trian": {}})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "model", [3, "x", [3], {"defense": 3}, {"defense": ["x"]}, {"defense": None}, [[{}]]]
 )
 def test_a_model_that_is_none_is_refused(model: object) -> None:
@@ -158,7 +158,7 @@ def test_no_model_is_refused() -> None:
         Config.model_validate({"model": []})
 
 
-@pytest.mark.parametrize("values", [None, 3, "x", [], [{}]])
+@pytest.mark.cases("values", [None, 3, "x", [], [{}]])
 def test_what_is_no_table_is_of_no_kind(values: object) -> None:
     with pytest.raises(ValidationError):
         Config.model_validate(values)
@@ -268,7 +268,7 @@ def test_a_kind_that_is_registered_under_another_name_is_refused(
 
 
 @pytest.mark.usefixtures("scratch")
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("tables", "said"),
     [
         (
@@ -289,7 +289,7 @@ def test_its_config_is_checked_like_the_others(tables: dict[str, Any], said: str
 
 
 @pytest.mark.usefixtures("scratch")
-@pytest.mark.parametrize(("tables", "kind"), KINDS)
+@pytest.mark.cases(("tables", "kind"), KINDS)
 def test_it_takes_no_config_of_the_others(tables: dict[str, Any], kind: type[Config]) -> None:
     assert of_kind(tables)[0] is kind
 

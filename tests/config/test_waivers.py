@@ -49,7 +49,7 @@ def test_they_survive_the_record_and_the_config_in_a_report() -> None:
     assert Config.model_validate_json(config.model_dump_json()) == config
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "line", "words"),
     [
         (ONE.replace('owner = "the team"\n', ""), 1, "waiver.0.owner"),

@@ -89,7 +89,7 @@ def test_the_registered_parts() -> None:
     assert set(DEFENSES) <= set(registry.names("defenses"))
 
 
-@pytest.mark.parametrize(("group", "name"), PARTS)
+@pytest.mark.cases(("group", "name"), PARTS)
 def test_a_part_keeps_the_contract_that_plug_ins_have(group: str, name: str) -> None:
     part = part_of(group, name)
     assert part.name == name
@@ -97,7 +97,7 @@ def test_a_part_keeps_the_contract_that_plug_ins_have(group: str, name: str) -> 
     (check_plugin if group == "defenses" else check_attack)(part)
 
 
-@pytest.mark.parametrize(("group", "name"), PARTS)
+@pytest.mark.cases(("group", "name"), PARTS)
 def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.0\.params\.no_such_thing is not known"):
         create(group, name, no_such_thing=1)
@@ -119,7 +119,7 @@ SIGNED = {
 BELOW_ONE = {"delta", "density", "memory", "friends_share"}
 
 
-@pytest.mark.parametrize(("group", "name"), PARTS)
+@pytest.mark.cases(("group", "name"), PARTS)
 def test_values_out_of_range_are_refused_by_name(group: str, name: str) -> None:
     for field in dataclasses.fields(part_of(group, name)):
         below = -1e9 if (name, field.name) in SIGNED else -1
@@ -135,7 +135,7 @@ def number(part: Any, field: str) -> type | None:
     return kinds[0] if kinds[0] in {int, float} else None
 
 
-@pytest.mark.parametrize(("group", "name"), PARTS)
+@pytest.mark.cases(("group", "name"), PARTS)
 def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> None:
     part = part_of(group, name)
     required = {"epsilon": 1.0} if group == "defenses" else {}
@@ -188,7 +188,7 @@ def scale_of(name: str) -> Scale:
     return Scale(1, 1, 1) if name == "cosine" else Scale()
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) -> None:
     pure = variant == "corrected" and name in PREDICTIONS
     for epsilon in (1e-6, MOST_EPSILON if pure else 1e6):
@@ -227,7 +227,7 @@ def test_neighbours_are_those_that_are_derived_for() -> None:
     assert known("top-k", "corrected") == {"entry-replace", "rating-replace"}
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_other_neighbours_are_refused_by_name(name: str, variant: Variant) -> None:
     for adjacency in get_args(Adjacency):
         if (name, variant, adjacency) in FORMS:
@@ -247,7 +247,7 @@ def test_a_misspelt_name_is_refused_with_a_suggestion() -> None:
         registry.create("defenses", "slope-one", "model.0", {})
 
 
-@pytest.mark.parametrize(("group", "name"), PARTS)
+@pytest.mark.cases(("group", "name"), PARTS)
 def test_a_part_is_frozen(group: str, name: str) -> None:
     part = create(group, name)
     names = [*(field.name for field in dataclasses.fields(part)[:1]), "no_such_thing"]
@@ -267,13 +267,13 @@ def data(defense: Any) -> Ratings:
     return from_profiles(profiles, 60, scale)
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     check_defense(defense, data(defense))
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_lists_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
@@ -292,7 +292,7 @@ def test_lists_are_a_function_of_the_seed_and_the_trial(name: str, variant: Vari
     assert (len(np.unique(once, axis=0)) == 1) is (variant == "nonprivate")
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.cases("name", SHOWN)
 def test_lists_of_different_trials_are_independent(name: str) -> None:
     # The sums of the shown items' numbers, of D and D' and of neighbouring data sets.
     defense = create("defenses", name)
@@ -309,7 +309,7 @@ def test_lists_of_different_trials_are_independent(name: str) -> None:
         assert abs(np.corrcoef(x, y + 0.06 * x)[0, 1]) * np.sqrt(n) > 5.03
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "variant"), [(name, variant) for name, variant in KINDS if name in PREDICTIONS]
 )
 def test_releases_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
@@ -363,7 +363,7 @@ def test_trials_are_independent(name: str) -> None:
     assert len(np.intersect1d(raw[0], raw[1])) == 0
 
 
-@pytest.mark.parametrize(("name", "variant", "adjacency"), FORMS)
+@pytest.mark.cases(("name", "variant", "adjacency"), FORMS)
 def test_claims(name: str, variant: Variant, adjacency: Adjacency) -> None:
     claim = create("defenses", name, variant=variant, adjacency=adjacency, epsilon=0.7).claim()
     if variant == "nonprivate":
@@ -381,7 +381,7 @@ def test_claims(name: str, variant: Variant, adjacency: Adjacency) -> None:
         assert re.search(r"\b(19|20)\d\d\b", claim.source)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "variant"), [(name, variant) for name, variant in KINDS if name in PREDICTIONS]
 )
 def test_noise_grows_as_epsilon_falls(name: str, variant: Variant) -> None:
@@ -395,8 +395,8 @@ def test_noise_grows_as_epsilon_falls(name: str, variant: Variant) -> None:
         np.testing.assert_allclose(scales, scales[1] * np.array([2, 1, 0.5]))
 
 
-@pytest.mark.parametrize(("name", "variant", "adjacency"), PREDICTION_FORMS)
-@pytest.mark.parametrize("least", [1, 3, 20])
+@pytest.mark.cases(("name", "variant", "adjacency"), PREDICTION_FORMS)
+@pytest.mark.cases("least", [1, 3, 20])
 def test_worst_cases_are_genuine_instances(
     name: str, variant: Variant, adjacency: Adjacency, least: int
 ) -> None:
@@ -425,7 +425,7 @@ def test_worst_cases_are_genuine_instances(
     assert max(shifts) > 0.05
 
 
-@pytest.mark.parametrize(("name", "variant"), [(name, v) for name, v in KINDS if name in LISTS])
+@pytest.mark.cases(("name", "variant"), [(name, v) for name, v in KINDS if name in LISTS])
 def test_a_list_that_is_drawn_has_a_probability(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
@@ -458,8 +458,8 @@ def test_the_best_list_is_likelier_as_epsilon_grows(name: str) -> None:
     assert best == sorted(set(best))
 
 
-@pytest.mark.parametrize(("name", "variant", "adjacency"), LIST_FORMS)
-@pytest.mark.parametrize("scale", [Scale(), Scale(0, 100, 0.5)])
+@pytest.mark.cases(("name", "variant", "adjacency"), LIST_FORMS)
+@pytest.mark.cases("scale", [Scale(), Scale(0, 100, 0.5)])
 def test_worst_cases_of_lists_are_genuine_instances(
     name: str, variant: Variant, adjacency: Adjacency, scale: Scale
 ) -> None:

@@ -124,8 +124,8 @@ WILD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", sorted(name for name, kind in KINDS if kind == "corrected"))
-@pytest.mark.parametrize("epsilon", [0.1, 100.0])
+@pytest.mark.cases("name", sorted(name for name, kind in KINDS if kind == "corrected"))
+@pytest.mark.cases("epsilon", [0.1, 100.0])
 def test_no_corrected_training_ends_in_an_error_or_a_warning(name: str, epsilon: float) -> None:
     """Whether it does would depend on the data, and no claim covers that."""
     last = "epochs" if "mf" in name else "steps" if "pnbm" in name else "rounds"
@@ -150,7 +150,7 @@ def test_these_are_trained() -> None:
     assert len(PRIVATE) >= 8
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) -> None:
     least = 1e-6 if name == "neighborhood" else 1e-3
     pure = (name, variant) == ("dpsgd-pnbm", "corrected")
@@ -166,7 +166,7 @@ def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) 
         assert create(name, variant, epsilon=float("inf")).claim() is None
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_claims(name: str, variant: Variant) -> None:
     defense = create(name, variant, epsilon=0.7)
     claim = defense.claim()
@@ -193,7 +193,7 @@ def test_claims(name: str, variant: Variant) -> None:
     assert len(claim.source) > 10
 
 
-@pytest.mark.parametrize("adjacency", get_args(Adjacency))
+@pytest.mark.cases("adjacency", get_args(Adjacency))
 def test_neighbours_that_are_not_derived_for_are_refused_by_name(adjacency: Adjacency) -> None:
     known = {
         "published": {"rating-replace"},
@@ -217,7 +217,7 @@ def test_a_model_without_privacy_has_no_other_variant(variant: str) -> None:
         create("neighborhood", variant)
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Variant) -> None:
     check_defense(create(name, variant), data(name))
 
@@ -293,7 +293,7 @@ def statistics(prepared: Any) -> Any:
     return np.asarray(rows.mean if hasattr(rows, "mean") else rows.means)
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> None:
     defense = create(name, variant)
     claim = defense.claim()
@@ -321,7 +321,7 @@ def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> 
         assert (own == 3).all()
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.cases(("name", "variant"), KINDS)
 def test_no_ratings_are_refused(name: str, variant: Variant) -> None:
     none = np.empty(0, np.int32)
     empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, Scale())
@@ -329,7 +329,7 @@ def test_no_ratings_are_refused(name: str, variant: Variant) -> None:
         create(name, variant).prepare(empty)
 
 
-@pytest.mark.parametrize(("name", "variant"), PRIVATE)
+@pytest.mark.cases(("name", "variant"), PRIVATE)
 def test_bits_of_what_is_released_tell_nothing(name: str, variant: Variant) -> None:
     """Each noised number lies on a public grid, on which either data set can release all."""
     special = {"triples": "all"} if name == "privsr-ranking" else {"social": 0.0}

@@ -19,7 +19,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "wrong",
     [
         {"value": math.nan},

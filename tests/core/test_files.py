@@ -155,7 +155,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
         read_text(tmp_path / "file", 99)
 
 
-@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16-LE", "ISO-8859-1"])
+@pytest.mark.cases("encoding", ["UTF-16", "UTF-16-LE", "ISO-8859-1"])
 def test_text_of_another_encoding_is_refused_with_the_remedy(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "file").write_text("a = 'é'", encoding=encoding)
     family = encoding.removesuffix("-LE")

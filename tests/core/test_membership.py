@@ -25,7 +25,7 @@ def covered(stated: Claim) -> set[tuple[str, str]]:
     return {(unit, observer) for unit, observer in PAIRS if covers(stated, unit, observer)}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("adjacency", "unit"),
     [
         ("rating-add-remove", "interaction"),
@@ -39,7 +39,7 @@ def covered(stated: Claim) -> set[tuple[str, str]]:
         ("of a plug-in", None),
     ],
 )
-@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.cases("observer", OBSERVERS)
 def test_a_claim_covers_its_own_unit_and_observer_alone(
     adjacency: str, unit: str | None, observer: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_who_sees_the_released_model_sees_what_others_make_of_it(observer: str) 
     assert covered(claim("rating-add-remove", observer)) == expected
 
 
-@pytest.mark.parametrize("observer", ["values", "list", "recommender", "friend"])
+@pytest.mark.cases("observer", ["values", "list", "recommender", "friend"])
 def test_other_observers_of_defenses_are_none_of_a_membership_game(observer: str) -> None:
     assert not covered(claim("rating-add-remove", observer))
 

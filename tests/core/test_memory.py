@@ -12,7 +12,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import VARIABLE, amount, check_memory, fits
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("given", "limit"),
     [
         ("1000", 1e3),
@@ -31,7 +31,7 @@ def test_the_variable_gives_the_limit(
     assert fits(math.nextafter(limit, math.inf)) == math.isinf(limit)
 
 
-@pytest.mark.parametrize("given", ["many", "8 parsecs", "-1", "nan", "1e9", "0x10"])
+@pytest.mark.cases("given", ["many", "8 parsecs", "-1", "nan", "1e9", "0x10"])
 def test_a_malformed_limit_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, given)
     with pytest.raises(ConfigError, match=r"no amount of memory.*such as 8GiB"):
@@ -78,7 +78,7 @@ def test_a_refusal_names_growth_bytes_limit_and_remedy(monkeypatch: pytest.Monke
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("size", "words"),
     [(12, "12 bytes"), (1500, "1.5 kB"), (2.86e9, "2.86 GB"), (5e13, "50 TB"), (3e6, "3 MB")],
 )

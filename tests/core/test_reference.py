@@ -14,14 +14,14 @@ def test_an_object_of_a_module_is_found() -> None:
     assert import_object("pathlib:Path", "x") is Path
 
 
-@pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":", ".pathlib:Path"])
+@pytest.mark.cases("reference", ["", "pathlib", "pathlib:", ":Path", ":", ".pathlib:Path"])
 def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
     with pytest.raises(ConfigError) as raised:
         import_object(reference, "defense.target")
     assert str(raised.value) == f"defense.target = {reference!r} is not package.module:name"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("reference", "said", "remedy"),
     [
         ("no_such_module:f", "ModuleNotFoundError", "put the module beside the config, or install"),
@@ -39,7 +39,7 @@ def test_what_cannot_be_imported_is_named_with_the_remedy(
     assert remedy in message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         ("x = 1\nraise ValueError('no')", ["(ValueError: no)", "correct own_module.py, line 2"]),
@@ -60,7 +60,7 @@ def test_a_module_that_fails_is_named_with_the_line(
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["import sys\nsys.exit(0)", "raise RuntimeError(1)", "def ("])
+@pytest.mark.cases("text", ["import sys\nsys.exit(0)", "raise RuntimeError(1)", "def ("])
 def test_a_module_that_ends_the_program_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -19,7 +19,7 @@ def refused(group: registry.Group, name: str, **parameters: Any) -> str:
     return said
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("group", "name", "parameters", "begin", "end"),
     [
         (

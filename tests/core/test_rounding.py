@@ -7,7 +7,7 @@ import pytest
 from dpaudit.core.rounding import percent
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("share", "digits", "text"),
     [
         (1.0, 2, "100 %"),
@@ -24,7 +24,7 @@ def test_no_share_is_shown_with_an_exponent(share: float, digits: int, text: str
     assert percent(share, digits) == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("share", "rounding", "text"),
     [
         (1 / 22, ROUND_CEILING, "4.6 %"),

@@ -38,7 +38,7 @@ def test_a_stream_is_a_function_of_its_name() -> None:
     assert generator(3, "x", child=2).random() == generator((3,), "x", child=2).random()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "seed",
     [0, 3, 2**32 - 1, 2**32, 2**40 + 7, 2**130, (1, 0, 2**64), (), np.int64(5), (np.int64(9),)],
 )

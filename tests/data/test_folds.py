@@ -124,7 +124,7 @@ def test_every_rating_is_as_likely_in_every_fold() -> None:
     assert 5.5 * np.sqrt(300 * 2 / 9) < 100
 
 
-@pytest.mark.parametrize("count", [-1, 0, 1, 13])
+@pytest.mark.cases("count", [-1, 0, 1, 13])
 def test_impossible_numbers_of_folds_are_refused(count: int) -> None:
     with pytest.raises(DataError, match="12 ratings cannot be divided"):
         random_folds(dense(3, 4), count, 0)
@@ -210,7 +210,7 @@ def file(folder: Path, content: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "content",
     ["c\t30\t5\t9\na\t20\t2\t9\n", "\na\t20\t2.0\n c \t 30\t5", "c\t30\t5\tx\r\na\t20\t2\ty\r\n"],
 )
@@ -231,7 +231,7 @@ def test_files_may_be_packed_and_overlap(tmp_path: Path) -> None:
     assert [held_out(fold) for fold in folds] == [{(1, 0, 3.0)}] * 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "message"),
     [
         ("c\t30\t5\nd\t30\t5\n", r"u1\.test, line 2: .*there is no rating of this user: remove"),

@@ -39,7 +39,7 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.cases("library", FRAMES)
 def test_frames_of_all_libraries_give_the_same_ratings(library: str) -> None:
     ratings = given_ratings(FRAMES[library](VALUES))
     # The users are "a", "a " and "b", and the items 3 and 11.
@@ -53,7 +53,7 @@ def of(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**{name: values[:3] for name, values in VALUES.items()}, **columns})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("users", "count"),
     [
         ([1, "1", 1.0], 1),  # as a text file would hold them
@@ -83,19 +83,19 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("users", MISSING)
+@pytest.mark.cases("users", MISSING)
 def test_a_missing_id_is_refused_with_its_row(users: str) -> None:
     with pytest.raises(DataError, match="the data frame, row 2, column 'user_id': the user id "):
         given_ratings(of(user_id=MISSING[users]))
 
 
-@pytest.mark.parametrize("rating", ["x", None, np.inf, "", "1_0", "٣", 10**400])
+@pytest.mark.cases("rating", ["x", None, np.inf, "", "1_0", "٣", 10**400])
 def test_a_rating_that_is_no_number_is_refused_with_its_row(rating: Any) -> None:
     with pytest.raises(DataError, match=r"row 3, column 'rating': the rating.* is not a finite"):
         given_ratings(of(rating=[1.0, 2.0, rating]))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("columns", "words"),
     [
         ({"rating": [1.0, 2.0, 1e300]}, r"row 3, column 'rating': the rating 1e\+300 is beyond"),
@@ -123,7 +123,7 @@ class Nameless:
     """An object whose text is its address."""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "users",
     [
         [Nameless(), Nameless(), Nameless()],
@@ -146,7 +146,7 @@ NESTED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("frame", NESTED)
+@pytest.mark.cases("frame", NESTED)
 def test_lists_and_records_are_no_ids(frame: Any) -> None:
     with pytest.raises(DataError, match="column 'user_id': the column holds lists or records"):
         given_ratings(frame)
@@ -156,7 +156,7 @@ def renamed(names: Any) -> pd.DataFrame:
     return of().set_axis(names, axis="columns")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("frame", "words"),
     [
         (renamed(["user_id", "user_id", "item_id"]), "give one with distinct names"),
@@ -177,7 +177,7 @@ def test_what_is_no_frame_of_interactions_is_refused(frame: Any, words: str) -> 
         given_ratings(frame)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars, lazy", "Arrow table"])
+@pytest.mark.cases("library", ["pandas", "polars, lazy", "Arrow table"])
 def test_an_empty_frame_is_refused(library: str) -> None:
     empty: dict[str, Any] = {name: [] for name in VALUES}
     with pytest.raises(DataError, match="the data frame holds no ratings"):

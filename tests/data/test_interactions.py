@@ -134,7 +134,7 @@ def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:
     return entries
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("wrong", "words"),
     [
         (matrix(1, 2j, 3), "holds complex numbers: give ratings"),

@@ -69,7 +69,7 @@ CHANGES: list[tuple[Change, set[tuple[int, int, float]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "after"), CHANGES)
+@pytest.mark.cases(("change", "after"), CHANGES)
 def test_each_change(change: Change, after: set[tuple[int, int, float]]) -> None:
     ratings = small()
     digest, before = small().digest, triples(ratings)
@@ -97,7 +97,7 @@ SETTINGS: list[tuple[Change, set[tuple[int, int]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "private"), SETTINGS)
+@pytest.mark.cases(("change", "private"), SETTINGS)
 def test_each_change_keeps_settings_and_friends(
     change: Change, private: set[tuple[int, int]]
 ) -> None:
@@ -129,7 +129,7 @@ def test_each_change_keeps_settings_and_friends(
     assert unknown.time is None
 
 
-@pytest.mark.parametrize("change", [change for change, _ in SETTINGS])
+@pytest.mark.cases("change", [change for change, _ in SETTINGS])
 def test_each_change_keeps_times_and_features(change: Change) -> None:
     plain = small()
     times = {(u, i): 10.0 * u + i for u, i in zip(plain.user, plain.item, strict=True)}
@@ -143,7 +143,7 @@ def test_each_change_keeps_times_and_features(change: Change) -> None:
     assert changed.user_features is features
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("change", "message"),
     [
         (RatingReplaced(0, 1, 3), "user 0 has not rated item 1"),

@@ -103,7 +103,7 @@ def test_no_new_users_are_the_same_ratings() -> None:
     assert ratings.with_users([]) is ratings
 
 
-@pytest.mark.parametrize("profile", [account((3, 1)), account((0, 6)), account((1, 2), (1, 3))])
+@pytest.mark.cases("profile", [account((3, 1)), account((0, 6)), account((1, 2), (1, 3))])
 def test_new_users_are_checked(profile: Profile) -> None:
     with pytest.raises(DataError):
         social().with_users([profile])

@@ -44,7 +44,7 @@ def test_links_are_those_given(data: st.DataObject) -> None:
         assert named.tolist() == sorted(right for user, right in links if user == one)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("left", "right", "message"),
     [
         ((0, 3), (1, 0), r"a link's user lies outside 0\.\.2"),

@@ -36,7 +36,7 @@ def table(separator: str, header: str, cells: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("separator", "header", "cells", "layout"),
     [
         (
@@ -75,7 +75,7 @@ def test_a_guessed_file_is_read_in_full(
     assert sorted(ratings.value.tolist()) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "packed",
     [
         CSV.encode("utf-8-sig"),
@@ -105,7 +105,7 @@ def values(folder: Path, name: str, ratings: Sequence[object]) -> Path:
     return write(folder, "\n".join([*([f"user,item,{name}"] if name else []), *rows]))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "ratings", "scale"),
     [
         ("rating", [0.5, 1, 4.5], (0.5, 4.5, 0.5)),
@@ -125,7 +125,7 @@ def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
     assert load(source).scale.width == scale[1] - scale[0]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "ratings", "said"),
     [
         ("value", [n * n for n in range(60)], "holds 60 values from 0 to 3481"),
@@ -149,7 +149,7 @@ def test_counts_and_single_values_are_interactions(
     assert len(load(guess.source)) == len(ratings)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "ratings", "scale"),
     [
         ("rating", [n / 1000 for n in range(-9998, 10001, 7)], (-10, 10, 0.01)),
@@ -172,7 +172,7 @@ def test_continuous_ratings_are_rounded_to_a_step(
     assert steps == pytest.approx(steps.round(), abs=1e-3)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "least"), [("plays", 1.0), ("quantity", 1.0), ("score", 2.0), ("", 2.0)]
 )
 def test_what_is_below_0_is_no_count(tmp_path: Path, name: str, least: float) -> None:
@@ -182,7 +182,7 @@ def test_what_is_below_0_is_no_count(tmp_path: Path, name: str, least: float) ->
     assert len(load(guess.source)) == len(numbers) - 2
 
 
-@pytest.mark.parametrize(("name", "low"), [("rating", 0), ("clicked", 0), ("rating", -1)])
+@pytest.mark.cases(("name", "low"), [("rating", 0), ("clicked", 0), ("rating", -1)])
 def test_likes_are_interactions_and_dislikes_are_not(tmp_path: Path, name: str, low: int) -> None:
     guess = sniff(values(tmp_path, name, [low, 1, 1]))
     assert guess.ratings == f"Column {name!r} holds {low} and 1: a row with 1 is an interaction."
@@ -196,8 +196,8 @@ def test_parquet_is_read_by_its_names(tmp_path: Path) -> None:
     assert len(load(source_of(path))) == 5
 
 
-@pytest.mark.parametrize("blank", ["", " ", "NaN", "n/a"])
-@pytest.mark.parametrize("name", ["rating", "value", "plays", ""])
+@pytest.mark.cases("blank", ["", " ", "NaN", "n/a"])
+@pytest.mark.cases("name", ["rating", "value", "plays", ""])
 def test_partly_missing_ratings_are_no_interactions(tmp_path: Path, name: str, blank: str) -> None:
     path = values(tmp_path, name, [4, 3, blank, 5, blank])
     where = f"line 4, column '{name}'" if name else r"line 3, column 2 \(counted from 0\)"
@@ -215,7 +215,7 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         sniff(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         ("", "is empty"),
@@ -269,7 +269,7 @@ def test_the_ends_of_a_range_are_two_numbers(tmp_path: Path) -> None:
     assert "holds 3 values from 4.0000001 to 4.0000003, which are taken as counts" in guess.ratings
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rows", "remedy"),
     [
         ("a\t\tx\nb\tm\ty\n", "'drop' to leave such rows out$"),

@@ -45,7 +45,7 @@ def constant(value: object) -> Cell:
     return lambda user, item: value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("cells", "meanings"),
     [
         ([USER, ITEM], {"user": 0, "item": 1}),
@@ -76,7 +76,7 @@ def test_what_is_clear_is_guessed(cells: list[Cell], meanings: dict[str, Any]) -
     assert positions_of("r.csv", rows(*cells)) == meanings
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("cells", "guess"),
     [
         ([USER, ITEM, GENRE, REVIEW, STARS, DAY], "user=0,item=1,rating=4"),
@@ -101,7 +101,7 @@ def test_what_is_not_clear_needs_a_choice(cells: list[Cell], guess: str) -> None
     assert f"--columns {guess} for dpaudit init" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "cell",
     [
         *("2010-10-01T23:01:27Z", "2005-09-06", "2005/9/6 1:02", "2020.01.31", "31.01.2020"),
@@ -115,7 +115,7 @@ def test_times_are_known(cell: str) -> None:
     assert is_time(cell)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "cell",
     [
         *("1", "500", "104000100188", "0312853238", "B00005N5PF", "user_000001", "2.5", "1/2", ""),

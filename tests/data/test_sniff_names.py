@@ -7,7 +7,7 @@ import pytest
 from dpaudit.data.sniff_names import UnknownColumnsError, meanings_of
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("header", "user", "item", "rating", "time"),
     [
         ("visitorid,itemid,event,timestamp", "visitorid", "itemid", None, "timestamp"),
@@ -60,7 +60,7 @@ def test_known_names(
     assert (meanings.get("rating"), meanings.get("time")) == (rating, time)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("header", "said"),
     [
         ("impression id,user,time,history,impressions", "none is known to hold the item: rename"),

@@ -25,7 +25,7 @@ def lines(form: str) -> str:
     return "".join(form.format(*row) + "\n" for row in ROWS)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "keys"),
     [
         (lines("{0}    {1}   {2}"), {"delimiter": "blanks"}),
@@ -50,7 +50,7 @@ def lines(form: str) -> str:
         (",user,item,rating\n" + lines("0,{0},{1},{2}"), {"header": True}),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.cases("packed", [False, True])
 def test_a_layout_is_read_as_guessed(
     tmp_path: Path, text: str, keys: dict[str, Any], packed: bool
 ) -> None:
@@ -71,7 +71,7 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.cases("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_json_lines(tmp_path: Path, encoding: str) -> None:
     text = "\n".join(map(json.dumps, RECORDS))
     (tmp_path / "r.json").write_bytes(text.encode(encoding))
@@ -81,7 +81,7 @@ def test_json_lines(tmp_path: Path, encoding: str) -> None:
     assert (len(ratings), ratings.n_users, ratings.n_items) == (len(ROWS), 12, 20)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252", "utf-16-le"])
+@pytest.mark.cases("encoding", ["utf-16", "utf-32", "cp1252", "utf-16-le"])
 def test_other_encodings(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "r.csv"
     path.write_bytes(("user,item,rating\n" + lines("ü{0},{1},{2}")).encode(encoding))

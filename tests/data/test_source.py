@@ -37,7 +37,7 @@ def test_is_frozen() -> None:
         source.path = "x"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "source",
     [
         DataSource(synthetic=SyntheticParams(n_users=3, seed=7)),
@@ -59,7 +59,7 @@ def test_survives_a_dump(source: DataSource) -> None:
     assert DataSource.model_validate_json(source.model_dump_json()) == source
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("options", "message"),
     [
         ({"format": "movielens-1m"}, "path is missing"),
@@ -242,7 +242,7 @@ def test_contradictions_are_named(options: dict[str, Any], message: str) -> None
         DataSource.model_validate(options)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "options",
     [
         {"format": "netflix"},

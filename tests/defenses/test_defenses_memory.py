@@ -222,7 +222,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.cases("name", CASES)
 def test_a_refusal_comes_before_the_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run, growth, remedy, limit = CASES[name]
     monkeypatch.setenv(VARIABLE, limit)

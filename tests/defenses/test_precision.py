@@ -63,7 +63,7 @@ def test_low_order_bits_would_break_a_true_claim_and_the_grid_hides_them() -> No
     assert label_epsilon(values[0], values[1], alpha=1e-6, seed=1)[0].lower <= 1
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+@pytest.mark.cases("epsilon", [0.01, 1.0, 100.0])
 def test_the_grid_is_public_and_fine(epsilon: float) -> None:
     defense = SlopeOne(epsilon=epsilon)
     scores = np.linspace(1, 5, 50, dtype=np.float32)
@@ -85,8 +85,8 @@ def test_the_grid_is_public_and_fine(epsilon: float) -> None:
     assert np.array_equal(np.take_along_axis(listed.values, order, axis=1), one_by_one)
 
 
-@pytest.mark.parametrize("variant", ["published", "corrected"])
-@pytest.mark.parametrize(("kind", "name"), [(Cosine, "tight"), (SlopeOne, "support-threshold")])
+@pytest.mark.cases("variant", ["published", "corrected"])
+@pytest.mark.cases(("kind", "name"), [(Cosine, "tight"), (SlopeOne, "support-threshold")])
 def test_bits_of_predictions_tell_nothing(
     kind: type[ItemItem], name: str, variant: Variant
 ) -> None:
@@ -107,7 +107,7 @@ def test_without_noise_nothing_is_rounded() -> None:
     assert shown.values[0, 0] == np.float32(1 / 3)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 0.3, 1.0, 8.0, 1e7])
+@pytest.mark.cases("scale", [1e-9, 0.3, 1.0, 8.0, 1e7])
 def test_a_grid_is_a_power_of_two_coarse_against_draws_and_fine_against_noise(
     scale: float,
 ) -> None:
@@ -152,8 +152,8 @@ def magnitudes_below(scale: float, exact: float, end: float, step: float) -> int
     return 2**62 - low
 
 
-@pytest.mark.parametrize("scale", [0.02, 1.0, 3.0])
-@pytest.mark.parametrize("exact", [0.0, 0.013, 0.7])
+@pytest.mark.cases("scale", [0.02, 1.0, 3.0])
+@pytest.mark.cases("exact", [0.0, 0.013, 0.7])
 def test_grid_points_have_the_probability_of_the_law(scale: float, exact: float) -> None:
     # Counted over the source's magnitudes instead of drawn.
     step = precision.grid(scale)

@@ -17,7 +17,7 @@ def test_every_method_is_tried() -> None:
     assert all("/" not in audit.name for audit in MODELS)
 
 
-@pytest.mark.parametrize("audit", MODELS, ids=lambda audit: audit.name)
+@pytest.mark.cases("audit", MODELS, ids=lambda audit: audit.name)
 def test_every_table_is_one_of_a_config(audit: Audit) -> None:
     assert OwnRecommender.model_validate(audit.table).create("recommender") is not None
     assert ("factors" in audit.observers) == ("shards" not in audit.table)

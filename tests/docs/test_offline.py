@@ -6,7 +6,7 @@ import pytest
 from offline import loaded_by, loaded_from_elsewhere  # type: ignore[import-not-found]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "html",
     [
         '<script src="https://cdn.example/x.js"></script>',
@@ -20,7 +20,7 @@ def test_what_a_page_loads_from_another_host_is_found(html: str) -> None:
     assert len(set(loaded_by(html))) == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "html",
     [
         '<a href="https://example.org">',

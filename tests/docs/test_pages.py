@@ -181,7 +181,7 @@ PAGE = """## Figure 1
 """
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("now", "differs"),
     [
         (PAGE, False),
@@ -225,7 +225,7 @@ all end.
 """
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("old", "new", "differs"),
     [
         ("Of 10 runs\nall end", "Of 1,000\nruns all end", False),
@@ -243,7 +243,7 @@ def test_stale_prose_is_noticed(old: str, new: str, differs: bool) -> None:
     assert (prose(PROSE) != prose(PROSE.replace(old, new))) == differs
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.cases("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_names_its_command(page: Path) -> None:
     title, nothing, head, *_ = page.read_text(encoding="utf-8").split("\n")
     assert title.startswith("# ")

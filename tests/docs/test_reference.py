@@ -13,17 +13,17 @@ from reference import config, plugins  # type: ignore[import-not-found]
 from dpaudit.config.schema import json_schema
 from dpaudit.core import registry
 
-SCHEMA = json_schema()
+Keys = Iterator[tuple[str, str]]
 GROUPS: tuple[registry.Group, ...] = ("recommenders", "defenses", "attacks")
 
 
-def keys_of(table: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def keys_of(schema: dict[str, Any], table: dict[str, Any], path: str = "") -> Keys:
     """Every key of the schema, with the table that it stands in."""
     for key, value in table["properties"].items():
         yield path, key
         parts = [value, value.get("items", {}), *value.get("anyOf", [])]
         for name in {part["$ref"].rpartition("/")[2] for part in parts if "$ref" in part}:
-            yield from keys_of(SCHEMA["$defs"][name], f"{path}.{key}" if path else key)
+            yield from keys_of(schema, schema["$defs"][name], f"{path}.{key}" if path else key)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,8 @@ def rows() -> dict[tuple[str, str], list[str]]:
 
 
 def test_every_key_of_the_schema_is_explained(rows: dict[tuple[str, str], list[str]]) -> None:
-    assert set(rows) == set(keys_of(SCHEMA))
+    schema = json_schema()
+    assert set(rows) == set(keys_of(schema, schema))
     assert [place for place, (_, kind, _, meaning) in rows.items() if not (kind and meaning)] == []
 
 
@@ -56,7 +57,7 @@ def test_types_and_defaults_are_those_of_the_schema(
     assert rows["model", "variant"][1] == '`"nonprivate"` `"published"` `"corrected"`'
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.cases("group", GROUPS)
 def test_every_plug_in_is_explained_with_its_parameters(group: registry.Group) -> None:
     page = plugins(group)
     sections = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^### |\Z)", page, re.M | re.S))

@@ -36,7 +36,7 @@ def about(value: float, width: float = 0.1) -> Estimate:
     return made
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("states", "expected"),
     [
         ([True, True], "so"),
@@ -53,7 +53,7 @@ def test_a_sentence_fails_only_if_nothing_supports_it(
     assert verdict(Part("a", "b", state) for state in states) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "offered", "expected"),
     [
         (1.0, [0.0, 0.1, 1.0], True),

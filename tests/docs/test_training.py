@@ -28,14 +28,14 @@ def section(page: Page) -> str:
     return text[text.index(f"## {page.title}\n") :].split("\n## ", maxsplit=1)[0]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.cases("name", FIGURES)
 def test_all_tuned_models_of_a_figure_choose_among_equally_many_settings(name: str) -> None:
     grids = [model.grid for model in example(name).model if model.grid]
     assert len(grids) > 1
     assert len({math.prod(map(len, grid.values())) for grid in grids}) == 1
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+@pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
 def test_the_page_is_of_the_present_examples(page: Page) -> None:
     text = section(page)
     assert f"examples/{page.example}.toml`, settings {settings_digest(page.example)}, " in text
@@ -81,7 +81,7 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("other", "open_ends", "verdict"),
     [
         ("flat", set(), ("not so", " at ε = 1")),

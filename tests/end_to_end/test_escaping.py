@@ -6,13 +6,14 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import ci_reports  # type: ignore[import-not-found]
 import pytest
 from click.testing import CliRunner
 from hostile import LABELS, unseen  # type: ignore[import-not-found]
+from records import make_result  # type: ignore[import-not-found]
 from rich.console import Console
 
 from dpaudit.cli import main
@@ -24,7 +25,6 @@ from dpaudit.record.result import AuditResult, PlaceRecord
 from dpaudit.reports.ci import Failure, Format
 from dpaudit.reports.render import console, html, markdown
 
-Make = Callable[..., AuditResult]
 CONFIG = """
 [data]
 synthetic = {{ n_users = 100, n_items = 80, mean_per_user = 30 }}
@@ -36,9 +36,10 @@ trials = 300
 """
 
 
-def everywhere(make: Make, label: str) -> AuditResult:
-    """A record that has the label wherever a record has text."""
-    base = make(label=label, attack=label, rule=label)
+@cache
+def hostile(label: str) -> AuditResult:
+    """A record that has the label wherever a record has text; no test changes it."""
+    base = make_result(label=label, attack=label, rule=label)
     gates = [gate.model_copy(update={"reason": label}) for gate in base.gates]
     pairs = [pair.model_copy(update={"summary": label, "drift": label}) for pair in base.pairs]
     texts = {"title": label, "source": label, "variant": label, "params": {label: label}}
@@ -53,31 +54,27 @@ def everywhere(make: Make, label: str) -> AuditResult:
         "config": config,
         "tool": label,
     }
-    return base.model_copy(update=changes)
+    worst: AuditResult = base.model_copy(update=changes)
+    return worst
 
 
-@pytest.fixture(params=LABELS)
-def label(request: pytest.FixtureRequest) -> str:
-    return str(LABELS[request.param])
+every_label = pytest.mark.cases("label", list(LABELS.values()), ids=list(LABELS))
 
 
-@pytest.fixture
-def hostile(make: Callable[..., AuditResult], label: str) -> AuditResult:
-    return everywhere(make, label)
-
-
+@every_label
 @pytest.mark.long
 @pytest.mark.drawn
-def test_html_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
-    page = html.render(hostile)
+def test_html_shows_labels_as_they_are_or_not_at_all(label: str) -> None:
+    page = html.render(hostile(label))
     assert not unseen(page)
     assert "<script" not in page
     assert "<img" not in page
     assert "49" not in re.findall(r"<h1.*?</header>", page, re.DOTALL)[0]  # 7 * 7 of a template
 
 
-def test_markdown_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
-    text = markdown.render(hostile)
+@every_label
+def test_markdown_shows_labels_as_they_are_or_not_at_all(label: str) -> None:
+    text = markdown.render(hostile(label))
     assert not unseen(text)
     prose, _, config = text.partition("```toml\n")
     assert "```" not in prose
@@ -87,44 +84,51 @@ def test_markdown_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -
     assert not re.search(r"(?<!\\)(<(?!!-- -->)|\]\()", prose)
 
 
-def test_the_config_in_a_report_is_read_as_it_was(hostile: AuditResult, label: str) -> None:
-    config = markdown.render(hostile).partition("```toml\n")[2].rpartition("```")[0]
+@every_label
+def test_the_config_in_a_report_is_read_as_it_was(label: str) -> None:
+    config = markdown.render(hostile(label)).partition("```toml\n")[2].rpartition("```")[0]
     assert tomllib.loads(config)[label] == {label: [label]}
 
 
-def test_json_is_seen_in_full_and_keeps_every_letter(hostile: AuditResult, label: str) -> None:
-    text = record.render(hostile)
+@every_label
+def test_json_is_seen_in_full_and_keeps_every_letter(label: str) -> None:
+    worst = hostile(label)
+    text = record.render(worst)
     assert not unseen(text)
     assert json.loads(text)["models"][0]["label"] == label
-    assert AuditResult.model_validate_json(text) == hostile
+    assert AuditResult.model_validate_json(text) == worst
 
 
-@pytest.mark.parametrize(
+@every_label
+@pytest.mark.cases(
     "name",
     [n for n in registry.names("reports") if isinstance(registry.load("reports", n), Format)],
 )
 def test_a_ci_report_is_valid_and_shows_labels_as_they_are_or_not_at_all(
-    hostile: AuditResult, label: str, name: str
+    label: str, name: str
 ) -> None:
+    worst = hostile(label)
     report = registry.load("reports", name)
     read = getattr(ci_reports, name, str)
-    for text in (report(hostile), report.failed(Failure(label, 3, label))):
+    for text in (report(worst), report.failed(Failure(label, 3, label))):
         assert not unseen(text)
         read(text)
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_terminal_gets_no_controls_but_colour(hostile: AuditResult, terminal: bool) -> None:
+@every_label
+@pytest.mark.cases("terminal", [False, True])
+def test_a_terminal_gets_no_controls_but_colour(label: str, terminal: bool) -> None:
+    worst = hostile(label)
     file = io.StringIO()
-    console.show(hostile, Console(file=file, width=200, force_terminal=terminal))
+    console.show(worst, Console(file=file, width=200, force_terminal=terminal))
     shown = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()) if terminal else file.getvalue()
     assert not unseen(shown)
 
 
-def test_gates_and_refusals_print_no_controls(
-    hostile: AuditResult, label: str, tmp_path: Path
-) -> None:
-    write_text(tmp_path / record.NAME, record.render(hostile))
+@every_label
+def test_gates_and_refusals_print_no_controls(label: str, tmp_path: Path) -> None:
+    worst = hostile(label)
+    write_text(tmp_path / record.NAME, record.render(worst))
     wide = {"COLUMNS": "1000000"}  # so that no line is folded
     found = CliRunner().invoke(main, ["gate", str(tmp_path)], env=wide)
     assert found.exit_code == 1
@@ -137,7 +141,7 @@ def test_gates_and_refusals_print_no_controls(
         assert not unseen(found.output)
     write_text(
         tmp_path / record.NAME,
-        record.render(hostile.model_copy(update={"points": hostile.points[:1]})),
+        record.render(worst.model_copy(update={"points": worst.points[:1]})),
     )
     found = CliRunner().invoke(main, ["gate", str(tmp_path)])
     assert found.exit_code == 2
@@ -147,40 +151,41 @@ def test_gates_and_refusals_print_no_controls(
     assert found.output.rstrip().endswith("run the audit again")
 
 
-@pytest.fixture
-def config(label: str, tmp_path: Path) -> Path:
-    path = tmp_path / "audit.toml"
+def config(folder: Path, label: str, wrong: str = "") -> Path:
+    """A config that has the label, also where `wrong` has {}."""
     written = json.dumps(label).replace("\x7f", "\\u007f")
     for letter in label:
         if ord(letter) > 0xFFFF:  # JSON writes two halves, which TOML does not allow
             written = written.replace(json.dumps(letter)[1:-1], f"\\U{ord(letter):08x}")
-    path.write_text(CONFIG.format(label=written), encoding="utf-8")
+    path = folder / "audit.toml"
+    text = f"{CONFIG.format(label=written)}\n{wrong.format(written)}\n"
+    path.write_text(text, encoding="utf-8")
     return path
 
 
+@every_label
 @pytest.mark.long
 @pytest.mark.drawn
-def test_a_plan_shows_labels_as_they_are_or_not_at_all(config: Path) -> None:
-    found = CliRunner().invoke(main, ["plan", str(config)])
+def test_a_plan_shows_labels_as_they_are_or_not_at_all(label: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["plan", str(config(tmp_path, label))])
     assert found.exit_code == 0, found.output
     assert not unseen(found.output)
 
 
-@pytest.mark.parametrize(
+@every_label
+@pytest.mark.cases(
     "wrong",
     ["[[attack]]\nname = {}", "[[gate]]\nmetric = {}", "[{}]\na = 1", "[game.params]\n{} = 1"],
 )
-def test_a_refused_config_is_one_short_line(config: Path, wrong: str, label: str) -> None:
-    text = config.read_text(encoding="utf-8")
-    written = text.partition("label = ")[2].partition("\n")[0]
-    config.write_text(f"{text}\n{wrong.format(written)}\n", encoding="utf-8")
-    found = CliRunner().invoke(main, ["plan", str(config)])
+def test_a_refused_config_is_one_short_line(label: str, wrong: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["plan", str(config(tmp_path, label, wrong))])
     assert found.exit_code == 2
     assert not unseen(found.output)
     assert len(found.output.splitlines()) == 1
     assert len(found.output) < 2000
 
 
+@every_label
 def test_a_bar_shows_labels_as_they_are_or_not_at_all(
     label: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_metric_that_nobody_describes_has_a_plain_column(result: AuditResult) 
         Measurement(metric="<script>", **where)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "said"),
     [
         ({"name": "Utility Coverage"}, "needs a name such as"),

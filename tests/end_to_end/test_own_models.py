@@ -118,7 +118,7 @@ def test_a_class_has_no_shards(folder: Path) -> None:
     assert "has no shards" in found.output
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("line", "said"),
     [
         ("", "name one of library, target, command and returned"),

@@ -164,7 +164,7 @@ def test_a_grid_chooses_the_most_hits() -> None:
     assert point.chosen == {"learning_rate": 0.05}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"attack": {"name": "reconstruction"}}, "use 'ranking-reconstruction'"),

@@ -136,9 +136,7 @@ def test_known_faults_are_noticed(audit: Callable[[np.random.Generator], bool]) 
 # The truths.
 
 
-@pytest.mark.parametrize(
-    "mechanism", [m for m in MECHANISMS if m.log_ratio], ids=lambda m: str(m.name)
-)
+@pytest.mark.cases("mechanism", [m for m in MECHANISMS if m.log_ratio], ids=lambda m: str(m.name))
 def test_scores_are_log_ratios_and_epsilon_is_their_truth(mechanism: Mechanism) -> None:
     """P(L ≥ t) = E over D of e^L 1{L ≥ t}, and E over D' of (1 − e^(ε − L))₊ = δ; both ways.
 
@@ -178,9 +176,9 @@ def test_noisy_max_of_two_by_its_closed_form() -> None:
 # mechanism with a smaller ε shows as well.
 
 
-@pytest.mark.parametrize("n", [20, 400])
-@pytest.mark.parametrize("delta", [0.0, 0.01])
-@pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
+@pytest.mark.cases("n", [20, 400])
+@pytest.mark.cases("delta", [0.0, 0.01])
+@pytest.mark.cases("method", FREQUENTIST, ids=lambda m: m.name)
 def test_perfect_attacks_certify_no_more_than_theory_allows(
     method: Method, delta: float, n: int
 ) -> None:
@@ -208,7 +206,7 @@ def test_perfect_attacks_certify_no_more_than_theory_allows(
         assert lower == pytest.approx(float(logit(ALPHA ** (1 / trials))), abs=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+@pytest.mark.cases("method", METHODS, ids=lambda m: m.name)
 def test_kinds_are_stated(method: Method) -> None:
     mechanism = next(m for m in MECHANISMS if method.applies(m))
     estimate = method.audit(mechanism, np.random.default_rng(5), N)

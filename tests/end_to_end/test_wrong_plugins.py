@@ -71,7 +71,7 @@ def said(place: Path, monkeypatch: pytest.MonkeyPatch, group: str, point: str) -
     return lines[0]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("group", "point", "words"),
     [
         ("audits", "x = scratch:math", "no object of dpaudit.auditor.kind.AuditKind, but a module"),
@@ -100,7 +100,7 @@ def test_a_kind_without_a_config_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Unfinished has no config" in said(tmp_path, monkeypatch, "audits", code)
 
 
-@pytest.mark.parametrize("group", ["attacks", "defenses", "recommenders", "reports"])
+@pytest.mark.cases("group", ["attacks", "defenses", "recommenders", "reports"])
 def test_parts_that_a_config_names_are_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
 ) -> None:

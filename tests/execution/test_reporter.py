@@ -122,7 +122,7 @@ def test_a_run_that_fails_is_not_done(capsys: pytest.CaptureFixture[str]) -> Non
     assert lines(capsys) == []
 
 
-@pytest.mark.parametrize("variable", ["FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"])
+@pytest.mark.cases("variable", ["FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"])
 def test_lines_have_no_escape_codes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
@@ -177,7 +177,7 @@ def test_quiet_prints_notes_and_nothing_else(capsys: pytest.CaptureFixture[str])
     assert lines(capsys) == ["dpaudit: the store is damaged"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("seconds", "words"),
     [
         (0.0021, "2.1 ms"),

@@ -63,7 +63,7 @@ def ordered(draws: Floats) -> Floats:
     return np.sort(draws.ravel())
 
 
-@pytest.mark.parametrize("trials", TRIALS)
+@pytest.mark.cases("trials", TRIALS)
 def test_trials_are_cut_in_two_words_and_the_last_repeated(trials: list[int]) -> None:
     words = trial_words(np.array(trials, np.int64))
     full = trials + [trials[-1]] * (LANES - len(trials))
@@ -71,8 +71,8 @@ def test_trials_are_cut_in_two_words_and_the_last_repeated(trials: list[int]) ->
     assert words.tolist() == [[w % 2**32 for w in full], [w // 2**32 for w in full]]
 
 
-@pytest.mark.parametrize("trials", TRIALS)
-@pytest.mark.parametrize("step", [0, 3, 2**32 - 1])
+@pytest.mark.cases("trials", TRIALS)
+@pytest.mark.cases("step", [0, 3, 2**32 - 1])
 def test_laplace_draws_are_the_one_sources(trials: list[int], step: int) -> None:
     who = np.array(trials, np.int64)
     expected = np.empty((len(who), 3 * LANE_TILE))
@@ -88,7 +88,7 @@ def test_laplace_draws_are_the_one_sources(trials: list[int], step: int) -> None
     assert len({row.tobytes() for row in expected}) == len(trials)
 
 
-@pytest.mark.parametrize("trials", TRIALS)
+@pytest.mark.cases("trials", TRIALS)
 def test_a_trials_draws_do_not_depend_on_its_neighbours(trials: list[int]) -> None:
     who = np.array(trials, np.int64)
     whole = normals(who, 3, step=2)

@@ -176,7 +176,7 @@ def test_exceeds_finds_one_greater_lane() -> None:
     assert any_greater(b, np.full(LANES, -INF))
 
 
-@pytest.mark.parametrize(("to", "source"), [(0, 0), (1, 5), (17, 3), (31, 32)])
+@pytest.mark.cases(("to", "source"), [(0, 0), (1, 5), (17, 3), (31, 32)])
 def test_load_and_store_take_sixteen_entries_from_any_place(to: int, source: int) -> None:
     a = np.arange(48, dtype=np.float32)
     out = np.full(48, -1, np.float32)
@@ -206,7 +206,7 @@ def test_the_total_is_folded_in_halves() -> None:
     assert (got != in_turn).mean() > 0.2  # another order would be noticed
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 16])
+@pytest.mark.cases("count", [0, 1, 2, 3, 16])
 def test_dot_has_a_sum_of_even_and_one_of_odd_terms(count: int) -> None:
     rng = np.random.default_rng(count)
     p, q = 5, 19
@@ -231,7 +231,7 @@ def test_dot_has_a_sum_of_even_and_one_of_odd_terms(count: int) -> None:
         assert (single != out[:LANES]).any()
 
 
-@pytest.mark.parametrize("shape", [(1,), (16,), (3, 5, 16), (0, 16), (1000, 7)])
+@pytest.mark.cases("shape", [(1,), (16,), (3, 5, 16), (0, 16), (1000, 7)])
 def test_aligned_arrays_begin_a_line_of_the_cache(shape: tuple[int, ...]) -> None:
     many = [lanes.aligned(*shape) for _ in range(20)]
     for array in many:

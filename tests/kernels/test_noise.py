@@ -83,7 +83,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
+@pytest.mark.cases(("counter", "key", "answer"), KNOWN)
 def test_philox_known_answers(counter: list[int], key: list[int], answer: list[int]) -> None:
     out = np.empty(4, np.uint32)
     trial = np.array([counter[2] | counter[3] << 32], np.uint64).view(np.int64)
@@ -92,8 +92,8 @@ def test_philox_known_answers(counter: list[int], key: list[int], answer: list[i
     assert philox(counter, key) == answer  # the reference used below
 
 
-@pytest.mark.parametrize("trial", [0, 7, 2**32 - 1, 2**32, 5 * 2**32 + 9, 2**63 - 1])
-@pytest.mark.parametrize("step", [0, 3, MASK])
+@pytest.mark.cases("trial", [0, 7, 2**32 - 1, 2**32, 5 * 2**32 + 9, 2**63 - 1])
+@pytest.mark.cases("step", [0, 3, MASK])
 def test_words_are_the_stated_function_of_the_counter(trial: int, step: int) -> None:
     out = np.empty(12, np.uint32)
     noise.philox_words(out, 5, step, trial, KEY)

@@ -22,7 +22,7 @@ def split(text: bytes, width: int = 3, *, quoted: bool = True) -> list[list[byte
     return None if lines < 0 else [[text[a:b] for a, b in line] for line in at[:lines].tolist()]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "fields"),
     [
         (b"1,2,3\n", [[b"1", b"2", b"3"]]),
@@ -36,7 +36,7 @@ def test_usual_lines_are_split(text: bytes, fields: list[list[bytes]]) -> None:
     assert split(text) == fields
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "text",
     [
         b"\n", b",,\n", b"1,,\n", b"1,2\n", b"1,2,3,4\n", b'"1,2,3\n', b'1"1,2,3\n', b'"1"1,2,3\n',
@@ -74,7 +74,7 @@ def test_a_value_that_may_not_fit_waits_for_space() -> None:
     assert codes.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.cases("seed", range(5))
 def test_pairs_are_sorted_as_by_lexsort(seed: int) -> None:
     draws = np.random.default_rng(seed)
     n, m, count = draws.integers(1, 40, 3)

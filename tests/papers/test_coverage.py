@@ -67,7 +67,7 @@ def test_every_entry_is_on_the_page() -> None:
     assert uncited(PAGE.read_text(encoding="utf-8")) == set()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "planted",
     [
         "`pa11-thm9.9`",

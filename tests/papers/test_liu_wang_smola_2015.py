@@ -87,9 +87,9 @@ HELD: dict[str, tuple[Statement, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "statement", [one for several in HELD.values() for one in several], ids=lambda one: one.__name__
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.cases("seed", range(3))
 def test_no_instance_contradicts_a_derivation(statement: Statement, seed: int) -> None:
     assert statement(seed) is None

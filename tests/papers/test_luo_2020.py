@@ -371,7 +371,7 @@ PLANTED: list[tuple[Statement, Callable[[pytest.MonkeyPatch], None]]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("check", "error"), PLANTED, ids=[f"{c.__name__}/{e.__name__}" for c, e in PLANTED]
 )
 def test_a_true_statement_fails_when_an_error_is_planted(

@@ -116,10 +116,10 @@ HELD: dict[str, tuple[Statement, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "statement", [one for several in HELD.values() for one in several], ids=lambda one: one.__name__
 )
-@pytest.mark.parametrize("seed", [0, 2**63 + 5])
+@pytest.mark.cases("seed", [0, 2**63 + 5])
 def test_no_instance_contradicts_a_derivation(statement: Statement, seed: int) -> None:
     assert statement(seed) is None
 
@@ -168,7 +168,7 @@ def more_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(globals(), "sets_epsilon", lambda *rest: 3 * truth(*rest))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("statement", "plant"),
     [
         (exponential_mechanism, twice_as_likely),
@@ -186,6 +186,6 @@ def test_a_planted_error_is_found(
     assert statement(0) is not None
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 0.7, 0.99, 1.01, 2.0])
+@pytest.mark.cases("power", [0.0, 0.5, 0.7, 0.99, 1.01, 2.0])
 def test_no_other_power_is_the_chains_law(power: float) -> None:
     assert algebra.stationary_law(0, power=power) is not None

@@ -46,7 +46,7 @@ def test_published_sensitivities() -> None:
     assert half.sensitivity(Scale(0.5, 5, 0.5)) == pytest.approx(0.45)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "expected"),
     [
         # T = 20, φ = 10, Δr = 4: δ = 4, 8/11, 4/11; ω = 12/21, 12/21, 4/21.
@@ -70,7 +70,7 @@ def test_corrected_sensitivities_slope_one(parameters: dict[str, Any], expected:
     assert part.sensitivity(STARS) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "expected"),
     [
         # δ = 1/(1+β) with β = 10 by default, or 0 for `plain`; ω = 1/(T+1) with T = 20.
@@ -94,7 +94,7 @@ def test_corrected_sensitivities_cosine(parameters: dict[str, Any], expected: fl
     assert part.sensitivity(PURCHASES) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("least", [1, 4, 20])
+@pytest.mark.cases("least", [1, 4, 20])
 def test_an_own_purchase_nearly_attains_its_bound(least: int) -> None:
     """All others buy l and j; the target user, who shares no item with them, adds l."""
     own = [(k, 1.0) for k in range(2, 2 + least)]
@@ -288,7 +288,7 @@ def test_no_change_of_one_rating_exceeds_the_corrected_sensitivity(setting: Sett
         assert found <= setting.attainable() * (1 + 1e-5)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "setting",
     [
         Setting("slope-one", "cut", 3, 2, "rating-add-remove"),
@@ -315,7 +315,7 @@ def test_the_published_sensitivity_holds_for_a_replaced_rating() -> None:
         assert found <= setting.published()
 
 
-@pytest.mark.parametrize("setting", settings()[:8], ids=str)
+@pytest.mark.cases("setting", settings()[:8], ids=str)
 def test_the_searched_predictions_are_the_packages(setting: Setting) -> None:
     rng = np.random.default_rng(4)
     part = replace(setting.part(), min_ratings=1)
@@ -342,7 +342,7 @@ def ratio(part: ItemItem, pair: str) -> float:
     return float(abs(after - before)) / part.noise_scale(case.ratings.scale)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.cases("epsilon", [0.5, 1.0, 3.0])
 def test_worst_cases_of_the_published_noise(epsilon: float) -> None:
     assert ratio(SlopeOne(epsilon=epsilon), "support-threshold") == pytest.approx(
         10 * epsilon, rel=1e-5
@@ -355,8 +355,8 @@ def test_worst_cases_of_the_published_noise(epsilon: float) -> None:
     )
 
 
-@pytest.mark.parametrize("least", [1, 5, 20])
-@pytest.mark.parametrize("phi", [1, 4, 10])
+@pytest.mark.cases("least", [1, 5, 20])
+@pytest.mark.cases("phi", [1, 4, 10])
 def test_worst_cases_attain_the_corrected_sensitivity(least: int, phi: int) -> None:
     # ω never matters here: another user's rating is worse as soon as T > 3 (φ + 1).
     attained = {("cut", "support-threshold"): 4.0, ("shrunk", "opposite"): 8 / (phi + 1)}
@@ -386,8 +386,8 @@ def test_worst_cases_attain_the_corrected_sensitivity(least: int, phi: int) -> N
         assert ratio(part, "tight") * part.sensitivity(PURCHASES) == pytest.approx(shift, rel=1e-5)
 
 
-@pytest.mark.parametrize("least", [1, 5, 20])
-@pytest.mark.parametrize("phi", [1, 4, 10])
+@pytest.mark.cases("least", [1, 5, 20])
+@pytest.mark.cases("phi", [1, 4, 10])
 def test_worst_cases_attain_the_sensitivity_of_a_replaced_rating(least: int, phi: int) -> None:
     attained = {("cut", "beside"): 4 / (phi + 1), ("shrunk", "alone"): 4 / phi}
     attained["damped", "alone"] = 4 / (phi + 1)
@@ -496,8 +496,8 @@ def test_cosine_sensitivity_covers_users_who_are_held_out(
         assert found > replace(setting, held_out=False).attainable() * 1.2
 
 
-@pytest.mark.parametrize("least", [1, 5, 20])
-@pytest.mark.parametrize("beta", [0, 1, 10])
+@pytest.mark.cases("least", [1, 5, 20])
+@pytest.mark.cases("beta", [0, 1, 10])
 def test_cosine_sensitivity_is_attained_by_a_held_out_user(least: int, beta: int) -> None:
     """The only buyer of all the user's items is the first to buy the predicted one: 1/(1 + β)."""
     part = Cosine(
@@ -520,7 +520,7 @@ def test_cosine_sensitivity_is_attained_by_a_held_out_user(least: int, beta: int
     assert after / part.noise_scale(PURCHASES) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("form", ["cut", "shrunk", "damped"])
+@pytest.mark.cases("form", ["cut", "shrunk", "damped"])
 def test_slope_one_sensitivity_covers_users_who_are_held_out(form: str) -> None:
     setting = Setting("slope-one", form, 3, 2, "rating-add-remove", held_out=True)
     bound = setting.part().sensitivity(STARS)
@@ -531,8 +531,8 @@ def test_slope_one_sensitivity_covers_users_who_are_held_out(form: str) -> None:
 # Δf covers one rating, so no claim about whole users can be made.
 
 
-@pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])
-@pytest.mark.parametrize(
+@pytest.mark.cases("variant", ["nonprivate", "published", "corrected"])
+@pytest.mark.cases(
     ("name", "adjacency"),
     [
         ("slope-one", "user-replace"),

@@ -92,7 +92,7 @@ def table() -> Table:
     return Table(interactions_of(data()), every, [])
 
 
-@pytest.mark.parametrize("together", [1, 20, 10**6])
+@pytest.mark.cases("together", [1, 20, 10**6])
 def test_blocks_of_rows_change_no_score_and_no_list(
     monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:

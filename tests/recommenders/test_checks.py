@@ -49,14 +49,14 @@ def test_a_good_answer_gets_its_final_types() -> None:
     assert alone.users is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "scores", [[1, 2, 3], [True, False, True], np.array([1, 2, 3], np.uint8), (0.5, 1.0, 2.0)]
 )
 def test_numbers_of_any_type_are_scores(scores: Any) -> None:
     assert check(scores=scores).scores.tolist() == [float(score) for score in scores]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "scores",
     [
         np.array([1, 0, -np.inf]),
@@ -73,7 +73,7 @@ def test_masked_items_of_a_list_are_padding() -> None:
     assert check(lists=lists).lists.tolist() == [[4, 0], [1, -1]]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "changes",
     [
         {"scores": np.full(3, np.nan)},
@@ -87,7 +87,7 @@ def test_a_training_without_a_finite_number_has_no_model(changes: dict[str, Any]
         check(**changes)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "said"),
     [
         ({"scores": np.ones(2)}, r"scores have shape \(2,\), and \(3,\) was asked"),

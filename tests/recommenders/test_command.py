@@ -125,7 +125,7 @@ def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     np.testing.assert_array_equal(shown.lists, [np.argsort(-counts(), kind="stable")[:K]])
 
 
-@pytest.mark.parametrize("name", ["scores", "lists", "factors"])
+@pytest.mark.cases("name", ["scores", "lists", "factors"])
 def test_what_it_does_not_show_is_a_config_error(name: str) -> None:
     others: Any = [shown for shown in ("scores", "lists", "factors") if shown != name]
     with pytest.raises(ConfigError, match=rf"own_command.* does not show {name}.*params.shows"):
@@ -139,7 +139,7 @@ def test_pairs_that_are_left_out_have_no_score() -> None:
     np.testing.assert_array_equal(scores, np.where([0, 1, 0, 1, 1, 0], every, np.nan))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("way", "words"),
     [
         ("crashes", ["exit code 1: ", "its log ends: reading the task | out of luck"]),
@@ -249,7 +249,7 @@ def test_what_the_first_call_shows_is_what_was_there_before() -> None:
     assert (shown.scores < shown.before).any()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("way", "said"),
     [
         ("crashes when it forgets", r"request 1 of 1: it ended with exit code 1.*cannot forget"),
@@ -327,7 +327,7 @@ def test_placeholders_and_the_environment_name_the_task(scratch: Path, tmp_path:
     assert rest == f"12 a b {tmp_path} 12 {folder} x {{seed}} {{}} {{ seed}}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "words"),
     [
         ({"command": "no-such-program {task}"}, ["(No such file or directory: no-such-program)"]),
@@ -351,7 +351,7 @@ def test_a_command_that_cannot_be_started_is_a_config_error(
     assert not list(scratch.iterdir())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "said"),
     [
         ({"command": "python {taks}"}, r"\{taks\} is no placeholder: use \{task\}, \{seed\}, "),
@@ -384,7 +384,8 @@ def test_it_is_frozen_and_can_be_sent_to_a_worker() -> None:
 
 
 CODE = """
-import numpy as np, sys
+import numpy as np, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Query

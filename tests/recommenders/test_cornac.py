@@ -27,7 +27,7 @@ def ratings() -> Any:
     return csr_array(values.astype(np.float32))
 
 
-@pytest.mark.parametrize("model", ["MF", "BPR", "UserKNN", "MostPop"])
+@pytest.mark.cases("model", ["MF", "BPR", "UserKNN", "MostPop"])
 def test_scores_are_those_of_the_library(model: str) -> None:
     data = ratings()
     scores = Cornac(model).fit(data, SEED).rows(EVERY)
@@ -46,7 +46,7 @@ def test_pmf_predicts_the_ratings_of_its_pairs() -> None:
     np.testing.assert_allclose(fitted.rows(EVERY), pairs, rtol=1e-5)
 
 
-@pytest.mark.parametrize("model", ["BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"])
+@pytest.mark.cases("model", ["BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"])
 def test_factors_give_the_scores_up_to_numbers_of_the_user(model: str) -> None:
     recommender = Cornac(model, {"max_iter": 5})
     fitted = recommender.fit(ratings(), SEED)
@@ -67,7 +67,7 @@ def test_neighbours_have_no_factors() -> None:
     assert recommender.factors(recommender.fit(ratings(), SEED)) is None
 
 
-@pytest.mark.parametrize("model", ["IBPR", "FM", "GRU4Rec", "Recommender", "vaecf", "Dataset"])
+@pytest.mark.cases("model", ["IBPR", "FM", "GRU4Rec", "Recommender", "vaecf", "Dataset"])
 def test_a_model_that_is_not_trained_on_interactions_and_a_seed_is_refused(model: str) -> None:
     with pytest.raises(ConfigError, match=f"params.model = '{model}' is no model"):
         Cornac(model).fit(ratings(), SEED)

@@ -134,7 +134,7 @@ def test_factors_of_users_may_be_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(factors.users, [[1], [2], [3]])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rows", "said"),
     [
         ("0,1,1\n-1,1,1\n", "line 3: user = -1 is none of 0 to 2: write the indices of interact"),
@@ -152,7 +152,7 @@ def test_wrong_scores_are_one_sentence(tmp_path: Path, rows: str, said: str) -> 
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rows", "said"),
     [
         ("0,0,1\n", "lists.csv, line 2: rank = 0, and lists of 2 items are asked: write ranks 1"),
@@ -171,7 +171,7 @@ def test_wrong_lists_are_one_sentence(tmp_path: Path, rows: str, said: str) -> N
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         ("a\n1\n2\n", "item_factors.csv has 2 rows below its header"),

@@ -112,7 +112,7 @@ def test_a_deletion_is_timed_beside_its_training() -> None:
     assert Forgetting(model, "retrain", TARGETS).answer(ALL, 5, QUERY).took is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("trainable", "method", "said"),
     [
         (Copying(), "own", "Copying does not forget by 'own': set recommender.forget to 'retrain'"),
@@ -157,8 +157,8 @@ AWAY = DATA.user % 3 == 0
 HISTORIES = csr_array((np.ones(AWAY.sum()), (DATA.user[AWAY], DATA.item[AWAY])), shape=SHAPE)
 
 
-@pytest.mark.parametrize("model", [Users, Both])
-@pytest.mark.parametrize("requests", [1, 4, 1000])
+@pytest.mark.cases("model", [Users, Both])
+@pytest.mark.cases("requests", [1, 4, 1000])
 def test_whole_users_are_forgotten_by_forget_users(model: Any, requests: int) -> None:
     shown = Forgetting(GivenModel(model), "own", HISTORIES, requests).answer(ALL, 5, QUERY).scores
     kept = Interactions.of(DATA, ~AWAY).matrix.toarray()
@@ -199,8 +199,8 @@ def test_a_class_that_cannot_forget_is_refused() -> None:
             scores(GivenModel(model), "own")
 
 
-@pytest.mark.parametrize("returned", [None, 7])
-@pytest.mark.parametrize(("method", "targets"), [("forget", TARGETS), ("forget_users", HISTORIES)])
+@pytest.mark.cases("returned", [None, 7])
+@pytest.mark.cases(("method", "targets"), [("forget", TARGETS), ("forget_users", HISTORIES)])
 def test_a_class_returns_the_model_that_has_forgotten(
     returned: Any, method: Unlearning, targets: csr_array
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_class_returns_the_model_that_has_forgotten(
         Forgetting(GivenModel(Wrong), "own", targets).answer(ALL, 5, QUERY)
 
 
-@pytest.mark.parametrize("method", ["own", "retrain", "filter"])
+@pytest.mark.cases("method", ["own", "retrain", "filter"])
 def test_scores_before_the_deletion_are_those_of_the_same_training(method: Unlearning) -> None:
     model = GivenModel(Both) if method == "own" else MostPopular()
     asked = replace(QUERY, before=True)

@@ -34,7 +34,7 @@ def small(model: Any, **settings: Any) -> Implicit:
 EVERY = np.repeat(np.arange(15, dtype=I32), 10), np.tile(np.arange(10, dtype=I32), 15)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.cases("model", MODELS)
 def test_the_seed_decides_everything(model: str) -> None:
     first, again, other = (small(model).fit(interactions(), seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(first.scores(*EVERY), again.scores(*EVERY))
@@ -42,7 +42,7 @@ def test_the_seed_decides_everything(model: str) -> None:
     assert same == (model == "item-item")
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.cases("model", MODELS)
 def test_users_and_items_without_interactions_keep_their_places(model: str) -> None:
     fitted = small(model).fit(interactions(), 1)
     scores = fitted.scores(*EVERY).reshape(15, 10)
@@ -56,7 +56,7 @@ def test_users_and_items_without_interactions_keep_their_places(model: str) -> N
         assert (np.diff(shown) <= 1e-6).all()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.cases("model", MODELS)
 def test_training_does_not_change_its_data(model: str) -> None:
     data = interactions()
     fitted = small(model).fit(data, 1)
@@ -64,7 +64,7 @@ def test_training_does_not_change_its_data(model: str) -> None:
     np.testing.assert_array_equal(fitted.seen.toarray(), interactions().toarray())
 
 
-@pytest.mark.parametrize("model", ["als", "bpr", "lmf"])
+@pytest.mark.cases("model", ["als", "bpr", "lmf"])
 def test_scores_are_inner_products_of_the_published_factors(model: str) -> None:
     adapter = small(model)
     fitted = adapter.fit(interactions(), 1)

@@ -22,7 +22,7 @@ def ratings() -> Any:
     return csr_array(values.astype(np.float32))
 
 
-@pytest.mark.parametrize("model", ["warp", "bpr", "logistic"])
+@pytest.mark.cases("model", ["warp", "bpr", "logistic"])
 def test_scores_are_the_predictions_of_the_library(
     model: Literal["warp", "bpr", "logistic"],
 ) -> None:

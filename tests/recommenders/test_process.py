@@ -7,7 +7,7 @@ import pytest
 from dpaudit.recommenders.process import Log
 
 
-@pytest.mark.parametrize("piece", [1000, 2**16, 2**21 + 1])
+@pytest.mark.cases("piece", [1000, 2**16, 2**21 + 1])
 def test_the_first_and_the_last_half_mib_are_kept_in_bounded_memory(piece: int) -> None:
     log, text = Log(), bytes(range(256)) * 2**14
     for start in range(0, len(text), piece):
@@ -28,7 +28,7 @@ def test_a_short_output_is_kept_whole() -> None:
     assert log.kept() == b"a" * 2**19 + b"b" * 2**19
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "shown"),
     [
         (b"one\ntwo\n\n  \nthree\n", "two | three"),

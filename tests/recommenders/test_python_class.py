@@ -86,9 +86,13 @@ MODULE = """
 
 @pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_class.py").write_text(textwrap.dedent(MODULE))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_class", raising=False)
+    write_module(tmp_path, monkeypatch, textwrap.dedent(MODULE))
+
+
+def write_module(folder: Path, patch: pytest.MonkeyPatch, text: str) -> None:
+    (folder / "my_class.py").write_text(text)
+    patch.syspath_prepend(folder)
+    patch.delitem(sys.modules, "my_class", raising=False)
 
 
 def data() -> csr_array:
@@ -130,10 +134,12 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("imports", "annotation"), FORMS)
-def test_a_class_that_says_so_gets_the_order(tmp_path: Path, imports: str, annotation: str) -> None:
+@pytest.mark.cases(("imports", "annotation"), FORMS)
+def test_a_class_that_says_so_gets_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports: str, annotation: str
+) -> None:
     text = ORDERED.format(imports=imports, annotation=annotation)
-    (tmp_path / "my_class.py").write_text(text)
+    write_module(tmp_path, monkeypatch, text)
     user, item = np.array([0, 0, 1]), np.array([0, 1, 1])
     times = np.array([2.0, 1.0, 1.0])
     ratings = Ratings.build(user, item, np.ones(3), N_USERS, N_ITEMS, Scale(1, 1, 1), time=times)
@@ -206,7 +212,7 @@ def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
     assert shown.lists.shape == (0, K)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "code", "words"),
     [
         ("fit", "1 / 0", ["my_class:Returns with seed 7: ", "raised ZeroDivisionError", "params"]),
@@ -248,7 +254,7 @@ def test_scores_of_lists_are_checked_too() -> None:
         answer("Counts", Query(none, none, USERS, K), weight=float("inf"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "settings", "words"),
     [
         ("Counts", {"weight": -1.0}, ["my_class:Counts refuses its settings (ValueError: weight"]),

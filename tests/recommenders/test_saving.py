@@ -88,7 +88,7 @@ def test_a_class_writes_its_trained_model_to_a_folder(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["one"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("model", "error", "words"),
     [
         (Forgetful, RunError, "raised ValueError: no disk"),

@@ -21,7 +21,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.cases("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 def test_it_is_removed_after_an_error_and_an_interrupt(
     temporary: Path, error: type[BaseException]
 ) -> None:

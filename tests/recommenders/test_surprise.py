@@ -59,13 +59,13 @@ def expected(model: str, settings: dict[str, Any], data: Any) -> Any:
     return np.reshape(estimates, (USERS, ITEMS))
 
 
-@pytest.mark.parametrize(("model", "settings"), DRAWN + FIXED)
+@pytest.mark.cases(("model", "settings"), DRAWN + FIXED)
 def test_scores_are_the_estimates_of_the_library(model: str, settings: dict[str, Any]) -> None:
     scores = shown(model, settings, ratings())
     np.testing.assert_allclose(scores, expected(model, settings, ratings()), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("model", "settings"), FIXED)
+@pytest.mark.cases(("model", "settings"), FIXED)
 def test_an_absent_user_or_item_changes_no_other(model: str, settings: dict[str, Any]) -> None:
     data = ratings(absent=True)
     np.testing.assert_allclose(

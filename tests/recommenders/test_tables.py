@@ -42,7 +42,7 @@ def test_spaces_blank_lines_quotes_and_a_mark_of_the_encoding_are_read(tmp_path:
     np.testing.assert_array_equal(table.places, [3, 4, 5])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         ("", "t.csv has no column user, only '': write the columns user, score"),
@@ -68,7 +68,7 @@ def test_a_wrong_csv_file_is_one_sentence(tmp_path: Path, text: str, said: str) 
     assert str(raised.value).isprintable()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("columns", "said"),
     [
         ({"user": [1, 2]}, "t.parquet has no column score, only 'user'"),
@@ -112,7 +112,7 @@ def test_what_is_no_table_is_one_sentence(tmp_path: Path, suffix: str) -> None:
         read_table(path, KINDS, 2)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         (

@@ -109,7 +109,7 @@ def without(mask: Any, method: str) -> Deletion:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", ["als", "bpr", "lmf"])
+@pytest.mark.cases("model", ["als", "bpr", "lmf"])
 def test_an_ascent_lowers_the_scores_of_what_is_forgotten(model: Any) -> None:
     pytest.importorskip("implicit")
     mask = np.arange(len(DATA)) % 7 == 0

@@ -57,7 +57,7 @@ def one(before: Measurement, after: Measurement) -> NumberChange:
     return difference
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "before", "after", "judgement"),
     [
         ("attack.accuracy", (0.1, 0.2), (0.3, 0.4), "worse"),
@@ -80,8 +80,8 @@ def test_only_disjoint_intervals_certify_a_change(
     assert one(number(*before, metric), number(*after, metric)).judgement == judgement
 
 
-@pytest.mark.parametrize(("old", "new"), [(0.2, 0.4), (0.4, 0.2), (0.0, 1.0), (1.0, 0.0)])
-@pytest.mark.parametrize("metric", ["attack.accuracy", "utility.overlap"])
+@pytest.mark.cases(("old", "new"), [(0.2, 0.4), (0.4, 0.2), (0.0, 1.0), (1.0, 0.0)])
+@pytest.mark.cases("metric", ["attack.accuracy", "utility.overlap"])
 def test_no_comparison_is_by_points(metric: str, old: float, new: float) -> None:
     """The same intervals have the same judgement, whatever their points."""
     judgement = one(number(0.2, 0.4, metric, value=old), number(0.2, 0.4, metric, value=new))
@@ -131,7 +131,7 @@ def test_a_rising_lower_bound_tells_nothing_of_the_true_epsilon() -> None:
     assert compare(record(game(0.2)), record(game(0.9))).outcome == "pass"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("before", "after", "move", "outcome"),
     [
         (game(0.5), game(1.5), "newly false", "fail"),
@@ -193,7 +193,7 @@ def test_an_estimate_that_rests_on_an_assumption_decides_nothing() -> None:
     assert (both.numbers, both.uncompared) == ([], {"attack.accuracy": 1})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "basis", "judgement"),
     [
         ("reconstruction.rmse", "released model", "better"),
@@ -290,7 +290,7 @@ def spread(count: int, shift: float = 0.0) -> list[float]:
     return [0.6 + shift + 0.02 * training / count for training in range(count)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("count", "shift", "judgement"),
     [(19, 0.2, "worse"), (19, -0.2, "better"), (19, 0.01, "cannot tell"), (3, 0.2, "cannot tell")],
 )

@@ -151,8 +151,8 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONTRADICTIONS)
-@pytest.mark.parametrize("command", [["gate"], ["report", "--format", "md"]])
+@pytest.mark.cases("name", CONTRADICTIONS)
+@pytest.mark.cases("command", [["gate"], ["report", "--format", "md"]])
 def test_a_record_that_contradicts_itself_is_refused(
     result: AuditResult, tmp_path: Path, name: str, command: list[str]
 ) -> None:

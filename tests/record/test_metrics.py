@@ -107,7 +107,7 @@ AUDITS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.cases("audit", AUDITS)
 def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> None:
     gates = [
         {"metric": metric.name, "max": 0.5}
@@ -123,7 +123,7 @@ def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: str) -> No
     assert planned == expected
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.cases("name", METRICS)
 def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: str) -> None:
     metric, measurement = METRICS[name], measurement_of(name)
     written = measurement.model_dump(mode="json")

@@ -31,7 +31,7 @@ def test_missing_record(tmp_path: Path) -> None:
         record.load(tmp_path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "message"),
     [
         (b"{", "is not JSON"),

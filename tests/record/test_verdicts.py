@@ -62,7 +62,7 @@ def test_power_is_that_of_the_game_that_finds_the_least_mutant() -> None:
     assert verdict.decided_by.pair == "tight"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("found", "reason"),
     [
         (judge(), "no game"),
@@ -135,7 +135,7 @@ def membership(observer: str, factor: float | None) -> Measurement:
     return game(0.5, control=mutant, event="guesses", **place)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("factors", "verdict", "factor", "observer"),
     [
         ((1.5, 1.25), "survived", 1.5, "others-lists"),
@@ -175,8 +175,8 @@ def test_ids_of_claims_do_not_round() -> None:
 OF_RUN = {"pass": "go", "inconclusive": "undecided", "fail": "stop"}
 
 
-@pytest.mark.parametrize("outcome", OF_RUN)
-@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.cases("outcome", OF_RUN)
+@pytest.mark.cases("stops", [True, False])
 def test_a_false_claim_decides_unless_it_is_expected(outcome: Any, stops: bool) -> None:
     gates = [GateRecord(id="gate/epsilon/max", rule="", outcome=outcome, reason="")]
     false, survived = judge(game(1.5)), judge(game(0.5))
@@ -186,7 +186,7 @@ def test_a_false_claim_decides_unless_it_is_expected(outcome: Any, stops: bool) 
     )
 
 
-@pytest.mark.parametrize("outcome", OF_RUN)
+@pytest.mark.cases("outcome", OF_RUN)
 def test_a_baseline_excuses_nothing(outcome: Any) -> None:
     assert concluded([outcome]) == OF_RUN[outcome]
     assert concluded([outcome], "stop") == "stop"
@@ -243,7 +243,7 @@ def test_false_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
     assert waivable(gates, claims) == {"claim/published/1", "fail", "inconclusive"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "reason"),
     [
         ({"undecided": True}, "finding"),

@@ -16,7 +16,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("day", "needed", "state"),
     [
         (date(2027, 1, 31), {"claim/published/1"}, "active"),
@@ -37,19 +37,19 @@ def test_a_state_is_judged_anew() -> None:
     assert (now.state, now.judged) == ("expired", date(2028, 1, 1))
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.cases("name", FIELDS)
 def test_every_field_is_required(name: str) -> None:
     with pytest.raises(ValidationError, match=name):
         Waiver(**{key: value for key, value in FIELDS.items() if key != name})
 
 
-@pytest.mark.parametrize("name", ["id", "owner", "statement"])
+@pytest.mark.cases("name", ["id", "owner", "statement"])
 def test_words_are_not_blank(name: str) -> None:
     with pytest.raises(ValidationError, match=name):
         Waiver(**{**FIELDS, name: "  "})
 
 
-@pytest.mark.parametrize("value", [20270131, 1.5, True, datetime(2027, 1, 31, tzinfo=UTC)])
+@pytest.mark.cases("value", [20270131, 1.5, True, datetime(2027, 1, 31, tzinfo=UTC)])
 def test_a_number_is_no_day(value: Any) -> None:
     with pytest.raises(ValidationError, match="is no day: write it as 2027-01-31"):
         Waiver(**{**FIELDS, "expires": value})

@@ -20,7 +20,7 @@ from dpaudit.reports.chart_parts import (
 )
 
 
-@pytest.mark.parametrize("wanted", [[5.0, 5.0, 5.0], [95.0, 99.0, 100.0], [0.0, 50.0, 51.0], []])
+@pytest.mark.cases("wanted", [[5.0, 5.0, 5.0], [95.0, 99.0, 100.0], [0.0, 50.0, 51.0], []])
 def test_labels_are_spread_without_overlap(wanted: list[float]) -> None:
     heights = [15.0, 30.0, 15.0][: len(wanted)]
     places = spread(wanted, heights, 100)

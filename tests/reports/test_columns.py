@@ -27,7 +27,7 @@ def with_all(result: AuditResult, *more: Measurement) -> AuditResult:
     return result.model_copy(update={"measurements": [*result.measurements, *more]})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "name", [name for name, metric in table().items() if metric.section in (MODELS, ATTACKS)]
 )
 def test_whatever_has_no_section_of_its_own_has_a_column(name: str) -> None:

@@ -55,7 +55,7 @@ def test_what_is_about_other_models_is_left_out(lists: AuditResult) -> None:
     assert part.outcome == lists.outcome
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "card", "badge"),
     [
         ({}, {"epsilon": 1.0}, ("claim false", "bad")),

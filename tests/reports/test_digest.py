@@ -10,7 +10,7 @@ from dpaudit.record.result import AuditResult, GateRecord
 from dpaudit.reports.digest import why
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("pace", "words"),
     [
         (None, "too few; 40 trainings that show the like decide it"),

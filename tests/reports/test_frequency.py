@@ -10,7 +10,7 @@ from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms,
 from tests.support.records import accuracy
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "guess", "limit", "shown"),
     [
         (0.605, 0.01, 0.45, ("60 of 100", "1", "45")),
@@ -56,7 +56,7 @@ def test_a_range_says_over_how_many_trainings() -> None:
     assert replace(frequency, measurement=ranged).between == "10 to 17 in 19 trainings"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rate", "shown"),
     [
         (0.01, "1 false alarm in 100"),

@@ -58,8 +58,8 @@ def test_what_was_not_decided_or_tested_is_neither_green_nor_red() -> None:
     assert palette.survived(3, 3).tone == "good"
 
 
-@pytest.mark.parametrize("tone", get_args(palette.Tone))
-@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.cases("tone", get_args(palette.Tone))
+@pytest.mark.cases("colors", [LIGHT, DARK], ids=["light", "dark"])
 def test_tones_can_be_read_as_labels_and_as_text(colors: dict[str, str], tone: str) -> None:
     assert f".{tone} {{ --tone: var(--{tone}); }}" in CSS
     assert contrast(colors["on-tone"], colors[tone]) >= 4.5

@@ -6,7 +6,7 @@ from dpaudit.core import rounding
 from dpaudit.reports import words
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("count", "said"),
     [(0, 0), (7, 7), (99, 99), (104, 100), (26318, 26000), (19_960_000, 20_000_000)],
 )
@@ -21,7 +21,7 @@ def test_meanings_of_adjacencies_and_observers() -> None:
     assert words.meaning("as given") == "as given"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "said", "least", "most"),
     [
         (0.1234567, "0.123", "0.123", "0.124"),

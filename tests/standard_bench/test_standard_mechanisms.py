@@ -75,7 +75,7 @@ def test_the_records_are_of_one_mind() -> None:
     assert BY_NAME["svt-34-parallel"].truth == pytest.approx(sum(parts))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
+@pytest.mark.cases("mechanism", MECHANISMS, ids=lambda m: m.name)
 def test_outputs_are_finite_numbers_that_the_seed_decides(mechanism: Mechanism) -> None:
     length = 1 if mechanism.neighbours == "any-value" else mechanism.length
     start = np.ones(length)
@@ -100,7 +100,7 @@ def laplace_events(outputs: Outputs, centres: Floats, scale: float) -> bool:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "centres", "scale"),
     [
         ("laplace", [1.0], 10.0),
@@ -237,7 +237,7 @@ BINARY = {
 }
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.cases("name", BINARY)
 def test_sparse_vector_law(name: str) -> None:
     threshold, s, t, cutoff = BINARY[name]
     q = data(-3, 10)
@@ -343,7 +343,7 @@ def shifted(
     return math.log(pattern(below, above, *law) / after)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "below", "above", "far", "law"),
     [
         ("svt-1", 9, 1, 200, (0.5, 20, 40)),

@@ -73,7 +73,7 @@ def writes(seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Num
     return seen.fit
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("score", "words"),
     [
         (coin_beside, "changes its results with a coin that it is not given"),

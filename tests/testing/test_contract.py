@@ -46,7 +46,7 @@ def test_dpaudits_own_parts_keep_it() -> None:
     assert len(scores.absent) == len(scores.present) == 40
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "value", "words"),
     [
         ("title", "short", "needs a title"),
@@ -143,7 +143,7 @@ class Broken(SgdFactors):
         return super().train(rows, streams)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("way", "words"),
     [
         ("claim", "which observes nothing"),
@@ -202,7 +202,7 @@ class Kept:
             Path(path).with_name("notes").touch()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("way", "words"),
     [
         ("nothing", "Kept: saves nothing instead of 'model'"),

@@ -211,7 +211,7 @@ def test_equal_outputs_on_different_data_are_no_proof() -> None:
             )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"epsilon": -1.0}, "epsilon = -1.0"),

@@ -23,11 +23,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("seconds", "count"),
     [(1e-6, 20_000), (4e-4, 20_000), (6e-4, 10_000), (4e-3, 2_000), (9e-3, 1_000), (5.0, 1_000)],
 )
-@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.cases("batched", [False, True])
 def test_calls_take_about_ten_seconds(
     clock: list[float], seconds: float, count: int, batched: bool
 ) -> None:

@@ -194,7 +194,7 @@ def test_equal_trials_certify_nothing() -> None:
 GOOD = np.arange(20.0)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("absent", "present", "problem"),
     [
         (np.empty(0), GOOD, "absent are empty"),

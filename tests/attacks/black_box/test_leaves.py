@@ -178,7 +178,7 @@ OBJECTS: list[tuple[Any, set[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("index", range(len(OBJECTS)))
+@pytest.mark.cases("index", range(len(OBJECTS)))
 def test_what_an_object_holds_is_read(index: int) -> None:
     output, wanted = OBJECTS[index]
     reading = leaves.read(output)
@@ -187,7 +187,7 @@ def test_what_an_object_holds_is_read(index: int) -> None:
     assert leaves.read(reading) is reading
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "output", [lambda: 1, object(), threading.Lock(), (x for x in [1]), Plain().lock]
 )
 def test_what_cannot_be_read_is_named(output: Any) -> None:

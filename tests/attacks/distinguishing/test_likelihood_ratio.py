@@ -17,8 +17,8 @@ def release(values: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Predic
     return Predictions(np.zeros(shown.shape, np.int32), shown)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
+@pytest.mark.cases("k", [1, 2, 5])
+@pytest.mark.cases("scale", [0.05, 1.0, 20.0])
 def test_score_is_the_log_density_ratio_on_its_grid(k: int, scale: float) -> None:
     rng = np.random.default_rng(k)
     absent, present = rng.normal(3, 1, k), rng.normal(3, 1, k)
@@ -67,7 +67,7 @@ def test_without_noise_a_difference_is_certain() -> None:
     assert attack.score(release(np.array([[2.0]])), same).tolist() == [0.0]
 
 
-@pytest.mark.parametrize("shift", [1.0, 1e-3, 2.0**-22])
+@pytest.mark.cases("shift", [1.0, 1e-3, 2.0**-22])
 def test_without_noise_any_difference_is_certain(shift: float) -> None:
     # The last is one unit of the last place of 2 in single precision, far below the grid.
     before = np.array([2.0, 2.0, 3.0, 2.0])
@@ -122,7 +122,7 @@ def test_steps_are_scored_by_the_density_ratio_of_all_numbers(gaussian: bool) ->
     np.testing.assert_array_equal(LikelihoodRatio().score(release, back), -coarse)
 
 
-@pytest.mark.parametrize("bound", [0.5, 0.7, 2.0])
+@pytest.mark.cases("bound", [0.5, 0.7, 2.0])
 def test_clamped_steps_have_the_ratio_of_the_tails(bound: float) -> None:
     release, pair = steps(2, bound=bound)
     laws = [stats.laplace(mean, pair.scale) for mean in (pair.absent, pair.present)]

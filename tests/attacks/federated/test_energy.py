@@ -59,8 +59,8 @@ def test_p_values_are_those_of_the_sums(kind: Any) -> None:
         assert p_values[p] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["each", "difference"])
-@pytest.mark.parametrize("size", [0.0, 0.35])
+@pytest.mark.cases("kind", ["each", "difference"])
+@pytest.mark.cases("size", [0.0, 0.35])
 def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
     # Size 0 are fakes. Rate 1e-6 over 3 binomial counts.
     rounds, pairs, caught = 15, observed(6000), False

@@ -179,8 +179,8 @@ def test_fakes_that_never_change_are_not_accused_by_rounding() -> None:
         assert (p_values <= level).sum() <= stats.binom.isf(1e-6 / 3, len(pairs), level)
 
 
-@pytest.mark.parametrize("drift", [0.0, 0.1])
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
+@pytest.mark.cases("drift", [0.0, 0.1])
+@pytest.mark.cases("sigma", [0.3, 1.0, 3.0])
 def test_learned_p_values_of_fakes_are_valid(sigma: float, drift: float) -> None:
     # Rate 1e-6 over 3 binomial counts. Two of a user's nine pairs are fake.
     pairs = observed(400, 9, 40, 8, sigma)
@@ -226,7 +226,7 @@ def test_a_pair_is_judged_by_earlier_rounds_alone() -> None:
     assert again[0] != again[1]
 
 
-@pytest.mark.parametrize(("drift", "fake_noise"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.5)])
+@pytest.mark.cases(("drift", "fake_noise"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.5)])
 def test_learning_the_direction_beats_the_mean_of_the_residuals(
     drift: float, fake_noise: float
 ) -> None:

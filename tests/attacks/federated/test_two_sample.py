@@ -48,7 +48,7 @@ def paths_within(k: int, c: int) -> int:
     return row[k]
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 40, 200])
+@pytest.mark.cases("k", [1, 2, 5, 40, 200])
 def test_the_tail_of_equal_samples_is_exact(k: int) -> None:
     tail = _kolmogorov_tail(k)
     assert tail[0] == 1

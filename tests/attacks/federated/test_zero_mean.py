@@ -59,7 +59,7 @@ def reference(statistic: str, r: Numbers, sigma: float) -> float:
     return float(stats.combine_pvalues(single).pvalue)
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.cases("statistic", STATISTICS)
 def test_p_values_are_those_of_the_references(statistic: Any) -> None:
     pairs = observed_pairs(12, 4, 1.7)
     rounds = rounds_of(pairs, 25, seed=3, shift=0.4)
@@ -69,7 +69,7 @@ def test_p_values_are_those_of_the_references(statistic: Any) -> None:
     assert (np.argsort(-verdicts.scores) == np.argsort(expected)).all()
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.cases("statistic", STATISTICS)
 def test_asking_in_between_changes_nothing(statistic: Any) -> None:
     pairs = observed_pairs(5, 3, 1.0)
     rounds = rounds_of(pairs, 20, seed=1)
@@ -87,7 +87,7 @@ def test_asking_in_between_changes_nothing(statistic: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.cases("statistic", STATISTICS)
 def test_p_values_of_fakes_are_uniform_or_conservative(statistic: Any) -> None:
     # Rate 1e-6 over 3 binomial counts; a shift of a quarter of σ is noticed.
     pairs, attack = observed_pairs(8000, 3, 2.0), ZeroMean(statistic=statistic)
@@ -117,7 +117,7 @@ def test_a_pair_that_submits_too_little_says_nothing() -> None:
     assert p_values_of(single).tolist() == [1] * 4
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.cases("statistic", STATISTICS)
 def test_without_noise_what_is_not_the_fake_stands_above_it(statistic: Any) -> None:
     pairs = observed_pairs(20, 4, 0.0)
     rounds = rounds_of(pairs, 30, seed=2)

@@ -48,9 +48,9 @@ def truth_of(profile: Profile, item: int, candidates: NDArray[np.float32]) -> in
 # Without noise.
 
 
-@pytest.mark.parametrize("scale", [STARS, HALVES])
-@pytest.mark.parametrize("form", ["cut", "shrunk"])
-@pytest.mark.parametrize("reader", ["round", "round-clip", "bayes"])
+@pytest.mark.cases("scale", [STARS, HALVES])
+@pytest.mark.cases("form", ["cut", "shrunk"])
+@pytest.mark.cases("reader", ["round", "round-clip", "bayes"])
 def test_without_noise_every_rating_is_recovered(scale: Scale, form: Any, reader: Any) -> None:
     ratings = random_ratings(1, 12, 14, scale)
     part = SlopeOne(
@@ -134,7 +134,7 @@ def arrays(side: SideInformation) -> list[NDArray[Any]]:
     return [side.known, side.terms, side.shown, side.place, side.candidates]
 
 
-@pytest.mark.parametrize("form", ["cut", "shrunk", "damped"])
+@pytest.mark.cases("form", ["cut", "shrunk", "damped"])
 def test_side_information_does_not_depend_on_the_hidden_rating(form: Any) -> None:
     ratings = random_ratings(4, 10, 12, STARS)
     part = SlopeOne(epsilon=1, variant="corrected", similarity=form, min_ratings=1)
@@ -236,7 +236,7 @@ def joined(attack: LinearIdeal, x: Sequence[float], excluded: Sequence[int] = ()
     return int(attack.infer(release, side, 1.0)[0])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("reader", "combine", "x", "expected"),
     [
         ("round-clip", "median", [3.4], 2),
@@ -400,7 +400,7 @@ def both_guesses(
     return first, second, side
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1, 10, 100])
+@pytest.mark.cases("epsilon", [0.01, 1, 10, 100])
 def test_bayes_with_one_prediction_and_uniform_prior_is_round_clip(epsilon: float) -> None:
     bayes, clip, _ = both_guesses(epsilon, (LinearIdeal(reader="bayes"), LinearIdeal()))
     np.testing.assert_array_equal(bayes, clip)
@@ -553,8 +553,8 @@ READERS = [
 ]
 
 
-@pytest.mark.parametrize("reader", READERS, ids=str)
-@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+@pytest.mark.cases("reader", READERS, ids=str)
+@pytest.mark.cases("epsilon", [1.0, 30.0])
 def test_an_item_on_the_list_was_not_bought(reader: LinearIdeal, epsilon: float) -> None:
     rng = np.random.default_rng(0)
     ratings = from_profiles(

@@ -36,7 +36,7 @@ def test_the_most_probable_value_is_taken_and_the_first_of_equals() -> None:
     assert ListIdeal().infer(impossible, np.array([1.0, 0.0, 0.0])).shape == (1,)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "changes",
     [
         {"variant": "nonprivate", "epsilon": float("inf")},

@@ -77,7 +77,7 @@ def test_predictions_are_what_they_are() -> None:
     np.testing.assert_array_equal(Canary().features(shown, target()), values)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.cases("count", [1, 2, 5])
 def test_the_score_is_the_ratio_of_two_normal_densities(count: int) -> None:
     source = np.random.default_rng(count)
     mix = source.normal(size=(2, count, count))
@@ -123,7 +123,7 @@ def test_features_that_cannot_be_fitted_are_refused() -> None:
         Canary().fit(good[:1], good)
 
 
-@pytest.mark.parametrize(("count", "size"), [(5, 2), (40, 3), (10, 1), (8, 20)])
+@pytest.mark.cases(("count", "size"), [(5, 2), (40, 3), (10, 1), (8, 20)])
 def test_covariances_are_those_of_ledoit_and_wolf(count: int, size: int) -> None:
     rows = np.random.default_rng(size).normal(3, np.arange(1, size + 1), (count, size))
     law = NormalRatio.fit(rows, rows + 1)

@@ -78,7 +78,7 @@ def test_many_trainings_reach_the_ratio_of_the_true_laws() -> None:
     assert reached == pytest.approx(area(ideal, present), abs=0.005)
 
 
-@pytest.mark.parametrize("value", [0.0, 1e9, 0.1])
+@pytest.mark.cases("value", [0.0, 1e9, 0.1])
 def test_what_never_changes_scores_all_alike(value: float) -> None:
     constant = signals(np.full((3, 5, 1), value))
     present = np.array([[True] * 5, [False] * 5, [True, False, True, False, True]])

@@ -31,14 +31,14 @@ def cosine(x: Numbers, y: Numbers) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.cases("seed", range(5))
 def test_the_direction_of_one_training_is_that_of_scikit_learn(seed: int) -> None:
     x, present = one_training(seed)
     lda = LinearDiscriminantAnalysis().fit(x[0], present[0])
     assert cosine(direction(x, present), lda.coef_[0]) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.cases("seed", range(5))
 def test_targets_that_are_alike_are_compared_with_each_other(seed: int) -> None:
     """In few trainings that is more than each target by itself shows."""
     rng = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def test_coins_that_are_the_same_in_all_trainings_tell_nothing_of_targets_that_d
     assert direction(counts[:, :, None], present) == pytest.approx([0.0])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.cases("seed", range(20))
 def test_popular_items_do_not_turn_the_sign(seed: int) -> None:
     """An interaction moves a count by 1, and items differ by hundreds: two trainings show it."""
     rng = np.random.default_rng(seed)
@@ -86,7 +86,7 @@ def test_units_and_offsets_of_features_change_no_order() -> None:
     assert np.corrcoef(fit.reshape(-1), other.reshape(-1))[0, 1] == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize("constant", [0.0, 0.1, 1e20, 1 / 3])
+@pytest.mark.cases("constant", [0.0, 0.1, 1e20, 1 / 3])
 def test_a_constant_feature_gets_0_and_hides_no_other(constant: float) -> None:
     x, present = features(4)
     with_it = np.concatenate((x, np.full((30, 40, 1), constant)), axis=2)
@@ -115,7 +115,7 @@ def test_without_both_classes_there_is_no_direction(every: bool) -> None:
     assert direction(x, np.full_like(present, every)).tolist() == [0] * 4
 
 
-@pytest.mark.parametrize("scale", [1e-45, 1e-38, 1e38])
+@pytest.mark.cases("scale", [1e-45, 1e-38, 1e38])
 def test_extreme_features_give_finite_fits(scale: float) -> None:
     x, present = features(8)
     toward = direction(x * scale, present)

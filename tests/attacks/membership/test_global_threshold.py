@@ -47,7 +47,7 @@ def test_without_both_classes_scores_are_finite(every: bool) -> None:
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-45, 1e38])
+@pytest.mark.cases("scale", [0.0, 1e-45, 1e38])
 def test_extreme_fits_give_finite_scores(scale: float) -> None:
     seen, reference, _, present = signals(1.0)
     for of in (seen, reference):

@@ -93,8 +93,8 @@ def test_the_score_is_larger_where_presence_is_likelier() -> None:
             assert score[coins].mean() > score[~coins].mean() + 0.5
 
 
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.cases("online", [False, True])
+@pytest.mark.cases("every", [False, True])
 def test_targets_that_all_or_no_trainings_have_get_finite_scores(online: bool, every: bool) -> None:
     seen, reference, present = signals(4)
     present[:, 0] = every
@@ -105,7 +105,7 @@ def test_targets_that_all_or_no_trainings_have_get_finite_scores(online: bool, e
     assert np.isfinite(nothing).all()
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e20])
+@pytest.mark.cases("value", [0.0, 0.1, 1 / 3, 1e20])
 def test_a_constant_feature_says_nothing(value: float) -> None:
     seen, reference, present = signals(5)
 
@@ -117,10 +117,10 @@ def test_a_constant_feature_says_nothing(value: float) -> None:
     np.testing.assert_allclose(scores, Lira().score(seen, reference, present), atol=1e-6)
 
 
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("individual", [False, True])
-@pytest.mark.parametrize("before", [0.0, 5.0])
-@pytest.mark.parametrize("then", [3e38, -3e38, 1e-30])
+@pytest.mark.cases("online", [False, True])
+@pytest.mark.cases("individual", [False, True])
+@pytest.mark.cases("before", [0.0, 5.0])
+@pytest.mark.cases("then", [3e38, -3e38, 1e-30])
 def test_a_feature_that_changes_for_the_first_time_gives_finite_scores(
     online: bool, individual: bool, before: float, then: float
 ) -> None:

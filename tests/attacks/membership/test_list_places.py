@@ -41,7 +41,7 @@ def plain(lists: NDArray[np.int32], shown: NDArray[np.int32], seen: set[int]) ->
     return total
 
 
-@pytest.mark.parametrize(("counts", "k"), [((30, 30), 3), ((20, 50), 1), ((5, 40), 6)])
+@pytest.mark.cases(("counts", "k"), [((30, 30), 3), ((20, 50), 1), ((5, 40), 6)])
 def test_the_score_is_the_ratio_of_counted_frequencies(counts: tuple[int, int], k: int) -> None:
     source = np.random.default_rng(k)
     absent, present = (chosen(source.normal(size=12), n, k, seed) for seed, n in enumerate(counts))

@@ -51,8 +51,8 @@ def literal(
     return scores
 
 
-@pytest.mark.parametrize("gamma", [1.0, 1.3, 3.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.cases("gamma", [1.0, 1.3, 3.0])
+@pytest.mark.cases("seed", range(3))
 def test_online_counts_the_population_that_is_beaten(gamma: float, seed: int) -> None:
     arguments = signals(seed)
     expected = literal(*arguments, gamma, None)
@@ -60,7 +60,7 @@ def test_online_counts_the_population_that_is_beaten(gamma: float, seed: int) ->
     assert len(np.unique(expected)) > 2
 
 
-@pytest.mark.parametrize("a", [0.0, 0.3, 1.0])
+@pytest.mark.cases("a", [0.0, 0.3, 1.0])
 def test_offline_estimates_the_models_with_the_target(a: float) -> None:
     arguments = signals(4)
     scores = Rmia(online=False, a=a).score(*arguments)
@@ -93,9 +93,9 @@ def test_without_a_population_the_score_is_the_ratio_itself() -> None:
         assert scores[:, x] == pytest.approx(np.log(probability / p_x))
 
 
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("population", [0, P])
+@pytest.mark.cases("online", [False, True])
+@pytest.mark.cases("every", [False, True])
+@pytest.mark.cases("population", [0, P])
 def test_targets_that_all_or_no_trainings_have_get_finite_scores(
     online: bool, every: bool, population: int
 ) -> None:
@@ -106,10 +106,10 @@ def test_targets_that_all_or_no_trainings_have_get_finite_scores(
     assert np.isfinite(Rmia(online=online).score(seen, reference, none)).all()
 
 
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("a", [0.0, 1.0])
-@pytest.mark.parametrize("population", [0, P])
-@pytest.mark.parametrize("scale", [0.0, 1e-45, 1e38])
+@pytest.mark.cases("online", [False, True])
+@pytest.mark.cases("a", [0.0, 1.0])
+@pytest.mark.cases("population", [0, P])
+@pytest.mark.cases("scale", [0.0, 1e-45, 1e38])
 def test_extreme_fits_give_finite_scores(
     online: bool, a: float, population: int, scale: float
 ) -> None:

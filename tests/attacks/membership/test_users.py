@@ -175,8 +175,8 @@ def test_nearest_items_are_how_high_the_history_shows_itself(
         assert features[row] == pytest.approx([total / max(1, len(own))], abs=1e-9)
 
 
-@pytest.mark.parametrize("observer", sorted(FEATURES))
-@pytest.mark.parametrize("scale", [1e-38, 1e-10, 1e10, 1e38])
+@pytest.mark.cases("observer", sorted(FEATURES))
+@pytest.mark.cases("scale", [1e-38, 1e-10, 1e10, 1e38])
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
     empty = seen._replace(lists=np.full_like(seen.lists, -1))

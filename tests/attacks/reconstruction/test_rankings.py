@@ -62,8 +62,8 @@ def test_from_the_model_that_made_the_purchases_they_are_recovered() -> None:
     assert stranger < 0.35
 
 
-@pytest.mark.parametrize("negatives", ["others", "not-held"])
-@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.cases("negatives", ["others", "not-held"])
+@pytest.mark.cases("average", [False, True])
 def test_fits_are_the_maximum_of_equation_22_with_a_ridge(negatives: Any, average: bool) -> None:
     release, ratings = drawn(1)
     attack = RankingReconstruction(ridge=0.3, average=average, negatives=negatives)
@@ -96,7 +96,7 @@ def test_fits_are_the_maximum_of_equation_22_with_a_ridge(negatives: Any, averag
     assert abs(wanted[1]).max() > 0.3
 
 
-@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.cases("size", [1, 3, 40])
 def test_who_is_wanted_alone_is_fitted_as_with_all(size: int) -> None:
     release, ratings = drawn(6)
     attack, open_ = RankingReconstruction(), shared(ratings)

@@ -83,9 +83,9 @@ def error(attack: FromSubmissions, defense: PrivSR, trials: int = 3) -> float:
     return rmse(*(np.concatenate(side) for side in zip(*read, strict=True)))
 
 
-@pytest.mark.parametrize("linked", [False, True])
-@pytest.mark.parametrize("start", ["normal", "constant"])
-@pytest.mark.parametrize("rounds", ["all", "difference"])
+@pytest.mark.cases("linked", [False, True])
+@pytest.mark.cases("start", ["normal", "constant"])
+@pytest.mark.cases("rounds", ["all", "difference"])
 def test_without_noise_everything_is_recovered(linked: bool, start: Any, rounds: Any) -> None:
     defense = part(start=start, social=0.001 if linked else 0.0)
     [(seen, release, shared, truth)] = seen_of(defense, drawn(linked=linked))

@@ -133,7 +133,7 @@ def test_places_are_joined_to_few_bins_of_about_equal_frequency() -> None:
     np.testing.assert_allclose(np.exp(table[:, 0]), 0.25, atol=0.01)
 
 
-@pytest.mark.parametrize("count", [2, 5, 10])
+@pytest.mark.cases("count", [2, 5, 10])
 def test_bins_part_candidates_whose_outcomes_never_vary(count: int) -> None:
     places = np.arange(count) * 3
     table = Averaging.learned_log_likelihood(places, np.repeat(places[:, None], 1000, axis=1))
@@ -142,7 +142,7 @@ def test_bins_part_candidates_whose_outcomes_never_vary(count: int) -> None:
     assert (np.sort(table, 1)[:, -2] < best - 7).all()
 
 
-@pytest.mark.parametrize("wrong", [{"category": "late"}, {"fake_accounts": -1}, {"calibration": 3}])
+@pytest.mark.cases("wrong", [{"category": "late"}, {"fake_accounts": -1}, {"calibration": 3}])
 def test_wrong_parameters_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Averaging(**wrong)  # type: ignore[arg-type]

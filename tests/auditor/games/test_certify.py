@@ -71,7 +71,7 @@ class Stub:
         )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("law", "value", "share", "tried"),
     [
         (1.0, 1.0, 0.95, [1.25]),
@@ -115,7 +115,7 @@ def test_what_gates_ask_for_is_tried_first_and_then_more() -> None:
     assert certificate.fields["event"] == "an event"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("stub", "limit"),
     [
         (Stub(1.2, 1.2), 1.0),  # the game broke the claim itself

@@ -31,8 +31,8 @@ def test_controls_share_no_stream() -> None:
     assert control_seed(7, 1.5) == control_seed(7, 1.5)
 
 
-@pytest.mark.parametrize("variant", ["published", "corrected"])
-@pytest.mark.parametrize("name", registry.names("defenses"))
+@pytest.mark.cases("variant", ["published", "corrected"])
+@pytest.mark.cases("name", registry.names("defenses"))
 def test_a_mutant_has_the_noise_of_a_claim_so_many_times_as_large(name: str, variant: str) -> None:
     make = registry.load("defenses", name)
     try:

@@ -60,8 +60,8 @@ def run(fails: tuple[float, float], learned: bool = False, trials: int = 200) ->
     return DistinguishingGame(observer, pair, attack).run(trials=trials, seed=5)
 
 
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("fails", [(0.0, 0.9), (0.9, 0.0), (0.2, 0.95)])
+@pytest.mark.cases("learned", [False, True])
+@pytest.mark.cases("fails", [(0.0, 0.9), (0.9, 0.0), (0.2, 0.95)])
 def test_a_failure_that_depends_on_the_data_is_certified(
     learned: bool, fails: tuple[float, float]
 ) -> None:
@@ -74,8 +74,8 @@ def test_a_failure_that_depends_on_the_data_is_certified(
     assert "no model (the training diverges)" in str(test)
 
 
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.cases("learned", [False, True])
+@pytest.mark.cases("rate", [0.0, 0.3, 1.0])
 def test_a_failure_that_does_not_depend_on_the_data_certifies_nothing(
     learned: bool, rate: float
 ) -> None:

@@ -63,7 +63,7 @@ def test_reports_say_it_in_one_sentence_and_name_no_user(result: AuditResult) ->
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("change", "words"),
     [
         ({"attributes": {"column": "income"}}, "has 'income', and data.users.columns has gender"),

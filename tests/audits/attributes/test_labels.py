@@ -37,7 +37,7 @@ def test_texts_and_two_numbers_are_classes_and_nothing_is_minus_one() -> None:
     assert classes([*["b", "a"] * 20, None]) == [1, 0] * 20 + [-1]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("values", "bounds", "words"),
     [
         (["a"] * 50, None, "has 1 class of users"),

@@ -42,7 +42,7 @@ def observed(**changes: Any) -> FederatedConfig:
     return FederatedConfig.model_validate(BASE | changes)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"model": {"defense": "dpsgd-mf"}, "attack": []}, "model 'dpsgd-mf published'"),
@@ -78,7 +78,7 @@ def test_what_asks_about_submissions_where_there_are_none_is_refused(
         config(**changes)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("gate", "changes", "words"),
     [
         ({"metric": "transcript.auc", "max": 0.9}, {}, "no gate may use 'transcript.auc'"),
@@ -94,7 +94,7 @@ def test_gates_that_cannot_be_judged_are_refused(
         config(gate=[gate], **changes)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("gate", "changes", "words"),
     [
         (
@@ -152,7 +152,7 @@ def test_without_a_word_every_kind_of_attack_is_asked() -> None:
         assert isinstance(attack.create("attack"), SubmissionTest)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rounds", "last", "steps"),
     [
         ([], 400, [12, 25, 50, 100, 200, 400]),
@@ -194,7 +194,7 @@ def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
     assert [attack.label for attack in result.submission_tests] == ["zero-mean (z)"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("more", "variant", "words"),
     [
         ("[[attack]]\nname = 'canary'\n", "", "'canary' reads nothing that model"),

@@ -84,7 +84,7 @@ def numbers(result: AuditResult) -> str:
     return json.dumps(result.model_dump(mode="json", exclude={"timing"}))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"transcript": {"rounds": [2, 9]}}, "transcript.rounds ends at 9, .*params.rounds = 5"),
@@ -137,7 +137,7 @@ def test_models_whose_users_submit_no_fakes_are_refused_before_anything_is_run(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("users", "real", "words"),
     [
         ([0, 0, 1, 1], [1, 1, 0, 0], "submit real pairs"),

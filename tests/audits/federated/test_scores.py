@@ -92,7 +92,7 @@ def found_in(truth: Truth, given: Checkpoint, last: bool = False) -> dict[Key, F
 # What is found in one training.
 
 
-@pytest.mark.parametrize("digits", [0, 1, 9])
+@pytest.mark.cases("digits", [0, 1, 9])
 def test_areas_are_those_of_scikit_learn_ties_or_not(digits: int) -> None:
     truth, source = truth_of(0), np.random.default_rng(1)
     scores = np.array(source.normal(size=len(truth.pairs)) + 0.8 * truth.real)
@@ -149,7 +149,7 @@ CASES: dict[str, Callable[[np.random.Generator], Exact]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.cases("name", CASES)
 def test_corrections_are_those_of_statsmodels(name: str) -> None:
     p_values = CASES[name](np.random.default_rng(6))
     for correct, method in ((benjamini_hochberg, "fdr_bh"), (holm, "holm")):

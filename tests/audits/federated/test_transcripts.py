@@ -91,8 +91,8 @@ def divergence_of(pairs: UserItemPairs, round_: Round, row: int) -> float:
     return float(sequence_kl(g[None], fake[None].astype(np.float64), pairs.sigma))
 
 
-@pytest.mark.parametrize("users", [None, np.arange(N) % 3 == 1], ids=["everybody", "some"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.cases("users", [None, np.arange(N) % 3 == 1], ids=["everybody", "some"])
+@pytest.mark.cases("name", MODELS)
 def test_divergences_are_sums_over_the_rounds_so_far(name: str, users: Any) -> None:
     given = transcript(MODELS[name], users)
     total, expected = np.zeros(len(given.pairs)), {}
@@ -134,7 +134,7 @@ def test_parts_of_the_divergence_add_up_to_its_mean_over_all_ratings(name: str) 
             assert parts.apart > 0.05 * mean
 
 
-@pytest.mark.parametrize("name", ["batch", "rating", "corrected", "two-valued"])
+@pytest.mark.cases("name", ["batch", "rating", "corrected", "two-valued"])
 def test_where_fakes_are_each_users_own_cut_or_of_some_there_are_no_parts(name: str) -> None:
     assert all(checkpoint.parts is None for checkpoint in run(transcript(MODELS[name])))
 
@@ -197,8 +197,8 @@ def test_attackers_of_all_are_shown_every_round_as_it_is() -> None:
         np.testing.assert_array_equal(checkpoint.seen["all"].rows, np.arange(len(given.pairs)))
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("count", [20, 37, 100_000])
+@pytest.mark.cases("name", MODELS)
+@pytest.mark.cases("count", [20, 37, 100_000])
 def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int) -> None:
     given, attack = transcript(MODELS[name]), Passive(count)
     rounds = [kept(round_) for round_, _ in transcript(MODELS[name]).rounds()]
@@ -335,7 +335,7 @@ def inside(count: int, n: int, rate: float) -> bool:
     return low <= count <= high
 
 
-@pytest.mark.parametrize("k", ROUNDS)
+@pytest.mark.cases("k", ROUNDS)
 def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
     mu = 1.5
     given, outcome = fixed(k, mu)
@@ -353,7 +353,7 @@ def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
     assert not area.lower <= 0.5 <= area.upper
 
 
-@pytest.mark.parametrize("k", ROUNDS)
+@pytest.mark.cases("k", ROUNDS)
 def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None:
     # μ is such that about half are found; longer sequences need a larger one.
     mu, level = math.sqrt(2.5 * math.sqrt(2 * k * D)), 0.01
@@ -379,7 +379,7 @@ def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None
     assert by_key["transcript.power", RATIO, "real", level].estimate.value > power + 0.2
 
 
-@pytest.mark.parametrize("k", ROUNDS)
+@pytest.mark.cases("k", ROUNDS)
 def test_the_mean_divergence_is_half_the_squared_distance(k: int) -> None:
     given, outcome = fixed(k, 1.5)
     whole = findings(given, outcome)["transcript.kl", None, "whole", None].estimate

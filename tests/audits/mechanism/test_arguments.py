@@ -19,14 +19,14 @@ def never(data: Any, rng: Any) -> float:
 WRONG: list[Any] = [math.nan, math.inf, -1, True, "x", "", [], [0.1], 2**70]
 
 
-@pytest.mark.parametrize("value", WRONG, ids=repr)
-@pytest.mark.parametrize("name", ["delta", "confidence", "trials", "detectable"])
+@pytest.mark.cases("value", WRONG, ids=repr)
+@pytest.mark.cases("name", ["delta", "confidence", "trials", "detectable"])
 def test_a_wrong_number_is_refused_by_its_name(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"{name}.* = "):
         audit(never, [0.0], [1.0], **{name: value})
 
 
-@pytest.mark.parametrize("value", [value for value in WRONG if value != 2**70], ids=repr)
+@pytest.mark.cases("value", [value for value in WRONG if value != 2**70], ids=repr)
 def test_a_claim_that_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match="claim = "):
         audit(never, [0.0], [1.0], claim=value)
@@ -34,13 +34,13 @@ def test_a_claim_that_is_no_number_is_refused(value: Any) -> None:
         assert_satisfies_dp(never, ([0.0], [1.0]), value)
 
 
-@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.cases("value", WRONG, ids=repr)
 def test_a_false_alarm_that_is_no_share_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match="false_alarm = "):
         assert_satisfies_dp(never, ([0.0], [1.0]), 1.0, false_alarm=value)
 
 
-@pytest.mark.parametrize("pairs", [None, 3, "x", [], [1]], ids=repr)
+@pytest.mark.cases("pairs", [None, 3, "x", [], [1]], ids=repr)
 def test_pairs_that_are_none_are_refused(pairs: Any) -> None:
     with pytest.raises(InputError, match="pairs"):
         audit_pairs(never, pairs)

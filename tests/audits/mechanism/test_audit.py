@@ -279,7 +279,7 @@ def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
         audit(returning(object()), 0, 1, trials=200)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("answer", "words"),
     [
         (lambda n: 3.0, "returned float where an array of 1 outputs"),
@@ -303,7 +303,7 @@ def test_batches_of_words_are_read() -> None:
     assert 0.5 < result.epsilon.lower <= math.log(5)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("score", "words"),
     [
         (lambda outputs: np.repeat(outputs, 2), "score returned 400 numbers for 200 outputs"),
@@ -319,7 +319,7 @@ def test_scores_that_are_none_are_refused(score: Callable[[Any], Any], words: st
         audit(laplace, 0.0, 1.0, trials=200, score=score)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"trials": 199}, "trials = 199"),
@@ -353,8 +353,8 @@ def test_wrong_arguments_are_refused_before_anything_runs(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("score", ["learned", lambda outputs: [0.0] * len(outputs)])
-@pytest.mark.parametrize(
+@pytest.mark.cases("score", ["learned", lambda outputs: [0.0] * len(outputs)])
+@pytest.mark.cases(
     "odd",
     [
         math.nan,
@@ -387,13 +387,13 @@ def test_an_object_that_cannot_be_read_is_refused() -> None:
         audit(lambda data, rng: Mute(), 0, 1, trials=400)
 
 
-@pytest.mark.parametrize("given", [10**400, 1j, math.nan])
+@pytest.mark.cases("given", [10**400, 1j, math.nan])
 def test_scores_that_are_no_finite_numbers_are_refused(given: Any) -> None:
     with pytest.raises(InputError, match="scores"):
         audit(laplace, 0, 1, trials=400, score=lambda outputs: [given] * len(outputs))
 
 
-@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, StopIteration, ZeroDivisionError])
+@pytest.mark.cases("error", [SystemExit, GeneratorExit, StopIteration, ZeroDivisionError])
 def test_a_mechanism_that_never_answers_is_an_error(error: type[BaseException]) -> None:
     def fails(data: float, rng: Rng) -> float:
         raise error("now")

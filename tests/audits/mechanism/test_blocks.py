@@ -121,7 +121,7 @@ def locked() -> Callable[..., float]:
     return mechanism
 
 
-@pytest.mark.parametrize("make", [fixed, rare, both, counting, locked])
+@pytest.mark.cases("make", [fixed, rare, both, counting, locked])
 def test_a_state_or_noise_of_its_own_stays_in_one_sequence(
     executor: Executor, make: Callable[[], Any]
 ) -> None:
@@ -180,7 +180,7 @@ class Mute(Exception):  # noqa: N818
         self.lock = threading.Lock()
 
 
-@pytest.mark.parametrize("error", [ValueError("no answer"), Mute(), SystemExit(3)])
+@pytest.mark.cases("error", [ValueError("no answer"), Mute(), SystemExit(3)])
 def test_an_error_in_a_process_is_one_sentence(executor: Executor, error: BaseException) -> None:
     kind = type(error)
 

@@ -137,7 +137,7 @@ def test_blocks_give_each_output_the_data_set_of_its_coin() -> None:
     assert 5 < sum(firsts) < 45
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "said"),
     [
         ("drift of 1e-4 a call", "change with the number of the call"),

@@ -43,7 +43,7 @@ def stopping(mechanism: Any = shifted, **options: Any) -> BlackBoxAudit:
 
 
 @pytest.mark.usefixtures("unrepeated")
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("mechanism", "options"),
     [
         (shifted, {}),

@@ -42,7 +42,7 @@ READ: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.cases("name", READ)
 def test_later_calls_change_no_output(name: str) -> None:
     make, read = READ[name]
     buffer = np.ones(3)

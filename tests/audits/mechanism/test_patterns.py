@@ -32,8 +32,8 @@ def test_one_differs_by_hand() -> None:
     assert sorted(texts("any-value", 3)) == ["1 2", "1 3", "2 3"]
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 10])
-@pytest.mark.parametrize("neighbours", ["all-differ", "one-differs"])
+@pytest.mark.cases("length", [1, 2, 3, 4, 5, 10])
+@pytest.mark.cases("neighbours", ["all-differ", "one-differs"])
 def test_pairs_are_neighbours_and_none_comes_twice(neighbours: Neighbours, length: int) -> None:
     pairs = input_pairs(neighbours, length, base=3.0, step=0.5)
     keys = [frozenset((a.tobytes(), b.tobytes())) for a, b in pairs]
@@ -45,7 +45,7 @@ def test_pairs_are_neighbours_and_none_comes_twice(neighbours: Neighbours, lengt
         assert moved.sum() == 0.5 if neighbours == "one-differs" else moved.any()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "problem"),
     [
         (("some", 3, 1.0, 1.0), "neighbours = 'some' is not known"),

@@ -133,7 +133,7 @@ def test_broken_mechanisms_are_found(name: str) -> None:
     assert result.epsilon.lower > CLAIM
 
 
-@pytest.mark.parametrize("name", UNDECIDED)
+@pytest.mark.cases("name", UNDECIDED)
 def test_no_undecided_mechanism_is_given_a_power(name: str) -> None:
     mechanism, options = UNDECIDED[name]
     result = controlled(mechanism, **{"trials": 2000, "detectable": 3.0, **options})

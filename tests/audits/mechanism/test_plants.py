@@ -53,7 +53,7 @@ def same(one: Any, other: Any) -> list[bool]:
     return [content(a) == content(b) for a, b in zip(one, other, strict=True)]
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.cases("name", MAKERS)
 def test_a_written_bit_can_be_read_where_it_was_written(name: str) -> None:
     """Writing again overwrites: so the outputs with bit 0 and with bit 1 never coincide."""
     make, kinds = MAKERS[name]

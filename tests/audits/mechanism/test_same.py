@@ -40,7 +40,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("pair", SAME)
+@pytest.mark.cases("pair", SAME)
 def test_equal_data_sets_are_refused(pair: tuple[Any, Any]) -> None:
     def never(data: Any, rng: np.random.Generator) -> float:
         raise AssertionError
@@ -54,7 +54,7 @@ def test_equal_data_sets_are_refused(pair: tuple[Any, Any]) -> None:
         assert_satisfies_dp(never, pair, 1.0)
 
 
-@pytest.mark.parametrize("pair", DIFFERENT)
+@pytest.mark.cases("pair", DIFFERENT)
 def test_different_data_sets_are_not(pair: tuple[Any, Any]) -> None:
     assert not same_data(*pair)
 

@@ -26,7 +26,7 @@ def copies(mechanism: Any) -> list[Any]:
     return [[copy([0, 1], np.random.default_rng(1)) for _ in range(2)] for copy in functions]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "generator",
     [
         np.random.default_rng(3),

@@ -172,8 +172,12 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setattr(sys, "path", sys.path.copy())  # a run puts the config's folder first
-    return Project(tmp_path)
+    return project_in(tmp_path, monkeypatch)
+
+
+def project_in(folder: Path, patch: pytest.MonkeyPatch) -> Project:
+    patch.setattr(sys, "path", sys.path.copy())  # a run puts the config's folder first
+    return Project(folder)
 
 
 def refused(result: Result, code: int, *words: str) -> None:
@@ -279,7 +283,7 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
     assert project.measurement().estimate.n > 850
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "code", "words"),
     [
         (
@@ -317,8 +321,13 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
     ],
 )
 def test_code_that_cannot_be_used_is_one_sentence(
-    project: Project, changes: dict[str, Any], code: int, words: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    code: int,
+    words: list[str],
 ) -> None:
+    project = project_in(tmp_path, monkeypatch)
     if "pairs" in changes:
         changes |= {"d": "", "d_prime": ""}
     project.write(**changes)
@@ -326,16 +335,19 @@ def test_code_that_cannot_be_used_is_one_sentence(
     assert not project.out.exists()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "text", ["import sys\nsys.exit(0)", "raise RuntimeError('a\\nb')", "def broken(:"]
 )
-def test_a_module_that_cannot_be_imported_is_one_sentence(project: Project, text: str) -> None:
+def test_a_module_that_cannot_be_imported_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     """Otherwise its exit code would be taken for a gate's outcome."""
+    project = project_in(tmp_path, monkeypatch)
     (project.folder / f"{project.module}.py").write_text(text)
     refused(project.run("--allow-code"), 2, "cannot be imported (")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "words"),
     [
         ({"d": ""}, "give d and d_prime, or pairs"),
@@ -361,7 +373,10 @@ def test_a_module_that_cannot_be_imported_is_one_sentence(project: Project, text
         ({"head": "[[defense]]"}, "TOML"),
     ],
 )
-def test_wrong_tables_are_refused(project: Project, changes: dict[str, str], words: str) -> None:
+def test_wrong_tables_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], words: str
+) -> None:
+    project = project_in(tmp_path, monkeypatch)
     project.write(**changes)
     refused(project.run("--allow-code"), 2, "audit.toml", words)
     assert not project.imported
@@ -506,7 +521,7 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
     assert project.measurement() == first
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         (("--seed", "tomorrow"), "neither a 64-bit integer nor entropy"),
@@ -517,8 +532,9 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
     ],
 )
 def test_what_is_no_seed_is_refused(
-    project: Project, arguments: tuple[object, ...], words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], words: str
 ) -> None:
+    project = project_in(tmp_path, monkeypatch)
     refused(project.run("--allow-code", *arguments), 2, words)
 
 

@@ -74,7 +74,7 @@ def marks(trainings: int = 12, targets: int = 30, seed: int = 0) -> tuple[Number
     return rng.normal(size=(trainings, targets)), rng.random((trainings, targets)) < 0.5
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "copy",
     [
         lambda row: row,
@@ -83,7 +83,7 @@ def marks(trainings: int = 12, targets: int = 30, seed: int = 0) -> tuple[Number
         lambda row: (row + 1000).astype(np.float32),
     ],
 )
-@pytest.mark.parametrize("observer", ["scores", "factors"])
+@pytest.mark.cases("observer", ["scores", "factors"])
 def test_the_same_scores_twice_are_found_up_to_rounding_and_a_constant(
     copy: Any, observer: Any
 ) -> None:
@@ -131,7 +131,7 @@ def test_lists_repeat_if_they_are_personal_or_always_the_same(observer: Any) -> 
     assert repeated(0 * common, present, observer) == (0, 1)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+@pytest.mark.cases("noise", [0.0, 0.3, 3.0])
 def test_old_scores_with_fresh_noise_do_not_change_with_the_data(noise: float) -> None:
     rng = np.random.default_rng(3)
     old, fresh = rng.normal(size=4000), rng.normal(size=(3, 4000))

@@ -264,7 +264,7 @@ def test_a_claim_that_is_stated_later_trains_nothing_and_another_object_does(
         assert (Counted.fits > before) == trains
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("interactions", "said"),
     [
         (pd.DataFrame({"a": [1], "b": [2]}), "none is known to hold the user"),
@@ -453,7 +453,7 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
 )
 def test_an_argument_of_the_wrong_kind_is_refused(name: str, value: Any) -> None:

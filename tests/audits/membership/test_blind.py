@@ -24,7 +24,7 @@ def trials(seed: int, kept: float = 0.0, leak: float = 1.0) -> Trials:
     return Trials(shown[:, :, None], np.zeros((TRAININGS, 0, 1)), present)
 
 
-@pytest.mark.parametrize("trainings", [2, 3, 5])
+@pytest.mark.cases("trainings", [2, 3, 5])
 def test_the_coins_of_another_training_are_compared_with_what_they_do_not_decide(
     trainings: int,
 ) -> None:

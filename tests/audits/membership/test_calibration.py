@@ -53,7 +53,7 @@ def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
     return first.tolist(), second.tolist()
 
 
-@pytest.mark.parametrize("count", [8, 9, 64])
+@pytest.mark.cases("count", [8, 9, 64])
 def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int) -> None:
     first, second = halves_of(count)
     assert sorted(first + second) == list(range(count))
@@ -69,7 +69,7 @@ def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int
 CALIBRATING, JUDGED = halves_of(16)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.cases("name", ATTACKS)
 def test_trainings_without_a_model_score_alike_and_change_no_other_score(name: str) -> None:
     seen, reference = trials(1), trials(2)
     whole = seen.scores(ATTACKS[name], reference)
@@ -148,7 +148,7 @@ def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrat
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("trainings", "calibrating"),
     [(1, 0), (2, 1), (3, 2), (4, 2), (8, 2), (24, 5), (64, 13), (999, 16)],
 )
@@ -156,7 +156,7 @@ def test_five_of_24_trainings_calibrate(trainings: int, calibrating: int) -> Non
     assert default_calibrating(trainings) == calibrating
 
 
-@pytest.mark.parametrize("label", ATTACKS)
+@pytest.mark.cases("label", ATTACKS)
 def test_the_judged_half_chooses_nothing(label: str) -> None:
     sample = trials()
     judging = np.isin(np.arange(16), JUDGED)
@@ -178,7 +178,7 @@ def test_the_judged_half_chooses_nothing(label: str) -> None:
         assert one.promise == expected.promise
 
 
-@pytest.mark.parametrize("label", ATTACKS)
+@pytest.mark.cases("label", ATTACKS)
 def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str) -> None:
     sample, other = trials(), trials(9)
     last = np.arange(16) == JUDGED[-1]
@@ -214,7 +214,7 @@ def test_the_promise_is_what_the_rehearsal_showed() -> None:
     }
 
 
-@pytest.mark.parametrize("label", ATTACKS)
+@pytest.mark.cases("label", ATTACKS)
 def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
     for sign in (1, -1):
         sample = trials(1, 32, 60)
@@ -228,9 +228,9 @@ def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
         assert curve.advantages(attacked.threshold).mean() > 0.25
 
 
-@pytest.mark.parametrize("label", ATTACKS)
-@pytest.mark.parametrize("kind", ["noise", "constant", "zero", "huge", "rare", "coin"])
-@pytest.mark.parametrize("population", [0, 12])
+@pytest.mark.cases("label", ATTACKS)
+@pytest.mark.cases("kind", ["noise", "constant", "zero", "huge", "rare", "coin"])
+@pytest.mark.cases("population", [0, 12])
 def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population: int) -> None:
     """8 trainings and 20 targets; a half of a half has 2 trainings."""
     for seed in range(5):
@@ -253,7 +253,7 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
             assert (Curve(attacked.scores, attacked.present).areas() == 0.5).all()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.cases("value", [np.nan, np.inf, -np.inf])
 def test_an_attack_without_finite_scores_is_named(value: float) -> None:
     with pytest.raises(RunError, match=r"attack 'recording' does not score.*correct its method"):
         half_judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)

@@ -103,7 +103,7 @@ def bound(one: Judged, delta: float, seed: int) -> float:
     ).lower
 
 
-@pytest.mark.parametrize("period", [2, 3, 4])
+@pytest.mark.cases("period", [2, 3, 4])
 def test_a_leak_in_every_nth_training_is_part_of_the_judged_mean(period: int) -> None:
     """Neither parity nor order of the trainings decides which of them judge."""
     missed = 0

@@ -81,7 +81,7 @@ def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
     assert [attack.label for attack in config.inferring] == ["rmia"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("params", "label"),
     [({}, "implicit"), ({"model": "bpr"}, "implicit bpr"), ({"model": 3}, "implicit 3")],
 )
@@ -143,7 +143,7 @@ def shown(rate: float, targets: int) -> bool:
     return (targets / 2 - 2 * math.sqrt(targets) + 1) * rate >= 1
 
 
-@pytest.mark.parametrize("rate", [0.0003, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3])
+@pytest.mark.cases("rate", [0.0003, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3])
 def test_the_remedy_for_a_small_rate_names_the_least_number_of_targets(rate: float) -> None:
     with pytest.raises(
         ValidationError, match="are too small for 20 targets of unit 'user'"
@@ -165,7 +165,7 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
     assert Membership(units=["interaction"], interactions=300).left_out("interaction") == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "words"),
     [
         (OWN.replace("most", "mots"), ["recommender.0", "did you mean 'most-popular'"]),
@@ -279,7 +279,7 @@ def test_a_mistake_is_one_sentence_with_place_and_remedy(
         assert word in message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "code", "words"),
     [
         (DATA + OWN, 2, ["ratings are too few for membership.held_out = 1000", "lower these"]),

@@ -41,7 +41,7 @@ def said(*gates: dict[str, Any], **changes: Any) -> str:
     return " ".join(decisions(config(*gates, **changes)))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("trainings", "can"), [(1, "cannot pass"), (22, "cannot pass"), (23, "pass and fail")]
 )
 def test_the_fewest_trainings_that_pass_are_named(trainings: int, can: str) -> None:
@@ -74,7 +74,7 @@ def test_the_first_look_is_foretold() -> None:
 LEAK = {"metric": "leak", "max": 0.5}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("gates", "keys", "intervals"),
     [
         ([GATE], 2, 2),

@@ -66,7 +66,7 @@ def prepared(
     return given[0], given[1]
 
 
-@pytest.mark.parametrize("name", ["dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm"])
+@pytest.mark.cases("name", ["dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm"])
 def test_a_claims_public_statistics_are_the_same_in_every_training(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -92,7 +92,7 @@ def test_friends_and_private_ratings_come_with_every_training(
     np.testing.assert_array_equal(prepared_ratings.sensitive, flags[KEPT])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "variant"),
     [(name, variant) for name in SMALL for variant in ("nonprivate", "published", "corrected")],
 )

@@ -36,7 +36,7 @@ def test_target_users_have_no_target_interaction_and_some_history() -> None:
     assert not np.isin(plan.observed, plan.users).any()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.cases("seed", range(5))
 def test_no_target_is_an_observed_users_own(seed: int) -> None:
     """An observed user's list uses that user's data, whatever a claim about others' lists says."""
     plan = design(seed)
@@ -171,7 +171,7 @@ def test_lists_are_no_longer_than_the_items() -> None:
     assert design(k=1000).query.k == N_ITEMS
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "said"),
     [
         ({"interactions": 500}, "held_out = 40 and membership.interactions = 500"),

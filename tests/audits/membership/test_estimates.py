@@ -23,8 +23,8 @@ def coins(seed: int, shape: tuple[int, int] = (8, 50)) -> Mask:
     return np.random.default_rng(seed).random(shape) < 0.5
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9])
-@pytest.mark.parametrize("steps", [None, 4])
+@pytest.mark.cases("share", [0.5, 0.9])
+@pytest.mark.cases("steps", [None, 4])
 def test_the_quantile_is_covered(share: float, steps: int | None) -> None:
     rng = np.random.default_rng(3)
     missed, runs = 0, 400
@@ -54,8 +54,8 @@ def counted(scores: Numbers, present: Mask, high: int, low: int) -> int:
     return int(guesses[:high].sum() + (~guesses[len(guesses) - low :]).sum())
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
+@pytest.mark.cases("delta", [0.0, 1e-3])
+@pytest.mark.cases("shift", [0.0, 1.0, 3.0])
 def test_the_best_guesses_certify_most_in_the_rehearsal(shift: float, delta: float) -> None:
     present = coins(4)
     scores = np.random.default_rng(5).normal(size=present.shape) + shift * present
@@ -90,8 +90,8 @@ def test_the_fewest_trainings_and_targets_leave_guesses() -> None:
         assert int(high * 80) + int(low * 80) >= 16
 
 
-@pytest.mark.parametrize("guesses", [(0.5, 0.5), (0.25, 0.25), (0.1, 0), (0, 0.3)])
-@pytest.mark.parametrize("delta", [0.0, 1e-4])
+@pytest.mark.cases("guesses", [(0.5, 0.5), (0.25, 0.25), (0.1, 0), (0, 0.3)])
+@pytest.mark.cases("delta", [0.0, 1e-4])
 def test_the_certificate_is_the_bound_of_the_right_guesses(
     guesses: tuple[float, float], delta: float
 ) -> None:

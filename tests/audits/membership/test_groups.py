@@ -86,7 +86,7 @@ def test_fake_users_are_in_no_group() -> None:
     assert plan.groups["place = x"].sum() == DATA.n_users
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("data", "said"),
     [
         (DATA, "users have no features: name their table in [data.users]"),

@@ -76,7 +76,7 @@ def test_the_first_look_needs_few_trainings_and_the_last_has_all() -> None:
         assert (look.looks, look.intervals) == (4, 22)
 
 
-@pytest.mark.parametrize("numbers", [1, 6, 40, 1000])
+@pytest.mark.cases("numbers", [1, 6, 40, 1000])
 def test_both_halves_of_the_level_pay_for_all_looks(numbers: int) -> None:
     blocks = [(index,) for index in range(400)]
     look = planned(division(400, 16, 1), blocks, ALPHA, ALPHA, numbers)[0]
@@ -164,7 +164,7 @@ def test_trainings_that_were_done_elsewhere_are_judged_whole(
     assert (len(fits), judged(record), record.gates[0].outcome) == (24, {19}, "fail")
 
 
-@pytest.mark.parametrize("exceeding", [(1, 1, 1), (1, 0, 1, 1, 1, 1), (0, 0, 1, 1, 1, 1, 0, 1)])
+@pytest.mark.cases("exceeding", [(1, 1, 1), (1, 0, 1, 1, 1, 1), (0, 0, 1, 1, 1, 1, 0, 1)])
 def test_what_certifies_a_share_at_one_level_does_so_at_smaller_ones(
     exceeding: tuple[int, ...],
 ) -> None:

@@ -110,7 +110,7 @@ def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
     assert sum(key.census for key in planned) == 2 * (2 + 2) + 2 * (2 + 1) + 9
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("of_", "size"), [(None, 5), ("next-training", 5), ("this-model", 8), ("average", 8)]
 )
 def test_only_what_gates_judge_takes_a_share_of_the_error(of_: str | None, size: int) -> None:
@@ -372,7 +372,7 @@ def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
         assert joint.estimate.kind == ("range" if metric == "recall" else "frequentist")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "changes", "words"),
     [
         (
@@ -498,7 +498,7 @@ def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
         assert area.estimate.lower < 0.5 < area.estimate.upper
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("model", "observers"),
     [
         (Stale("seed"), {None}),
@@ -706,7 +706,7 @@ def test_delta_is_that_of_the_claim_and_else_of_the_table() -> None:
     assert bound(claimed(1.0, delta=0.05), 0.0) == loose
 
 
-@pytest.mark.parametrize("trainable", [Ignorant(), Ignorant(constant=True), Copying()])
+@pytest.mark.cases("trainable", [Ignorant(), Ignorant(constant=True), Copying()])
 def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -> None:
     changes: dict[str, Any] = {
         "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "observed_users": 1,

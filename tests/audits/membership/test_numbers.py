@@ -36,7 +36,7 @@ def test_the_average_and_the_range_are_of_the_judged_trainings() -> None:
     assert range_of(np.array([0.3])).upper == 0.3
 
 
-@pytest.mark.parametrize("number", numbers([0.1]))
+@pytest.mark.cases("number", numbers([0.1]))
 def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) -> None:
     plain = one(2, 0.3, 0.5)
     lacking = np.random.default_rng(3).random(plain.present.shape) < 0.3

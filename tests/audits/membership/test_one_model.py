@@ -79,8 +79,8 @@ def test_a_tie_at_the_top_hides_no_leak() -> None:
     assert other.value == pytest.approx(0.9, abs=0.01)
 
 
-@pytest.mark.parametrize("levels", [2, 5, 60])
-@pytest.mark.parametrize("rate", [0.01, 0.03, 0.2])
+@pytest.mark.cases("levels", [2, 5, 60])
+@pytest.mark.cases("rate", [0.01, 0.03, 0.2])
 def test_the_rate_is_that_of_scikit_learns_curve(levels: int, rate: float) -> None:
     rng = np.random.default_rng(levels)
     present, absent = rng.integers(1, levels + 1, 500) * 1.0, rng.integers(0, levels, 700) * 1.0
@@ -91,7 +91,7 @@ def test_the_rate_is_that_of_scikit_learns_curve(levels: int, rate: float) -> No
     assert estimate.value == pytest.approx(np.interp(rate, false, true))
 
 
-@pytest.mark.parametrize("levels", [2, 3, 40])
+@pytest.mark.cases("levels", [2, 3, 40])
 def test_the_rate_between_two_vertices_is_covered(levels: int) -> None:
     """The truth is on the line between the vertices of the law's ROC curve."""
     rng, missed, grid = np.random.default_rng(levels), 0, np.linspace(0, 1, levels)
@@ -147,7 +147,7 @@ def test_wrong_input_is_refused() -> None:
         audit_scores(present, absent, features=(np.full((10, 1), np.nan), np.zeros((311, 1))))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         *(({"rates": (rate,)}, "rates holds") for rate in (0, 1, 2, -1, np.nan, 1e-300, "a", None)),

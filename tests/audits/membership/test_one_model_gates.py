@@ -27,7 +27,7 @@ def audit(epsilon: Estimate, planted: float) -> Corrected:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("limits", "outcomes"),
     [
         (Limits(auc=0.55), ["pass"]),
@@ -43,7 +43,7 @@ def test_the_interval_decides(limits: Limits, outcomes: list[str]) -> None:
     assert all("if the features hold all" in gate.rule for gate in gates)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "lower", "planted", "outcome", "words"),
     [
         (2.0, 1.2, 1.4, "fail", "certified ε >= 1.2"),

@@ -80,7 +80,7 @@ def test_constant_scores_are_noticed() -> None:
     assert about(Ignorant(constant=True, change=lose)) == ["constant"]
 
 
-@pytest.mark.parametrize(("users", "items"), [(True, False), (False, True), (True, True)])
+@pytest.mark.cases(("users", "items"), [(True, False), (False, True), (True, True)])
 def test_a_vocabulary_that_is_built_from_the_data_is_noticed(users: bool, items: bool) -> None:
     def forget(answer: Answer, interactions: csr_array, query: Query) -> None:
         by_user = np.diff(interactions.indptr)
@@ -122,7 +122,7 @@ def lists(shown_if_present: float, shown_if_absent: float, count: int = 2000) ->
     return Trials(np.stack((listed, listed), axis=2), np.zeros((8, 0, 2)), present)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("present", "absent", "expected"),
     [
         (0.0, 0.2, True),
@@ -139,7 +139,7 @@ def test_lists_hide_what_is_seen_if_only_absent_items_are_listed(
     assert hides_seen(lists(present, absent)) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("present", "absent", "expected"),
     [
         (0.0, 0.2, False),

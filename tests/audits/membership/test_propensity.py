@@ -28,7 +28,7 @@ def test_rows_that_features_decide_are_not_comparable() -> None:
     assert fitted.comparable(np.array([[0.5]])).all()
 
 
-@pytest.mark.parametrize("levels", [1, 2, 3, 40])
+@pytest.mark.cases("levels", [1, 2, 3, 40])
 def test_columns_with_few_values_have_a_basis(levels: int) -> None:
     rng = np.random.default_rng(levels)
     x = np.column_stack((rng.integers(0, levels, 200), rng.normal(0, 1, 200))).astype(float)

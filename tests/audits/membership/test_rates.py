@@ -22,8 +22,8 @@ def drawn(seed: int, ties: bool, trainings: int = 6, targets: int = 25) -> tuple
     return (np.round(scores) if ties else scores), present
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.cases("ties", [False, True])
+@pytest.mark.cases("seed", range(3))
 def test_areas_are_those_of_scikit_learn(seed: int, ties: bool) -> None:
     scores, present = drawn(seed, ties)
     expected = [roc_auc_score(coins, score) for coins, score in zip(present, scores, strict=True)]
@@ -52,8 +52,8 @@ def slow_above(scores: Numbers, present: Mask, rate: float) -> Numbers:
     return calls
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("rate", [0.01, 0.1, 0.25, 0.5, 0.9])
+@pytest.mark.cases("ties", [False, True])
+@pytest.mark.cases("rate", [0.01, 0.1, 0.25, 0.5, 0.9])
 def test_the_threshold_is_the_absent_score_of_its_rank(ties: bool, rate: float) -> None:
     scores, present = drawn(5, ties, 40)
     curve, expected = Curve(scores, present), slow_above(scores, present, rate)
@@ -71,8 +71,8 @@ def test_the_rank_of_a_rate_that_fits_exactly_is_not_lost_to_rounding() -> None:
         assert Curve(scores, present).above(rank / 11).sum() == 2 + rank - 1 + 0.5
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.1, 0.2])
-@pytest.mark.parametrize("values", [None, 3])
+@pytest.mark.cases("rate", [0.05, 0.1, 0.2])
+@pytest.mark.cases("values", [None, 3])
 def test_another_exchangeable_target_is_above_with_at_most_the_rate(
     rate: float, values: int | None
 ) -> None:
@@ -175,8 +175,8 @@ def slow_threshold(scores: Numbers, present: Mask) -> float:
     return max(gain(each) for each in [-math.inf, *(values[1:] + values[:-1]) / 2, math.inf])
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.cases("ties", [False, True])
+@pytest.mark.cases("seed", range(4))
 def test_the_best_threshold_has_the_largest_advantage(seed: int, ties: bool) -> None:
     scores, present = drawn(seed, ties)
     threshold = best_threshold(scores, present)

@@ -173,7 +173,7 @@ def test_interactions_that_were_changed_are_refused_and_sorted_ones_are_not(conf
     assert code == 1, said
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("old", "new", "words"),
     [
         ("seed = 7\n", "", "the config has no seed"),

@@ -78,7 +78,7 @@ def test_the_first_round_has_the_rarest_items() -> None:
         assert counts[rows][same].min() <= counts[row]
 
 
-@pytest.mark.parametrize("draw", ["random", "rare-items", "out-of-profile", "fake-users"])
+@pytest.mark.cases("draw", ["random", "rare-items", "out-of-profile", "fake-users"])
 def test_the_seed_chooses_the_targets_and_no_coin_does(draw: str) -> None:
     ratings = data()
     unit = "user" if draw == "fake-users" else "interaction"
@@ -105,7 +105,7 @@ def test_fake_users_leave_real_rows_as_they_are() -> None:
         np.testing.assert_array_equal(getattr(grown, name)[: len(ratings)], getattr(ratings, name))
 
 
-@pytest.mark.parametrize(("count", "size"), [(2, 20), (7, 5), (8, 5), (30, 5)])
+@pytest.mark.cases(("count", "size"), [(2, 20), (7, 5), (8, 5), (30, 5)])
 def test_fake_users_share_no_item_as_long_as_the_items_suffice(count: int, size: int) -> None:
     """40 items; the median user has about 20."""
     ratings = data()

@@ -160,7 +160,7 @@ def test_purchases_have_no_error() -> None:
 LISTED = {"ndcg", "recall", "precision", "hits", "mrr", "coverage"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rated", "omitted", "observers", "expected"),
     [
         (True, (), (), LISTED | {"rmse", "mae"}),

@@ -55,7 +55,7 @@ def slow() -> TrainedDefense[Any]:
     return defense
 
 
-@pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])
+@pytest.mark.cases("variant", ["nonprivate", "published", "corrected"])
 def test_an_answer_does_not_depend_on_what_is_trained_beside_it(variant: str) -> None:
     trained = DefenseRecommender(factors(variant), DATA)
     indices = range(18)  # more than are trained together
@@ -69,7 +69,7 @@ def test_an_answer_does_not_depend_on_what_is_trained_beside_it(variant: str) ->
     assert not np.array_equal(answers[0].scores, answers[1].scores)
 
 
-@pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])
+@pytest.mark.cases("variant", ["nonprivate", "published", "corrected"])
 def test_scores_are_the_predictions_of_the_defense_with_the_seed_as_trial(variant: str) -> None:
     defense = factors(variant)
     trained = DefenseRecommender(defense, DATA)

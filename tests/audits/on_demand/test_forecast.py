@@ -120,7 +120,7 @@ def test_nothing_claimed_or_no_game_is_an_empty_forecast() -> None:
     assert forecast(config(model=BASE["model"][2]), minutes=1.0, factor=2.0) == []
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.0, math.inf, math.nan])
+@pytest.mark.cases("value", [-1.0, 0.0, math.inf, math.nan])
 def test_what_is_out_of_range_is_refused(value: float) -> None:
     with pytest.raises(InputError, match="minutes = "):
         forecast(config(), minutes=value)

@@ -19,8 +19,8 @@ def epsilon_of(before: list[float], after: list[float], k: int, scale: float) ->
     return estimate.value
 
 
-@pytest.mark.parametrize(("before", "after"), [(1.0, 3.0), (3.0, 1.0), (2.0, 2.5)])
-@pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
+@pytest.mark.cases(("before", "after"), [(1.0, 3.0), (3.0, 1.0), (2.0, 2.5)])
+@pytest.mark.cases("scale", [0.3, 1.0, 4.0])
 def test_place_among_two_is_the_closed_form(before: float, after: float, scale: float) -> None:
     expected = first_of_two(np.array([before, 2.0]), np.array([after, 2.0]), scale)
     assert epsilon_of([before, 2.0], [after, 2.0], 1, scale) == pytest.approx(expected, rel=2e-3)

@@ -192,8 +192,8 @@ def setup(family: str) -> tuple[list[ItemItem], Any, list[Profile]]:
     return defenses, defenses[0].prepare(ratings), profiles
 
 
-@pytest.mark.parametrize("family", ["slope-one", "cosine"])
-@pytest.mark.parametrize("observe", ["one", "list"])
+@pytest.mark.cases("family", ["slope-one", "cosine"])
+@pytest.mark.cases("observe", ["one", "list"])
 def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
     family: str, observe: Any
 ) -> None:

@@ -33,8 +33,8 @@ def shift(defense: ItemItem, pair: PredictionPair) -> float:
     return float(abs(after[pair.items[0]] - before[pair.items[0]]))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize(
+@pytest.mark.cases("seed", [0, 1, 2])
+@pytest.mark.cases(
     "defense",
     [
         SlopeOne(epsilon=1, min_ratings=10),

@@ -28,7 +28,7 @@ def advice(drawing: Chart) -> tuple[list[list[str]], Sequence[str]]:
     return cells, drawing.notes
 
 
-@pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
+@pytest.mark.cases("weight", [0.1, 0.5, 0.9])
 def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight: float) -> None:
     result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
     false = {verdict.epsilon for verdict in result.verdicts if verdict.verdict == "false"}

@@ -123,8 +123,8 @@ def test_dynamic_fails_where_combined_succeeds(observe: Any) -> None:
     assert run(slope_one(), alone(), combined, efforts, 100).correct.all()
 
 
-@pytest.mark.parametrize("reads", ["place", "membership"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.cases("reads", ["place", "membership"])
+@pytest.mark.cases("seed", [1, 2])
 def test_without_noise_four_thresholds_recover_every_rating(reads: Any, seed: int) -> None:
     # `damped` reveals every rating without fake accounts: four cuts separate five candidates.
     part = slope_one(similarity="damped")
@@ -214,7 +214,7 @@ def test_more_effort_does_not_hurt(observe: Any) -> None:
 # The accounts.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("part", "scale"),
     [
         (slope_one(), STARS),
@@ -224,7 +224,7 @@ def test_more_effort_does_not_hurt(observe: Any) -> None:
         (cosine(5.0, variant="corrected"), PURCHASES),
     ],
 )
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.cases("seed", [1, 2, 3])
 def test_exact_predictions_and_signal_are_those_of_the_data(
     part: ItemItem, scale: Scale, seed: int
 ) -> None:
@@ -260,8 +260,8 @@ def summands(form: str, m: NDArray[np.int64], h: int) -> NDArray[np.float64]:
     return 1 / np.maximum(n, PHI) if form == "shrunk" else 1 / (n + PHI)
 
 
-@pytest.mark.parametrize("form", ["cut", "shrunk", "damped"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.cases("form", ["cut", "shrunk", "damped"])
+@pytest.mark.cases("seed", range(4))
 def test_signal_is_the_largest_of_all_profiles(form: Any, seed: int) -> None:
     ratings = mixed(seed, users=20)
     part = slope_one(1.0, variant="corrected", similarity=form)
@@ -423,7 +423,7 @@ def test_top_k_is_run(variant: Any) -> None:
         assert scores.correct[1].all()
 
 
-@pytest.mark.parametrize("efforts", [[], [0, 1], [2, 2], [3, 1]])
+@pytest.mark.cases("efforts", [[], [0, 1], [2, 2], [3, 1]])
 def test_wrong_efforts_are_refused(efforts: list[int]) -> None:
     with pytest.raises(InputError, match="efforts"):
         run(slope_one(), alone(), Averaging(), efforts, 10)

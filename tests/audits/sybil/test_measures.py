@@ -150,8 +150,8 @@ def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, 
     ).correct
 
 
-@pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize(("model", "epsilon"), [("published", 3.0), ("exact", math.inf)])
+@pytest.mark.cases("label", LABELS)
+@pytest.mark.cases(("model", "epsilon"), [("published", 3.0), ("exact", math.inf)])
 def test_accuracies_are_those_of_the_games(
     result: AuditResult, label: str, model: str, epsilon: float
 ) -> None:
@@ -231,7 +231,7 @@ def test_purchases_are_attacked_too() -> None:
     assert of_sybils(record)[2].estimate.value == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("variant", "params", "reads"),
     [
         ("nonprivate", {}, "place"),
@@ -347,7 +347,7 @@ def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) 
     refused(tmp_path, text, "'dynamic, values'", "'top'", "set params.observe = 'list'")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("table", "words"),
     [
         ("efforts = [10, 1]", ["sybil.0", "efforts do not increase"]),
@@ -400,7 +400,7 @@ def test_a_gate_on_an_effort_decides_the_exit_code(gated: Result, folder: Path) 
     assert AuditResult.model_validate_json((folder / "more.json").read_text()) == record
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rule", "code", "effort"),
     [
         ("min = 0.85\nwhere = { effort = 10 }", 0, 10),

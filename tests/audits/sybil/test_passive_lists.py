@@ -189,7 +189,7 @@ def test_a_defense_without_lists_of_items_is_refused() -> None:
         run(object(), grouped(), 10)
 
 
-@pytest.mark.parametrize("wrong", [{"auxiliary": [0]}, {"auxiliary": []}, {"background": 0}])
+@pytest.mark.cases("wrong", [{"auxiliary": [0]}, {"auxiliary": []}, {"background": 0}])
 def test_wrong_numbers_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         run(cosine(), grouped(), 10, **wrong)

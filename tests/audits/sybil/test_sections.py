@@ -105,7 +105,7 @@ def shown(result: AuditResult, width: int = 120) -> str:
 # The words of the table.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("curve", "said"),
     [
         (tried(LOW, OPEN, HIGH), "10 to 100"),
@@ -233,8 +233,8 @@ def test_the_console_prints_the_table(result: AuditResult) -> None:
     assert ["published", "10", "1", "–"] in below
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("columns", [1, 8])
+@pytest.mark.cases("width", [40, 80, 120])
+@pytest.mark.cases("columns", [1, 8])
 def test_no_line_is_wider_than_the_terminal(result: AuditResult, width: int, columns: int) -> None:
     many = {(f"a Sybil attack of number {i}", 1.0): tried(LOW, OPEN, OPEN) for i in range(columns)}
     lines = shown(add(result, many), width).splitlines()
@@ -258,7 +258,7 @@ def test_labels_cannot_break_out_of_the_page(result: AuditResult) -> None:
     assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;" in page
 
 
-@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.cases("label", LABELS)
 def test_labels_are_text(result: AuditResult, label: str) -> None:
     evil = add(result, {(label, 1.0): tried(LOW, HIGH)})
     text = markdown.render(evil)

@@ -10,8 +10,8 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.ratings import Ratings, Scale
 
 
-@pytest.mark.parametrize("trials", [0, 1, 5])
-@pytest.mark.parametrize("layout", ["C", "F", "broadcast"])
+@pytest.mark.cases("trials", [0, 1, 5])
+@pytest.mark.cases("layout", ["C", "F", "broadcast"])
 def test_errors_do_not_depend_on_how_many_trials_are_in_memory(trials: int, layout: str) -> None:
     source = np.random.default_rng(trials)
     values = source.integers(1, 6, 70_001).astype(np.float32)

@@ -35,8 +35,8 @@ def dictionary(profile: Profile) -> dict[int, float]:
     return dict(zip(profile.items.tolist(), profile.values.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("adjacency", RUN)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.cases("adjacency", RUN)
+@pytest.mark.cases("seed", range(5))
 def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: int) -> None:
     source = np.random.default_rng(seed)
     user, item = np.nonzero(source.random((12, 9)) < 0.5)
@@ -164,7 +164,7 @@ def test_a_size_is_one_of_few_classes() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("adjacency", RUN)
+@pytest.mark.cases("adjacency", RUN)
 def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     ratings = data()
     users, items = (

@@ -139,7 +139,7 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
     assert kl.estimate.lower > 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "observe", "words"),
     [
         ({"params": {"social": 0.0}}, "friend", "not an observer of model"),
@@ -311,7 +311,7 @@ def test_of_a_grid_one_combination_with_a_pair_is_enough() -> None:
         Pairs(load(config.data)).check(config.model[0], config.game)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("observe", "params", "words"),
     [
         ("iterates", {}, r"V alone: set params\.social = 0"),

@@ -344,7 +344,7 @@ def misses(estimates: list[Estimate], truth: float, width: float = 1.0) -> int:
 
 
 # At the least μ a score has some ten values: what makes them distinct must not count.
-@pytest.mark.parametrize(("mu", "runs"), [(1.5, 150), (0.7, 150), (0.02, 60)])
+@pytest.mark.cases(("mu", "runs"), [(1.5, 150), (0.7, 150), (0.02, 60)])
 def test_all_three_estimates_cover_the_divergence(mu: float, runs: int) -> None:
     source, truth = np.random.default_rng(3), mu**2 / 2
     tried = [
@@ -400,7 +400,7 @@ def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     assert all(estimate.lower > 0.5 for estimate in apart.values())
 
 
-@pytest.mark.parametrize(("trials", "names"), [(1, []), (2, WAYS[:1]), (4, WAYS[:2]), (12, WAYS)])
+@pytest.mark.cases(("trials", "names"), [(1, []), (2, WAYS[:1]), (4, WAYS[:2]), (12, WAYS)])
 def test_what_too_few_trials_cannot_show_is_left_out(trials: int, names: list[str]) -> None:
     estimates = score_divergences(scored(np.random.default_rng(6), 1.0, trials), seed=0, alpha=0.05)
     assert list(estimates) == names

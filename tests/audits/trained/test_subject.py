@@ -173,8 +173,8 @@ def test_the_error_is_the_mean_over_folds_of_the_mean_over_trials(result: AuditR
         assert estimate.alpha == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("n", [2, 3, 30])
+@pytest.mark.cases("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.cases("n", [2, 3, 30])
 def test_over_folds_is_students_interval(confidence: float, n: int) -> None:
     errors = np.random.default_rng(n).normal(1, 0.1, n).tolist()
     estimate = over_folds(errors, confidence)
@@ -398,7 +398,7 @@ def test_observers_and_neighbours_that_a_claim_covers_are_run() -> None:
 GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "outcomes"),
     [
         ({"detectable": 3, "where": {"model": "errors", "epsilon": 1}}, "pass"),
@@ -444,7 +444,7 @@ def test_reports_mention_folds_and_claims(result: AuditResult) -> None:
 STEPS = {"attack": "likelihood-ratio"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("model", "game", "words"),
     [
         ("errors", {"pair": "user"}, ["'errors' claims nothing for it", "use pair = 'data'"]),
@@ -534,7 +534,7 @@ def test_a_recorded_config_is_run_again(result: AuditResult) -> None:
     assert TrainedConfig.model_validate(result.config) == TrainedConfig.model_validate(BASE)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "code", "words"),
     [
         (filled(pair="user"), 2, "model 'mine' claims nothing for it"),

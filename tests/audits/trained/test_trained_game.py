@@ -189,7 +189,7 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(epochs: int) -> No
     assert label_epsilon(weak.absent, weak.present, alpha=1e-6)[0].lower > 1.2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "defense",
     [
         SgdFactors(math.inf, "nonprivate", dimensions=2, epochs=3),
@@ -223,7 +223,7 @@ def test_a_pair_that_the_steps_cannot_be_compared_on_is_refused() -> None:
         steps(SgdFactors(1.0, dimensions=2, epochs=1), "rating-add-remove", 4)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("defense", "adjacency"),
     [
         (SgdFactors(1.0, dimensions=2, epochs=2), "rating-replace"),
@@ -400,7 +400,7 @@ def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = 
     return trained_game(defense, pair, attack, "list", target).run(trials=trials, seed=5)
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 4, 10])
+@pytest.mark.cases("top_k", [1, 2, 4, 10])
 def test_what_a_list_leaks_is_found(top_k: int) -> None:
     # With top_k above three the list always holds all four items, and only the order leaks.
     assert certified(listed(Noised(3.0), top_k=top_k)) > 1.5

@@ -180,7 +180,7 @@ def test_gates_judge_what_is_recovered(result: AuditResult) -> None:
     assert problem(judged) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("gate", "words"),
     [
         ({"where": {"attack": "other"}}, "attack = 'other' is not measured; there is reconstr"),

@@ -43,7 +43,7 @@ def test_separate_scores_show_as_much_as_their_number_allows() -> None:
     assert 4 < lower[-1] < math.log(4000)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("present", "absent"), [([1.0], [1.0, 2.0]), ([1.0, math.nan], [1.0, 2.0]), ([], [1.0])]
 )
 def test_scores_that_cannot_be_tested_are_refused(

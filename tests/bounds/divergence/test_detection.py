@@ -59,8 +59,8 @@ def assert_rate(count: int, rate: float, wrong: float) -> None:
 WRONG = (MU * math.sqrt(2), MU / math.sqrt(2))
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("k", ROUNDS)
+@pytest.mark.cases("wrong", WRONG)
+@pytest.mark.cases("k", ROUNDS)
 def test_likelihood_ratio_in_simulated_trials(k: int, wrong: float) -> None:
     fake, _, real, _ = outcome(k)
     # One coin for both rates: of a real and a fake, one each is tested at the threshold μ/2.
@@ -72,8 +72,8 @@ def test_likelihood_ratio_in_simulated_trials(k: int, wrong: float) -> None:
     assert_rate(int(np.sum(real > fake)), *(float(ratio_auc(mu)) for mu in (MU, wrong)))
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("k", ROUNDS)
+@pytest.mark.cases("wrong", WRONG)
+@pytest.mark.cases("k", ROUNDS)
 def test_energy_detector_in_simulated_trials(k: int, wrong: float) -> None:
     _, fake, _, real = outcome(k)
     critical = stats.chi2.isf(LEVEL, k * D)
@@ -115,8 +115,8 @@ def test_energy_auc_of_two_coordinates() -> None:
     assert energy_auc(MUS, 2) == pytest.approx(1 - np.exp(-(MUS**2) / 4) / 2, rel=1e-9)
 
 
-@pytest.mark.parametrize("degrees", [1, 10, 800, 100_000])
-@pytest.mark.parametrize("mu", [0.3, 3.0, 20.0])
+@pytest.mark.cases("degrees", [1, 10, 800, 100_000])
+@pytest.mark.cases("mu", [0.3, 3.0, 20.0])
 def test_energy_auc_as_a_poisson_mixture(degrees: int, mu: float) -> None:
     # χ²_ν(μ²) is χ² with ν + 2J degrees, J Poisson of mean μ²/2, and the ratio is then Beta.
     j = np.arange(2000)
@@ -138,7 +138,7 @@ def test_sequence_mu_by_hand_and_shapes() -> None:
     assert float(sequence_mu([[1e200]], [[0.0]], 1e200)) == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "words"),
     [
         (lambda: sequence_mu([[1.0]], [[1.0]], 0.0), "sigma = 0"),

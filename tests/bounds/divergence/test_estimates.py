@@ -194,7 +194,7 @@ def test_one_neighbour_by_brute_force() -> None:
     assert neighbour_kl(x, y, neighbours=1).value == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("neighbours", [1, 3, 6])
+@pytest.mark.cases("neighbours", [1, 3, 6])
 def test_the_interval_is_the_jackknife_by_brute_force(neighbours: int) -> None:
     rng = np.random.default_rng(11)
     x, y = shifted(rng, 25, 2, 8.0)
@@ -259,7 +259,7 @@ ROWS = np.arange(30.0).reshape(15, 2) ** 1.5
 TWICE = np.concatenate((ROWS, ROWS[:1]))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "words"),
     [
         (lambda: plugin_kl(ROWS, ROWS[:, :1]), "2 columns and y 1"),

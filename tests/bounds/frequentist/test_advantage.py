@@ -47,7 +47,7 @@ def estimates(law: str, n: int, alpha: float) -> Iterator[tuple[Estimate, float]
         yield best_advantage(absent(rng, n), present(rng, 2 * n), alpha=alpha), truth
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.cases("law", LAWS)
 def test_coverage(law: str) -> None:
     missed = (not e.lower <= truth <= e.upper for e, truth in estimates(law, 50, 0.05))
     assert not claims_too_much(missed, 1e-6 / len(LAWS))
@@ -73,7 +73,7 @@ def test_each_band_alone_is_used_up() -> None:
     assert 0.6 * level * runs < left < 1.4 * level * runs
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.cases("law", LAWS)
 def test_the_value_is_the_statistic_of_kolmogorov_and_smirnov(law: str) -> None:
     absent, present, _ = LAWS[law]
     rng = np.random.default_rng(5)
@@ -94,7 +94,7 @@ def test_scores_that_never_meet_have_advantage_1() -> None:
     assert estimate.lower > 0.9
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("absent", "alpha", "message"),
     [([], 0.05, "absent are empty"), ([math.inf], 0.05, "finite"), ([0.0], 1.0, "alpha = 1.0")],
 )

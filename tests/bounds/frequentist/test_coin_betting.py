@@ -109,7 +109,7 @@ def test_a_mechanism_that_counts_its_calls_shows_no_coins() -> None:
     assert refuted <= 27
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
+@pytest.mark.cases("delta", [0.0, 1e-3, 0.1])
 def test_an_attack_without_errors_refutes_about_as_soon_as_any_test_can(delta: float) -> None:
     present = np.random.default_rng(1).random(400) < 0.5
     process = CoinProcess(1.0, delta)

@@ -38,14 +38,14 @@ def counts(row: dict[str, Any]) -> Counts:
     return Counts(row["TP"], row["FP"], row["FN"], row["TN"])
 
 
-@pytest.mark.parametrize("row", rows("clopper_pearson"))
+@pytest.mark.cases("row", rows("clopper_pearson"))
 def test_clopper_pearson_oracle(row: dict[str, Any]) -> None:
     estimate = clopper_pearson_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
     assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-9)
     assert (estimate.kind, estimate.upper, estimate.n) == ("frequentist", math.inf, 2000)
 
 
-@pytest.mark.parametrize("row", rows("jeffreys"))
+@pytest.mark.cases("row", rows("jeffreys"))
 def test_jeffreys_oracle(row: dict[str, Any]) -> None:
     estimate = jeffreys_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
     assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-9)
@@ -135,7 +135,7 @@ def test_jeffreys_coverage_fails_as_documented() -> None:
     assert beyond["clopper_pearson_epsilon"] < 0.05
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("rate_present", "rate_absent", "present", "absent", "delta"),
     [(1.0, 0.0, 200, 200, 0.0), (0.5, 0.01, 1000, 1000, 1e-5), (0.7, 0.3, 100, 5000, 0.1)],
 )
@@ -178,7 +178,7 @@ BAD: list[tuple[str, Callable[[], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "call"), BAD)
+@pytest.mark.cases(("name", "call"), BAD)
 def test_bad_input_is_refused(name: str, call: Callable[[], object]) -> None:
     with pytest.raises(InputError, match=f"^{name} = "):
         call()

@@ -16,8 +16,8 @@ from dpaudit.bounds.frequentist.intervals import clopper_pearson, proportion
 Floats = NDArray[np.float64]
 
 
-@pytest.mark.parametrize("n", [1, 7, 100, 20_000])
-@pytest.mark.parametrize("alpha", [0.2, 0.05, 1e-6])
+@pytest.mark.cases("n", [1, 7, 100, 20_000])
+@pytest.mark.cases("alpha", [0.2, 0.05, 1e-6])
 def test_clopper_pearson_against_scipy_and_statsmodels(n: int, alpha: float) -> None:
     for count in sorted({0, 1, n // 3, n // 2, n - 1, n}):
         limits = clopper_pearson(count, n, alpha)

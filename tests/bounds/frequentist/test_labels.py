@@ -61,7 +61,7 @@ def judged(event: LabelTest, scores: Scores) -> tuple[Labels, Labels]:
     return high | low, high == event.present_high
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("hits", "size", "trials", "delta", "alpha"),
     [
         (45, 50, 200, 0.0, 0.05),
@@ -261,7 +261,7 @@ def test_a_weak_signal_is_chosen_by_the_scores_that_estimate_it() -> None:
     assert min(certified[True]) > 2 * min(certified[False])
 
 
-@pytest.mark.parametrize("kind", ["constant", "reversed", "huge"])
+@pytest.mark.cases("kind", ["constant", "reversed", "huge"])
 def test_scores_that_are_no_log_odds_do_no_harm_but_to_power(kind: str) -> None:
     rng = np.random.default_rng(3)
     present = rng.random(2000) < 0.5
@@ -480,7 +480,7 @@ def test_as_strong_as_a_threshold_known_in_advance(shift: float, figure: float) 
 # Bad input.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("absent", "present", "options", "message"),
     [
         ([0.0, math.nan], [1.0], {}, r"absent\[1\] = nan"),
@@ -495,7 +495,7 @@ def test_as_strong_as_a_threshold_known_in_advance(shift: float, figure: float) 
         ([0.0], [1.0], {"alpha": 1.0}, "alpha = 1.0"),
     ],
 )
-@pytest.mark.parametrize("flipped", [True, False])
+@pytest.mark.cases("flipped", [True, False])
 def test_bad_input(
     absent: list[float],
     present: list[float],

@@ -32,8 +32,8 @@ def edge(
     return scores[:trials], scores[trials:]
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3, 0.05])
-@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.05 / 35])
+@pytest.mark.cases("delta", [0.0, 1e-5, 1e-3, 0.05])
+@pytest.mark.cases("alpha", [0.2, 0.05, 0.05 / 35])
 def test_the_p_value_is_at_most_the_level_where_the_bound_exceeds_the_claim(
     delta: float, alpha: float
 ) -> None:

@@ -73,7 +73,7 @@ def median(bound: Callable[[np.random.Generator], float], runs: int = 9) -> floa
 # Tightness and closed forms.
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
+@pytest.mark.cases("mu", [0.5, 1.0, 2.0])
 def test_tightness_on_gaussian_noise(mu: float) -> None:
     true, n = gaussian_epsilon(mu, DELTA), 10_000
     assert true == pytest.approx({0.5: 1.993, 1.0: 4.377, 2.0: 9.997}[mu], abs=6e-4)
@@ -154,7 +154,7 @@ def often_false(claim: Callable[[np.random.Generator], bool], failure: float) ->
     return bool(claims_too_much(audits, failure))
 
 
-@pytest.mark.parametrize("form", ["likelihood", "two-sample", "tilted"])
+@pytest.mark.cases("form", ["likelihood", "two-sample", "tilted"])
 def test_false_claims(form: str) -> None:
     mu, delta, n = 1.0, 0.05, 40
     true = gaussian_epsilon(mu, delta)
@@ -304,7 +304,7 @@ def test_level_and_confidence() -> None:
 X = np.linspace(-1, 1, 50)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "message"),
     [
         (lambda: likelihood_epsilon([0.0, math.nan]), r"log_ratio\[1\] = nan"),

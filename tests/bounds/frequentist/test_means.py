@@ -49,7 +49,7 @@ LAWS: dict[str, tuple[Draw, float]] = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.cases("law", LAWS)
 def test_coverage(law: str) -> None:
     # At a rate of 1e-6 / 8 a case though at most 5 % of the claims are false; 9 % are noticed.
     draw, mean = LAWS[law]
@@ -70,7 +70,7 @@ def test_coverage_is_used_up() -> None:
     assert stats.binom.isf(1e-6, runs, alpha / 3) < false <= stats.binom.isf(1e-6, runs, alpha)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("share", "n", "low", "high"),
     [
         (0.5, 10_000, 1.15, 1.15),
@@ -175,7 +175,7 @@ def test_reflection_and_level() -> None:
     assert lower_mean(values, alpha=0.01) < lower
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 50, 5000])
+@pytest.mark.cases("n", [1, 2, 3, 50, 5000])
 def test_constant_values(n: int) -> None:
     assert lower_mean(np.zeros(n), alpha=0.05) == 0
     assert upper_mean(np.ones(n)) == 1
@@ -247,7 +247,7 @@ def test_groups_of_values_of_one_mean_cost_little() -> None:
     assert five.upper - five.lower < 1.5 * (one.upper - one.lower)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("values", "alpha", "message"),
     [
         ([], 0.05, "values are empty"),

@@ -14,7 +14,7 @@ from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, sha
 from dpaudit.core.errors import InputError
 
 
-@pytest.mark.parametrize("draws", [1, 2, 5, 8])
+@pytest.mark.cases("draws", [1, 2, 5, 8])
 def test_the_rank_rule_holds_for_every_number_of_exceeding_draws(draws: int) -> None:
     # An exchangeable law is a mixture of uniform choices of which of the J + 1 draws exceed.
     for among in range(draws + 2):
@@ -36,7 +36,7 @@ def test_the_least_number_of_draws_is_the_least() -> None:
     assert (draws_needed(0, 0.05), draws_needed(1, 0.05)) == (19, 39)
 
 
-@pytest.mark.parametrize(("x", "n"), [(1, 1), (2, 2), (3, 5), (4, 40)])
+@pytest.mark.cases(("x", "n"), [(1, 1), (2, 2), (3, 5), (4, 40)])
 def test_the_wealth_is_the_mean_over_shares(x: int, n: int) -> None:
     share = 0.05
 

@@ -40,7 +40,7 @@ def test_a_largest_number_that_does_not_hold_bounds_nothing() -> None:
     assert nonnegative_mean([1.0, 2.0], 0.1, 0.9, most=1.9999).upper == pytest.approx(1.9999)
 
 
-@pytest.mark.parametrize("values", [[], [-0.1], [math.inf], [math.nan]])
+@pytest.mark.cases("values", [[], [-0.1], [math.inf], [math.nan]])
 def test_other_values_are_refused(values: list[float]) -> None:
     with pytest.raises(InputError):
         nonnegative_mean(values, 0.1, 0.9)

@@ -76,7 +76,7 @@ def optimum(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     return float(-solution.fun)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
+@pytest.mark.cases("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
 def test_oracle(row: dict[str, Any]) -> None:
     m, r, v, delta, alpha = (row[key] for key in ("m", "r", "v", "delta", "alpha"))
     published = float(row["eps_lower"])
@@ -94,7 +94,7 @@ def test_oracle(row: dict[str, Any]) -> None:
     )
 
 
-@pytest.mark.parametrize(("m", "r"), [(1, 1), (2, 2), (5, 5), (8, 3), (12, 12), (40, 12)])
+@pytest.mark.cases(("m", "r"), [(1, 1), (2, 2), (5, 5), (8, 3), (12, 12), (40, 12)])
 def test_exact_tail_is_the_optimum(m: int, r: int) -> None:
     grid = itertools.product(sorted({1, (r + 1) // 2, r}), (0.0, 0.4, 2.0), (0, 1e-4, 0.01, 0.2))
     for v, epsilon, delta in grid:
@@ -292,7 +292,7 @@ def test_default_grid() -> None:
         assert all(high >= 1 and high + low <= m for high, low in default_grid(m))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         ((0, 0, 0), "m = 0"),
@@ -332,7 +332,7 @@ def test_bad_parameters() -> None:
             one_run_p_value(10, 5, 3, epsilon=value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("values", "coins", "grid", "words"),
     [
         ([0.0, math.nan], [0, 1], None, r"canary_scores\[1\] = nan"),

@@ -38,7 +38,7 @@ def true_auc(gap: float, shared: float) -> float:
 # The area.
 
 
-@pytest.mark.parametrize("grid", [None, 0.5, 3.0])
+@pytest.mark.cases("grid", [None, 0.5, 3.0])
 def test_area_is_that_of_sklearn(grid: float | None) -> None:
     score, real, user = simulated(np.random.default_rng(1), 40, 3, 7, 0.8, 1.0)
     score = score if grid is None else np.round(score / grid)
@@ -101,7 +101,7 @@ def test_small_areas_by_brute_force() -> None:
         assert clustered_auc(score, real, user).value == pytest.approx(np.mean(beaten), rel=1e-12)
 
 
-@pytest.mark.parametrize(("gap", "users"), [(0.0, 60), (1.5, 60), (6.0, 300)])
+@pytest.mark.cases(("gap", "users"), [(0.0, 60), (1.5, 60), (6.0, 300)])
 def test_area_covers_where_pairs_taken_as_independent_do_not(gap: float, users: int) -> None:
     # At a rate of 1e-6 false though 5 % miss.
     rng, runs, truth = np.random.default_rng(5), 200, true_auc(gap, 1.5)
@@ -223,7 +223,7 @@ def test_false_positives_are_as_many_as_wanted_on_average(wanted: float) -> None
     assert error < 1 / (n + 1)
 
 
-@pytest.mark.parametrize(("gap", "wanted"), [(2.0, 0.01), (5.0, 0.01), (2.0, 0.1)])
+@pytest.mark.cases(("gap", "wanted"), [(2.0, 0.01), (5.0, 0.01), (2.0, 0.1)])
 def test_rate_covers_where_pairs_taken_as_independent_do_not(gap: float, wanted: float) -> None:
     # At a rate of 1e-6 false though 5 % miss.
     rng, runs, shared = np.random.default_rng(9), 200, 1.5
@@ -252,7 +252,7 @@ def test_independent_pairs_have_nearly_the_exact_interval() -> None:
 SCORE, REAL, USER = np.arange(6.0), np.arange(6) % 2 > 0, np.arange(6) // 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "words"),
     [
         (lambda: clustered_auc(SCORE, REAL[:3], USER), "real has type bool"),

@@ -22,7 +22,7 @@ def test_seeds_are_fresh_or_as_given() -> None:
     assert [settled(7), settled(0)] == [7, 0]
 
 
-@pytest.mark.parametrize("seed", [-1, True, 0.5, "7"])
+@pytest.mark.cases("seed", [-1, True, 0.5, "7"])
 def test_what_is_no_seed_is_refused(seed: object) -> None:
     with pytest.raises(InputError, match="not a whole number of at least 0"):
         settled(seed)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def rates(rng: np.random.Generator, size: int) -> Floats:
     return np.asarray((np.round(share * n) + 0.02) / (n + 0.04))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
+@pytest.mark.cases(("epsilon", "delta"), CLAIMS)
 def test_payoffs_are_fair_wherever_the_claim_is_true(epsilon: float, delta: float) -> None:
     shares = rates(np.random.default_rng(1), 500)
     bets = fastest_bets(shares, epsilon, delta)
@@ -65,7 +65,7 @@ def test_payoffs_are_fair_wherever_the_claim_is_true(epsilon: float, delta: floa
     assert contradict.any()
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
+@pytest.mark.cases(("epsilon", "delta"), CLAIMS)
 def test_growth_is_the_least_divergence_from_a_true_claim(epsilon: float, delta: float) -> None:
     shares = rates(np.random.default_rng(2), 300)
     growths = fastest_bets(shares, epsilon, delta).growth(shares)
@@ -221,7 +221,7 @@ def fewest_rounds(epsilon: float, delta: float, alpha: float) -> int:
     return math.ceil(-math.log(alpha) / (-2 * math.log(share)))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("epsilon", "delta", "fewest"), [(0.1, 0.0, 3), (1.0, 0.0, 5), (5.0, 0.0, 224), (1.0, 0.1, 6)]
 )
 def test_error_free_attack(epsilon: float, delta: float, fewest: int) -> None:
@@ -255,7 +255,7 @@ def median_rounds(stream: Stream, n: int, claim: float, delta: float = 0.0) -> f
     return float(np.median([math.inf if t is None else t for t in rounds]))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("stream", "claim", "delta", "most"),
     [
         (laplace(1.0), 0.1, 0.0, 120),
@@ -344,7 +344,7 @@ def test_sequential_epsilon_of_nothing_and_of_everything() -> None:
     assert 0.85 * math.log(share / (1 - share)) < bound <= math.log(share / (1 - share))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("absent", "present", "said"),
     [
         ([], [], "absent are empty"),

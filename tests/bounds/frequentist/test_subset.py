@@ -10,8 +10,8 @@ from dpaudit.bounds.frequentist.subset import _repeating, subset_mean, subset_sh
 from dpaudit.core.errors import InputError
 
 
-@pytest.mark.parametrize(("n", "population"), [(5, 5), (6, 9), (10, 40)])
-@pytest.mark.parametrize("alpha", [0.05, 0.4])
+@pytest.mark.cases(("n", "population"), [(5, 5), (6, 9), (10, 40)])
+@pytest.mark.cases("alpha", [0.05, 0.4])
 def test_a_share_is_missed_at_most_with_its_level_for_every_population(
     n: int, population: int, alpha: float
 ) -> None:

@@ -61,8 +61,8 @@ def brute_force(absent: Scores, present: Scores, delta: float, alpha: float) -> 
     )
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.01])
-@pytest.mark.parametrize("kind", ["atoms", "normal", "reversed", "narrow", "tail", "null"])
+@pytest.mark.cases("delta", [0.0, 0.01])
+@pytest.mark.cases("kind", ["atoms", "normal", "reversed", "narrow", "tail", "null"])
 def test_the_chosen_threshold_is_the_best_of_all(kind: str, delta: float) -> None:
     rng = np.random.default_rng(6)
     # Up to 1300 thresholds: more than are looked at first.
@@ -99,7 +99,7 @@ def test_the_chosen_threshold_of_many_small_samples() -> None:
 # One half chooses, the other certifies.
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.cases("row", ROWS)
 def test_held_out_certifies_the_second_half(row: dict[str, Any]) -> None:
     """Halves with equal counts: the reference bound, or more by the split that they suggest."""
     delta, alpha = row["delta"], row["alpha"]
@@ -237,7 +237,7 @@ def test_trap_threshold_chosen_where_it_certifies() -> None:
 # Bad input.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("absent", "present", "options", "message"),
     [
         ([0.0, math.nan], [1.0, 1.0], {}, r"absent\[1\] = nan"),

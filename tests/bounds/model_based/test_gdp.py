@@ -42,7 +42,7 @@ def test_oracles_are_whole() -> None:
 # The curve.
 
 
-@pytest.mark.parametrize("row", GAUSSIAN)
+@pytest.mark.cases("row", GAUSSIAN)
 def test_gaussian_epsilon_oracle(row: dict[str, Any]) -> None:
     mu = math.sqrt(row["T"]) * row["sensitivity"] / row["sigma"]
     exact = row["method"] == "analytic_balle_wang"
@@ -51,7 +51,7 @@ def test_gaussian_epsilon_oracle(row: dict[str, Any]) -> None:
     assert gaussian_delta(row["eps"], mu) == pytest.approx(row["delta"], rel=1e-6)
 
 
-@pytest.mark.parametrize(("epsilon", "mu"), [(0.0, 0.3), (0.5, 0.3), (1.0, 1.0), (6.0, 3.0)])
+@pytest.mark.cases(("epsilon", "mu"), [(0.0, 0.3), (0.5, 0.3), (1.0, 1.0), (6.0, 3.0)])
 def test_gaussian_delta_is_the_hockey_stick_divergence(epsilon: float, mu: float) -> None:
     """∫ (φ(x − μ) − e^ε φ(x))₊ dx, which starts at x = ε/μ + μ/2."""
 
@@ -62,7 +62,7 @@ def test_gaussian_delta_is_the_hockey_stick_divergence(epsilon: float, mu: float
     assert gaussian_delta(epsilon, mu) == pytest.approx(expected, rel=1e-7)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("epsilon", "mu"), [(4.0, 0.5), (0.1, 0.01), (600.0, 30.0), (800.0, 38.0), (1e4, 140.0)]
 )
 def test_gaussian_delta_by_mills_ratios(epsilon: float, mu: float) -> None:
@@ -86,15 +86,15 @@ def test_the_curve_at_its_ends() -> None:
     assert gaussian_epsilon(1e17, 1e-5) == pytest.approx(5e33, rel=1e-6)
 
 
-@pytest.mark.parametrize("mu", [1e-3, 0.3, 1.0, 10.0, 300.0])
-@pytest.mark.parametrize("delta", [1e-200, 1e-9, 1e-4])
+@pytest.mark.cases("mu", [1e-3, 0.3, 1.0, 10.0, 300.0])
+@pytest.mark.cases("delta", [1e-200, 1e-9, 1e-4])
 def test_gaussian_epsilon_inverts(mu: float, delta: float) -> None:
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(epsilon, mu) == pytest.approx(delta, rel=1e-4)
     assert gaussian_epsilon(mu * 1.01, delta) > epsilon > gaussian_epsilon(mu * 0.99, delta)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.3, 1e-5), (7.0, 0.4), (900, 1e-9)])
+@pytest.mark.cases(("epsilon", "delta"), [(0.0, 0.1), (0.3, 1e-5), (7.0, 0.4), (900, 1e-9)])
 def test_gaussian_mu_inverts(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) == pytest.approx(delta, rel=1e-6)
@@ -104,7 +104,7 @@ def test_gaussian_mu_inverts(epsilon: float, delta: float) -> None:
             gaussian_mu(*bad)
 
 
-@pytest.mark.parametrize("mu", [-1.0, math.nan, math.inf])
+@pytest.mark.cases("mu", [-1.0, math.nan, math.inf])
 def test_bad_mu_is_refused(mu: float) -> None:
     with pytest.raises(InputError, match=r"^mu = "):
         gaussian_delta(1.0, mu)
@@ -119,7 +119,7 @@ def test_bad_mu_is_refused(mu: float) -> None:
 # One event.
 
 
-@pytest.mark.parametrize("row", SINGLE)
+@pytest.mark.cases("row", SINGLE)
 def test_single_threshold_oracle(row: dict[str, Any]) -> None:
     counts = Counts(row["TP"], row["FP"], row["FN"], row["TN"])
     estimate = gdp_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
@@ -249,7 +249,7 @@ def test_false_claims_of_gaussian_scores(mu: float, grid: float) -> None:
         assert (estimate.lower > mu) == false[run]
 
 
-@pytest.mark.parametrize("row", ORACLES["tightness"])
+@pytest.mark.cases("row", ORACLES["tightness"])
 def test_tighter_than_public_tools(row: dict[str, Any]) -> None:
     """Median bound on ε of 25 runs against the best published median."""
     n, rng = row["n_per_class"], np.random.default_rng(11)
@@ -295,7 +295,7 @@ def test_separated_scores() -> None:
     assert math.isfinite(gdp_roc_mu(np.zeros(1), np.ones(1), alpha=1 - 1e-15).lower)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.cases("bad", [math.nan, math.inf, -math.inf])
 def test_bad_scores_are_refused(bad: float) -> None:
     good = np.zeros(3)
     with pytest.raises(InputError, match=r"^absent\[1\]"):
@@ -306,7 +306,7 @@ def test_bad_scores_are_refused(bad: float) -> None:
         gdp_roc_mu(good, np.array([]))
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+@pytest.mark.cases("delta", [0.0, 1.0, -1e-5, math.nan])
 def test_bad_delta_is_refused(delta: float) -> None:
     with pytest.raises(InputError, match=r"^delta = "):
         gdp_epsilon(Counts(9, 1, 1, 9), delta=delta)
@@ -314,7 +314,7 @@ def test_bad_delta_is_refused(delta: float) -> None:
         gdp_roc_epsilon(np.zeros(3), np.ones(3), delta=delta)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan])
+@pytest.mark.cases("alpha", [0.0, 1.0, math.nan])
 def test_bad_alpha_is_refused(alpha: float) -> None:
     with pytest.raises(InputError, match=r"^alpha = "):
         gdp_mu(Counts(9, 1, 1, 9), alpha=alpha)

@@ -30,7 +30,7 @@ def test_oracle_is_whole() -> None:
     assert len(ORACLES) == 28
 
 
-@pytest.mark.parametrize("row", ORACLES)
+@pytest.mark.cases("row", ORACLES)
 def test_oracle(row: dict[str, Any]) -> None:
     counts = Counts(row["TP"], row["FP"], row["FN"], row["TN"])
     estimate = joint_beta_epsilon(counts, delta=row["delta"], alpha=row["alpha"])
@@ -143,13 +143,13 @@ def test_limits() -> None:
     assert joint_beta_epsilon(numpy_counts) == joint_beta_epsilon(counts)
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+@pytest.mark.cases("delta", [-0.1, 1.0, math.nan])
 def test_bad_delta_is_refused(delta: float) -> None:
     with pytest.raises(InputError, match=r"^delta = "):
         joint_beta_epsilon(Counts(1, 1, 1, 1), delta=delta)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan, 1e-8])
+@pytest.mark.cases("alpha", [0.0, 1.0, math.nan, 1e-8])
 def test_bad_alpha_is_refused(alpha: float) -> None:
     with pytest.raises(InputError, match=r"^alpha = "):
         joint_beta_epsilon(Counts(1, 1, 1, 1), alpha=alpha)

@@ -25,7 +25,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
+@pytest.mark.cases("row", ROWS, ids=lambda row: f"{row['r']}-{row['v']}-{row['delta']}")
 def test_oracle(row: dict[str, Any]) -> None:
     m, r, v, delta, alpha = (row[key] for key in ("m", "r", "v", "delta", "alpha"))
     mu = one_run_gdp_mu(m, r, v, alpha=alpha)
@@ -134,7 +134,7 @@ def test_false_claims_on_gaussian_noise() -> None:
     assert (2 * stats.norm.ppf(shares) > mu).sum() > limit
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("arguments", "words"),
     [
         ((0, 0, 0), "m = 0"),

@@ -138,7 +138,7 @@ def test_label_power_counts_what_a_delta_may_have_revealed() -> None:
     assert power < label_power(*rates, 2000, claimed=0.9, delta=0.0, alpha=0.05) - 0.005
 
 
-@pytest.mark.parametrize(("p", "q", "delta"), [(0.5, 0.05, 0.0), (0.9, 0.2, 0.01), (0.8, 0.2, 0.0)])
+@pytest.mark.cases(("p", "q", "delta"), [(0.5, 0.05, 0.0), (0.9, 0.2, 0.01), (0.8, 0.2, 0.0)])
 def test_counting_power_by_its_definition(p: float, q: float, delta: float) -> None:
     n, claimed, alpha, total = 25, 0.5, 0.1, 0.0
     split = best_split(p, q, n, n, delta=delta, alpha=alpha)
@@ -177,7 +177,7 @@ def test_events_of_the_games() -> None:
     assert p - math.exp(1.5) * q == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.3, 0.05), (3.0, 1e-3)])
+@pytest.mark.cases(("epsilon", "delta"), [(1.0, 0.0), (0.3, 0.05), (3.0, 1e-3)])
 def test_growth_is_the_divergence_to_the_nearest_private_pair(epsilon: float, delta: float) -> None:
     p, q = np.array([0.5, 0.9, 0.97, 0.3, 0.5]), np.array([0.01, 0.1, 0.6, 0.3, 0.45])
     a = math.exp(epsilon)
@@ -385,7 +385,7 @@ def test_trials_needed_is_what_a_plan_needs() -> None:
     assert trials_needed(1.0, 1.3, game="randomized-response", method="likelihood") <= 4
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("call", "names"),
     [
         (lambda: detectable_epsilon(-1.0, 100, 0.05), "claimed = -1.0"),

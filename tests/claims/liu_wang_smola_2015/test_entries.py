@@ -56,8 +56,8 @@ def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
         assert bound.lower <= epsilon
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.id)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.cases("entry", ENTRIES.values(), ids=lambda entry: entry.id)
+@pytest.mark.cases("seed", range(3))
 def test_statements_of_algebra_fail_where_the_verdict_says_so(
     entry: PublishedClaim, seed: int
 ) -> None:
@@ -138,7 +138,7 @@ QUADRATURES = {
 }
 
 
-@pytest.mark.parametrize(("place", "arguments"), QUADRATURES.items(), ids=map(str, QUADRATURES))
+@pytest.mark.cases(("place", "arguments"), QUADRATURES.items(), ids=list(map(str, QUADRATURES)))
 def test_the_law_of_one_item_is_that_of_the_text(place: Any, arguments: Any) -> None:
     game = game_at(*place)
     truth = game.truth
@@ -338,8 +338,8 @@ def width(
 MANY: list[tuple[int, float]] = [(item, 5.0) for item in range(6)]
 
 
-@pytest.mark.parametrize("share", [1.0, 0.25, 0.05])
-@pytest.mark.parametrize("count", [1, 2, 4, 6])
+@pytest.mark.cases("share", [1.0, 0.25, 0.05])
+@pytest.mark.cases("count", [1, 2, 4, 6])
 def test_a_public_share_bounds_what_removing_and_replacing_cost(count: int, share: float) -> None:
     high = [(item, 5.0) for item in range(count)]
     # Removed: a quarter of ε_u, which is at most the share of ε. With one rating it is attained but
@@ -360,7 +360,7 @@ def test_a_weight_by_the_number_of_ratings_alone_bounds_no_replacement() -> None
     assert 400 / 6 < width(one, MANY, None) <= (400 / 3 + 400) / 4
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.cases("count", [1, 2, 3, 5])
 def test_a_rating_more_costs_its_own_weight_and_what_it_takes_from_the_others(count: int) -> None:
     # a = εc/4B, m_0 = B/c = 3, w_m = min(1, 3/m)
     a, w, w_next = 400 * 16 / (4 * 48), min(1, 3 / count), min(1, 3 / (count + 1))
@@ -370,7 +370,7 @@ def test_a_rating_more_costs_its_own_weight_and_what_it_takes_from_the_others(co
         assert width(profile, [*profile, (5, last)], None) <= most + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.cases("seed", range(20))
 def test_a_loss_that_is_small_without_the_user_bounds_the_loss_of_privacy(seed: int) -> None:
     source = np.random.default_rng(seed)
     absent, loss = source.dirichlet(np.full(12, 0.5)), source.exponential(2, 12)

@@ -267,7 +267,7 @@ def test_its_ratio_is_normal_as_the_guarantee_has_it() -> None:
         assert stats.kstest(scores, "norm", (mean, mu)).pvalue > RARE / 4
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "id_", ["fg-thm3-fake", "fg-thm3-user-factors", "fg-thm3-sampling", "fg-thm3-norm"]
 )
 def test_what_a_user_submits_in_a_round_moves_by_twice_the_bound_at_most(id_: str) -> None:

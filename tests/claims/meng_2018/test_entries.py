@@ -87,7 +87,7 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
         assert both == pytest.approx(epsilon, abs=1e-3)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("id_", "place"),
     [
         ("privsr-thm1-mixed", 0),
@@ -129,7 +129,7 @@ def test_learned_factors_are_longer_than_1() -> None:
 # Theorem 1: fitted factors.
 
 
-@pytest.mark.parametrize("items", [2, 3, 6])
+@pytest.mark.cases("items", [2, 3, 6])
 def test_a_rating_turns_a_fitted_factor_and_all_that_is_submitted(items: int) -> None:
     pair, factors = data.fitted(items)
     game = SubmittedGame("", data.published(beta=1e-3), pair, factors)
@@ -165,8 +165,8 @@ def refitted(v: NDArray[np.float64], before: NDArray[np.float64], d: float) -> t
     return float(abs(sums[1] - sums[0]).sum()), max(map(abs, users))
 
 
-@pytest.mark.parametrize("d", [4.0, 1.0, 0.01])
-@pytest.mark.parametrize("items", [2, 5])
+@pytest.mark.cases("d", [4.0, 1.0, 0.01])
+@pytest.mark.cases("items", [2, 5])
 def test_a_smaller_change_of_a_rating_may_move_the_sums_further(d: float, items: int) -> None:
     # 5 (a − w) = a² + w² and (5 − d) a − 5 w = −(a² + w²), w = k a.
     k = 1 - d / 10
@@ -234,7 +234,7 @@ def test_the_final_factor_is_a_sum_of_as_many_noises_as_rounds() -> None:
     assert math.sqrt(2.3 / trials) / 2 * stats.norm.isf(RARE / 8) < 0.25
 
 
-@pytest.mark.parametrize(("rounds", "factor"), [(2, 1.0), (4, 1.0), (3, 0.7)])
+@pytest.mark.cases(("rounds", "factor"), [(2, 1.0), (4, 1.0), (3, 0.7)])
 def test_the_ratio_of_sums_of_laplace_draws_tends_to_the_sum_of_shifts(
     rounds: int, factor: float
 ) -> None:

@@ -47,7 +47,7 @@ def certified(game: Any, trials: int) -> float:
 # The corrected form.
 
 
-@pytest.mark.parametrize("id_", [id_ for id_, entry in ENTRIES.items() if entry.corrected])
+@pytest.mark.cases("id_", [id_ for id_, entry in ENTRIES.items() if entry.corrected])
 def test_what_a_user_submits_moves_by_twice_the_bound_at_most(id_: str) -> None:
     (game,) = games(id_, "corrected")
     if isinstance(game, SubmittedGame):

@@ -112,7 +112,7 @@ def test_a_whole_batch_shows_the_shift_over_the_noise(
         assert law == pytest.approx(game.truth.value, rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [2, 4, 6, 8, 20])
+@pytest.mark.cases("size", [2, 4, 6, 8, 20])
 def test_a_rating_moves_all_rows_of_its_user(size: int) -> None:
     game = StepsGame(
         "any", SgdSimilarity(epsilon=1.0, steps=1, start=1 / size), data.one_rating(size)
@@ -391,7 +391,7 @@ FALSE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("id_", "words"), [
+@pytest.mark.cases(("id_", "words"), [
     ("wt17-thm1-sensitivity", "27.76 ΔF"),
     ("wt17-alg1-touched", "(0, 1) is noised"),
     ("wt17-s4.1-squares", "grows with k"),
@@ -449,7 +449,7 @@ def right_h(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(algebra, "printed_h", right)
 
 
-@pytest.mark.parametrize(("id_", "mend"), [
+@pytest.mark.cases(("id_", "mend"), [
     ("wt17-thm1-sensitivity", nothing_changed),
     ("wt17-alg1-touched", nothing_changed),
     ("wt17-s4.1-squares", steep_steps),
@@ -462,7 +462,7 @@ def test_a_statement_that_were_right_has_no_counterexample(
     assert FALSE[id_](3) is None
 
 
-@pytest.mark.parametrize(("id_", "words"), [
+@pytest.mark.cases(("id_", "words"), [
     ("wt17-thm1-sensitivity", ["(3n/2 − 1)", "2, 11 and 29", "27.8"]),
     ("wt17-thm1-amplification", ["3.64", "8.39"]),
     ("wt17-thm1-means", ["(3n − 2)(1 − 1/(m + 1))", "3.64"]),

@@ -21,7 +21,7 @@ def gate(metric: str, **threshold: Any) -> Gate:
     return Gate.model_validate({"metric": metric, **threshold, **needed})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("metric", "threshold", "said"),
     [
         ("attack.tpr", {"max": 10}, "a share in [0, 1]: 10 can never fail; write 0.1 for 10 %"),
@@ -49,7 +49,7 @@ def test_a_threshold_that_decides_nothing_is_refused(
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("name", [name for name, metric in table().items() if metric.gateable])
+@pytest.mark.cases("name", [name for name, metric in table().items() if metric.gateable])
 def test_every_gate_has_thresholds_at_which_it_can_pass_and_fail(name: str) -> None:
     metric = table()[name]
     low, high = metric.range(basis=metric.bases[0] if metric.bases else None)
@@ -89,7 +89,7 @@ def test_purchases_have_no_error_to_judge() -> None:
         check_rated([recovered], Scale(1, 1, 1))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "tables",
     [
         {"recommender": [{"library": "most-popular"}]},

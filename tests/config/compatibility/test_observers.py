@@ -16,7 +16,7 @@ def claim(observer: str, *also: str) -> Claim:
     return Claim(1.0, 0.0, "rating-replace", observer, "", "", also)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("stated", "observe"),
     [
         (None, "anybody"),
@@ -34,7 +34,7 @@ def test_a_game_of_an_observer_who_sees_no_more_than_is_claimed_is_run(
     check_covered(GAME, "m", stated, observe)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("stated", "observe"),
     [
         (claim("list"), "values"),

@@ -93,7 +93,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> RawTable:
     return read_parquet(path, {name: name for name in TYPES})
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.cases("name", TYPES)
 def test_ids_of_every_plain_type_are_told_apart(every: RawTable, name: str) -> None:
     codes, known = ids(every, name)
     _, expected, numbers = TYPES[name]

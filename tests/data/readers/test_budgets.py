@@ -28,7 +28,7 @@ def read(folder: Path, budgets: str, ratings: str = RATINGS, **options: Any) -> 
     return load(DataSource.model_validate(source | more))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options"),
     [
         ("10,1\n9,.5\n7,1e-3\n", {}),
@@ -62,7 +62,7 @@ def test_users_without_ratings_are_counted(tmp_path: Path) -> None:
     assert few.budgets.tolist() == [0.5, 1.0]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("row", "message"),
     [
         ("9,0", "line 2, column 1 .*: the budget '0' is no number above 0 and at most 1: give"),

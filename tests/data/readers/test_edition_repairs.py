@@ -52,7 +52,7 @@ def test_rows_outside_the_scale_are_dropped_on_request(tmp_path: Path) -> None:
     assert (ratings.n_users, ratings.n_items) == (3, 3)  # users and items without ratings stay
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "message"),
     [
         ("1,5,0\n1,6,x\n", "line 2.*'x' is not a finite number"),

@@ -54,7 +54,7 @@ def test_a_number_in_every_row_is_a_number(tmp_path: Path) -> None:
     assert features["place"].dtype == np.float64
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("text", "said"),
     [
         ("a,1,x\nc,2,y\n", "users.csv, line 2, .*user 'c' has no interaction: correct the id"),

@@ -57,7 +57,7 @@ def test_every_file_has_the_columns(tmp_path: Path) -> None:
         sniff(written(tmp_path, frame([1, 2], [1, 2], [1, 5]), other))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("name", "words"),
     [
         ("year=2020/part-0.parquet", "partitions by folders are not read: write all rows"),

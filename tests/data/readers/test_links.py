@@ -59,7 +59,7 @@ def repairs(ratings: Ratings) -> dict[str, int]:
 # --- what is read
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options"),
     [
         ("a,b\nb,d\n", {}),
@@ -155,7 +155,7 @@ def test_round_trip(tmp_path: Path, data: st.DataObject) -> None:
 # --- what is refused, and where
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options", "message"),
     [
         ("", {}, "t.csv is empty: give a file with links"),

@@ -49,7 +49,7 @@ def triples(ratings: Ratings) -> set[tuple[str, str, float]]:
 # --- what is read
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options"),
     [
         ("1,2,3\n1,3,4\n", {}),
@@ -92,7 +92,7 @@ def test_text_formats(tmp_path: Path, content: str | bytes, options: dict[str, A
     assert (ratings.n_users, ratings.n_items) == (1, 2)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "cp1251", "shift_jis"])
+@pytest.mark.cases("encoding", ["latin-1", "cp1252", "utf-16", "cp1251", "shift_jis"])
 def test_text_of_another_encoding(tmp_path: Path, encoding: str) -> None:
     name = {"cp1251": "Жанна", "shift_jis": "花子"}.get(encoding, "Zoë")
     content = f'user,item,rating\n{name},"a, b",3\n{name},3,4\n'
@@ -146,7 +146,7 @@ def test_binarize(tmp_path: Path, scale: dict[str, float] | None) -> None:
         read(tmp_path, "1,2,3\n1,3,5\n", binarize=6, scale=scale)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "ratings",
     [
         [-9.998, 0.123, 4.5671, 10],
@@ -183,7 +183,7 @@ def test_a_mark_of_what_is_not_rated_becomes_no_purchase(tmp_path: Path) -> None
     assert len(read(tmp_path, UNRATED.replace("99", "-1"), scale=None, binarize=4)) == 2
 
 
-@pytest.mark.parametrize("ratings", [[3, 3], [0.5, 1e9], [1, 1 + 1e-9, 5000]])
+@pytest.mark.cases("ratings", [[3, 3], [0.5, 1e9], [1, 1 + 1e-9, 5000]])
 def test_ratings_on_no_scale_have_other_remedies(tmp_path: Path, ratings: list[float]) -> None:
     content = "".join(f"{user},2,{rating!r}\n" for user, rating in enumerate(ratings))
     with pytest.raises(DataError, match=r"set binarize to .* or remove columns.rating"):
@@ -247,7 +247,7 @@ NOT_A_NUMBER = "is not a finite number: correct it"
 CSV = ("userId,movieId,rating\n", {"format": "movielens-csv"})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options", "message"),
     [
         ("", {}, "is empty"),
@@ -492,7 +492,7 @@ def test_matlab_errors(
     assert "r.mat" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "message"),
     [
         (b"junk", "is not a readable MATLAB file"),

@@ -5,7 +5,7 @@ import pytest
 from dpaudit.data.readers.missing import is_missing, missing_among
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "name",
     [
         *("", "  ", "NaN", "nan", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>", "\\N", "-"),
@@ -16,9 +16,7 @@ def test_markers_are_missing(name: str) -> None:
     assert is_missing(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b", "."]
-)
+@pytest.mark.cases("name", ["0", "1", "-2", "Nancy", "n", "N", "nan1", "u-1", "NANA", "a.b", "."])
 def test_other_ids_are_not(name: str) -> None:
     assert not is_missing(name)
 

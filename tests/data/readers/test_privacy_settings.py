@@ -139,7 +139,7 @@ def test_a_column_of_settings(tmp_path: Path) -> None:
     assert private(read(tmp_path, spaced, {"sensitive": 4})) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("setting", "said"),
     [
         ("2", "'2' is"),

@@ -26,7 +26,7 @@ STARS, TEN, HALVES = [1, 2, 3, 4, 5], [*range(1, 11)], [0.5, 1, 1.5, 2, 2.5, 3, 
 JOKES = [round(-10 + k / 100, 2) for k in range(2001)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("marks", "ratings"),
     [
         ([-1], TEN),
@@ -52,7 +52,7 @@ def test_values_that_may_mark_not_rated_are_no_likely_ratings(
     assert rated(*marks, *ratings) == ratings
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "ratings",
     [
         *(STARS, TEN, HALVES, JOKES, [*range(101)], [0, 20, 40, 60, 80, 100], [0, 1, 2, 3, 4]),

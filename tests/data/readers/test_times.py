@@ -28,7 +28,7 @@ def read(folder: Path, *rows: str, **options: Any) -> Ratings:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("cell", "seconds"),
     [
         ("881250949", 881250949),
@@ -46,7 +46,7 @@ def test_numbers_stay_and_dates_are_seconds(tmp_path: Path, cell: str, seconds: 
     assert ratings.time.tolist() == [seconds]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("cell", "said"),
     [
         ("soon", "line 2, column 3 .*the time 'soon' is neither a number nor a date such as"),
@@ -95,7 +95,7 @@ def test_the_last_of_repeated_rows_is_the_last_in_time(tmp_path: Path) -> None:
     assert mean.time.tolist() == [9, 1]
 
 
-@pytest.mark.parametrize("kind", ["datetime64[ns]", "datetime64[ns, UTC]", "date", "int64"])
+@pytest.mark.cases("kind", ["datetime64[ns]", "datetime64[ns, UTC]", "date", "int64"])
 def test_parquet_columns_of_times(tmp_path: Path, kind: str) -> None:
     days = [datetime.date(2020, 1, 2), datetime.date(2020, 1, 1)]
     values: Any = pd.Series(pd.to_datetime(pd.Series(days)))

@@ -78,8 +78,8 @@ CHILDREN = {
 }
 
 
-@pytest.mark.parametrize("kind", ["matlab", "parquet"])
-@pytest.mark.parametrize("child", CHILDREN)
+@pytest.mark.cases("kind", ["matlab", "parquet"])
+@pytest.mark.cases("child", CHILDREN)
 def test_a_reader_that_crashes_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: str, kind: str
 ) -> None:
@@ -221,7 +221,7 @@ def test_a_repetitive_gzip_file_is_read(tmp_path: Path) -> None:
 # --- not a regular file
 
 
-@pytest.mark.parametrize("kind", ["delimited", "matlab", "parquet", "movielens-1m"])
+@pytest.mark.cases("kind", ["delimited", "matlab", "parquet", "movielens-1m"])
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with a name")
 def test_pipes_and_devices_are_refused(tmp_path: Path, kind: str) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -236,8 +236,8 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, kind: str) -> None:
     assert "set data.trust.path to a file of links" in refusal(ratings, trust=trust)
 
 
-@pytest.mark.parametrize("kind", ["delimited", "matlab", "parquet"])
-@pytest.mark.parametrize(
+@pytest.mark.cases("kind", ["delimited", "matlab", "parquet"])
+@pytest.mark.cases(
     ("size", "message"),
     [(2**40, "is larger than the limit of 4 GiB: keep the part"), (2**30, "r")],
 )
@@ -314,7 +314,7 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 # Byte 12 is the number of distinct values; bytes 73 and 74 encode the index of each row.
-@pytest.mark.parametrize(("at", "byte"), [(12, 0), (12, 4), (73, 4), (74, 8)])
+@pytest.mark.cases(("at", "byte"), [(12, 0), (12, 4), (73, 4), (74, 8)])
 def test_a_number_that_leads_to_no_value_is_refused(tmp_path: Path, at: int, byte: int) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -337,7 +337,7 @@ def test_parquet_of_many_columns_is_refused(tmp_path: Path) -> None:
 # --- text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("content", "options", "message"),
     [
         (

@@ -161,8 +161,8 @@ BAD_LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("header", [False, True])
-@pytest.mark.parametrize("bad", BAD_LINES)
+@pytest.mark.cases("header", [False, True])
+@pytest.mark.cases("bad", BAD_LINES)
 def test_one_bad_line_gives_the_same_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str, header: bool
 ) -> None:

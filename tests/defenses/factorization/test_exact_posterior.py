@@ -113,7 +113,7 @@ def test_the_density_integrates_the_users_out(form: str) -> None:
     assert abs((heavy - heavy[0]) - (densities - densities[0])).max() > 1e-3
 
 
-@pytest.mark.parametrize("form", ["all", "cut", "any"])
+@pytest.mark.cases("form", ["all", "cut", "any"])
 def test_the_density_integrates_factor_and_bias_out(form: str) -> None:
     s = prior(form)
     draws = s * np.random.default_rng(2).standard_normal((3, 1, 2))

@@ -265,7 +265,7 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
     assert len(set(used)) == len(used) == 2 * (2 + 3 * 4 + 2)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "words"),
     [
         ({"prior_shape": 1.0}, "give both, or neither"),

@@ -54,7 +54,7 @@ def planted(noise: float) -> tuple[Ratings, Ratings]:
     return parts[0], parts[1]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "model",
     [
         SgdFactors(math.inf, "nonprivate", dimensions=2, epochs=150, learning_rate=0.02),
@@ -92,7 +92,7 @@ def models() -> list[SgdFactors | SampledFactors]:
     ]
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.name}-{model.variant}")
+@pytest.mark.cases("model", models(), ids=lambda model: f"{model.name}-{model.variant}")
 def test_a_trial_is_the_same_whatever_else_is_trained(model: SgdFactors | SampledFactors) -> None:
     prepared: Any = model.prepare(drawn())
     many = Streams.first(5, "test", 20)
@@ -208,8 +208,8 @@ def sent(model: SgdFactors, ratings: Ratings, seed: int, repeats: int = 1) -> Ex
     return total.reshape(-1, LANES).T.astype(float)
 
 
-@pytest.mark.parametrize("clip", [0.3, 4.0])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.cases("clip", [0.3, 4.0])
+@pytest.mark.cases("seed", range(6))
 def test_a_user_moves_a_round_by_the_clip_at_most(clip: float, seed: int) -> None:
     source = np.random.default_rng(seed)
     model = SgdFactors(
@@ -543,7 +543,7 @@ def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("model", "where"),
     [
         (
@@ -673,7 +673,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("kind", "name", "value"),
     [(SgdFactors, *case) for case in COMMON + SGD]
     + [(SampledFactors, *case) for case in COMMON + SAMPLED],
@@ -685,7 +685,7 @@ def test_a_parameter_out_of_range_is_refused(
         kind(**{"epsilon": 1.0} | {name: value})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "make",
     [
         lambda: SgdFactors(1.0, "corrected", adjacency="rating-replace"),

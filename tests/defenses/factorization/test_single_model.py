@@ -156,7 +156,7 @@ def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
     assert not trained.public(np.empty(0, np.int32)).factors[:, :, -1].any()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("params", "message"),
     [
         ({"dimensions": 130}, "dimensions = 130 is no multiple of 16.*use 144"),

@@ -87,7 +87,7 @@ def test_coins_change_the_models() -> None:
     assert (models.block.items[:, :, 0] != models.block.items[:, :, 1]).mean() > 0.9
 
 
-@pytest.mark.parametrize("k", [1, 7, M + 3])
+@pytest.mark.cases("k", [1, 7, M + 3])
 def test_lists_are_the_best_predictions_of_what_the_subset_lacks(k: int) -> None:
     data, kept, models = trained(MODELS["published"], LANES)
     users = np.array([7, 3, 4, 59, 0], np.int32)

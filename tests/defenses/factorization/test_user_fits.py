@@ -35,8 +35,8 @@ def penalised(x: Numbers, y: Numbers, deviations: list[float]) -> Numbers:
     return np.asarray(np.linalg.lstsq(padded, wanted, rcond=None)[0] * deviations, np.float64)
 
 
-@pytest.mark.parametrize("biases", [True, False])
-@pytest.mark.parametrize("noise", [0.0, 0.1, 3.0, 1e9])
+@pytest.mark.cases("biases", [True, False])
+@pytest.mark.cases("noise", [0.0, 0.1, 3.0, 1e9])
 def test_the_fit_is_the_mean_of_the_stated_law(noise: float, biases: bool) -> None:
     items = ITEMS.copy()
     if not biases:

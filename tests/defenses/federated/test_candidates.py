@@ -46,7 +46,7 @@ def assert_equal(a: Candidates, b: Candidates, but: tuple[str, ...] = ()) -> Non
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-@pytest.mark.parametrize("density", [0.0, 0.3, 0.5, 0.75, 0.99])
+@pytest.mark.cases("density", [0.0, 0.3, 0.5, 0.75, 0.99])
 def test_fakes_are_the_stated_share_of_a_users_candidates(density: float) -> None:
     ratings = drawn()
     candidates = Candidates.of(ratings, ratings, density, 3)
@@ -166,7 +166,7 @@ def neighbours() -> list[tuple[str, Ratings, NDArray[np.bool_]]]:
     ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("after", "changed"), [case[1:] for case in neighbours()], ids=[c[0] for c in neighbours()]
 )
 def test_neighbours_share_candidates(after: Ratings, changed: NDArray[np.bool_]) -> None:
@@ -186,7 +186,7 @@ def test_neighbours_share_candidates(after: Ratings, changed: NDArray[np.bool_])
         assert not np.array_equal(alone.start, here.start)
 
 
-@pytest.mark.parametrize("user", [0, 7, 29])
+@pytest.mark.cases("user", [0, 7, 29])
 def test_an_item_that_is_no_candidate_is_refused(user: int) -> None:
     before = drawn()
     shared = Candidates.of(before, before, 0.0, 3)

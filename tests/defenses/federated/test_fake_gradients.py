@@ -66,8 +66,8 @@ def test_claims_state_what_they_take_as_public() -> None:
     assert FakeGradients(math.inf, "nonprivate").claim() is None
 
 
-@pytest.mark.parametrize("rounds", [1, 30])
-@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+@pytest.mark.cases("rounds", [1, 30])
+@pytest.mark.cases("epsilon", [0.5, 8.0])
 def test_sigma_keeps_the_claim_and_hardly_more(epsilon: float, rounds: int) -> None:
     given_: dict[str, Any] = {"rounds": rounds, "clip_norm": 2.5, "delta": 1e-6}
     published = FakeGradients(epsilon, **given_)
@@ -111,7 +111,7 @@ def test_submissions_without_normal_noise_have_no_sigma() -> None:
     assert signs.level == pytest.approx(5 * (math.exp(2) + 1) / (math.exp(2) - 1))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "words"),
     [
         ({"epsilon": math.inf}, r"epsilon = inf scales no noise.*'nonprivate'"),
@@ -363,8 +363,8 @@ def test_what_is_shown_has_its_stated_law_in_the_trial_that_is_trained(
         assert ((other**2).sum() / z.size - 1) > 5.9 * math.sqrt(2 / z.size)
 
 
-@pytest.mark.parametrize("change", ["replaced", "user", "fewer", "gone"])
-@pytest.mark.parametrize("defense", OBSERVED, ids=["published", "batch", "corrected", "fewer"])
+@pytest.mark.cases("change", ["replaced", "user", "fewer", "gone"])
+@pytest.mark.cases("defense", OBSERVED, ids=["published", "batch", "corrected", "fewer"])
 def test_without_noise_the_trained_trial_is_shown_as_it_is(
     defense: FakeGradients, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,8 +411,8 @@ def test_a_new_users_trials_are_shown_the_same_whatever_is_observed_beside() -> 
     assert len(np.unique(whole[0])) > 0.9 * whole[0].size
 
 
-@pytest.mark.parametrize("change", ["replaced", "removed", "user", "fewer", "gone"])
-@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.cases("change", ["replaced", "removed", "user", "fewer", "gone"])
+@pytest.mark.cases("batch", [None, 2])
 def test_two_users_of_the_corrected_form_are_two_bounds_apart_at_most(
     change: str, batch: int | None
 ) -> None:

@@ -49,9 +49,7 @@ def silent(defense: FakeGradients, apart: bool | NDArray[np.bool_] = False) -> F
     return training
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "size"), [(1, 16), (16, 16), (17, 32), (40, 64), (128, 128)]
-)
+@pytest.mark.cases(("dimensions", "size"), [(1, 16), (16, 16), (17, 32), (40, 64), (128, 128)])
 def test_a_row_of_factors_has_room(dimensions: int, size: int) -> None:
     assert width(dimensions) == size
     defense = FakeGradients(1.0, dimensions=dimensions, spread=2.0)
@@ -97,7 +95,7 @@ class PlainAdaDelta:
         return factors + self.rate * step
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("memory", "rate", "decades", "rounding"),
     [(0.0, 1, 0, 5e-4), (0.5, 1, 1, 1e-6), (0.95, 1, 2, 1e-6), (0.95, 0.1, 2, 1e-6)],
 )
@@ -307,8 +305,8 @@ MODELS = [
 NAMES = [f"{k}-{model.variant}-{model.fakes}" for k, model in enumerate(MODELS)]
 
 
-@pytest.mark.parametrize("defense", MODELS, ids=NAMES)
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.cases("defense", MODELS, ids=NAMES)
+@pytest.mark.cases("apart", [False, True])
 def test_rounds_without_noise_are_those_of_a_plain_training(
     defense: FakeGradients, apart: bool
 ) -> None:
@@ -336,8 +334,8 @@ def test_rounds_without_noise_are_those_of_a_plain_training(
     assert norms.any() == (defense.fakes == "delayed-mean" and defense.variant != "nonprivate")
 
 
-@pytest.mark.parametrize("apart", ["nobody", "some", "everybody"])
-@pytest.mark.parametrize("defense", MODELS, ids=NAMES)
+@pytest.mark.cases("apart", ["nobody", "some", "everybody"])
+@pytest.mark.cases("defense", MODELS, ids=NAMES)
 def test_who_is_shown_changes_nothing_but_the_noise(defense: FakeGradients, apart: str) -> None:
     chosen = {
         "nobody": np.zeros(N, bool),
@@ -395,7 +393,7 @@ def test_an_item_for_which_nobody_submits_stays_as_it_is() -> None:
     assert (training.server.factors[:-1, :3] != before[:-1, :3]).all()
 
 
-@pytest.mark.parametrize("batch", [1, 3, 1000, None])
+@pytest.mark.cases("batch", [1, 3, 1000, None])
 def test_each_user_submits_a_batch_of_its_candidates(batch: int | None) -> None:
     defense = FakeGradients(1.0, batch_size=batch, dimensions=2)
     training = silent(defense)

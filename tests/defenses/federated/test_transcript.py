@@ -100,8 +100,8 @@ def rows_of(
     return rows
 
 
-@pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.cases("users", [EVERYBODY, SOME], ids=["everybody", "some"])
+@pytest.mark.cases("name", MODELS)
 def test_pairs_are_the_observed_users_candidates(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
     candidates = defense.prepare(drawn())
@@ -143,8 +143,8 @@ def test_everybody_is_observed_unless_it_is_said_who() -> None:
     assert all(len(seen.place) == 0 for seen, _ in nobody.rounds())
 
 
-@pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.cases("users", [EVERYBODY, SOME], ids=["everybody", "some"])
+@pytest.mark.cases("name", MODELS)
 def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
     name: str, users: NDArray[np.bool_]
 ) -> None:
@@ -200,7 +200,7 @@ def expected_mean(
     return submissions
 
 
-@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.cases("name", NORMAL)
 def test_what_is_shown_is_gradient_or_fake_with_the_stated_noise(name: str) -> None:
     from scipy.stats import kstest
 
@@ -286,8 +286,8 @@ def test_two_valued_submissions_show_one_coordinate() -> None:
     assert (uncut > 10.4 * math.sqrt(squares[0])).any()
 
 
-@pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
-@pytest.mark.parametrize("name", ["published", "zero", "delay", "nonprivate"])
+@pytest.mark.cases("users", [EVERYBODY, SOME], ids=["everybody", "some"])
+@pytest.mark.cases("name", ["published", "zero", "delay", "nonprivate"])
 def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
     candidates = defense.prepare(drawn())
@@ -321,7 +321,7 @@ def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_
         before = mean
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     "name", ["batch", "zero batch", "corrected", "corrected batch", "two-valued", "rating"]
 )
 def test_where_a_fake_is_no_f_or_users_cut_or_send_some_there_are_no_distances(name: str) -> None:
@@ -333,8 +333,8 @@ def test_where_a_fake_is_no_f_or_users_cut_or_send_some_there_are_no_distances(n
 CUT = FakeGradients(20.0, "corrected", **SMALL, clip_norm=1e-3, fakes="zero")
 
 
-@pytest.mark.parametrize("name", ["corrected", "corrected batch", "two-valued", "cut"])
-@pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
+@pytest.mark.cases("name", ["corrected", "corrected batch", "two-valued", "cut"])
+@pytest.mark.cases("users", [EVERYBODY, SOME], ids=["everybody", "some"])
 def test_no_training_has_a_larger_divergence_than_clipping_allows(
     name: str, users: NDArray[np.bool_]
 ) -> None:
@@ -356,6 +356,6 @@ def test_no_training_has_a_larger_divergence_than_clipping_allows(
         assert mean == pytest.approx(transcript.most, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["published", "zero", "rating"])
+@pytest.mark.cases("name", ["published", "zero", "rating"])
 def test_nothing_bounds_the_divergence_of_unclipped_gradients(name: str) -> None:
     assert math.isinf(outcome(MODELS[name])[0].most)

@@ -119,8 +119,8 @@ def random_table(seed: int, users: int, items: int, scale: Scale) -> Table:
     return table
 
 
-@pytest.mark.parametrize(("family", "form"), FORMS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.cases(("family", "form"), FORMS)
+@pytest.mark.cases("seed", [1, 2])
 def test_predictions_equal_the_papers_equations(family: str, form: str, seed: int) -> None:
     scale = PURCHASES if family == "cosine" else (STARS, HALVES)[seed - 1]
     table = random_table(seed, 14, 9, scale)
@@ -142,7 +142,7 @@ def test_predictions_equal_the_papers_equations(family: str, form: str, seed: in
     assert compared > 30
 
 
-@pytest.mark.parametrize(("family", "form"), FORMS)
+@pytest.mark.cases(("family", "form"), FORMS)
 def test_held_out_prediction_uses_the_other_ratings(family: str, form: str) -> None:
     scale = PURCHASES if family == "cosine" else HALVES
     table = random_table(5, 12, 8, scale)
@@ -165,7 +165,7 @@ def test_held_out_prediction_uses_the_other_ratings(family: str, form: str) -> N
     assert compared > 20
 
 
-@pytest.mark.parametrize(("family", "form"), FORMS)
+@pytest.mark.cases(("family", "form"), FORMS)
 def test_held_out_user_equals_preparing_without_her(family: str, form: str) -> None:
     """A profile that is not in the data is predicted from the data alone."""
     scale = PURCHASES if family == "cosine" else STARS
@@ -393,7 +393,7 @@ def test_movielens_predictions_equal_the_papers_equations(family: str, form: str
 
 
 @needs_data
-@pytest.mark.parametrize(("family", "form"), FORMS)
+@pytest.mark.cases(("family", "form"), FORMS)
 def test_movielens_exact_after(family: str, form: str) -> None:
     ratings = movielens(family)
     part = defense(family, form, least=20, phi=10, beta=10.0)

@@ -43,7 +43,7 @@ def by_hand(
     return sums
 
 
-@pytest.mark.parametrize("neighbors", [1, 3, 500])
+@pytest.mark.cases("neighbors", [1, 3, 500])
 def test_denominators_are_sums_over_the_largest_and_all_that_tie(neighbors: int) -> None:
     ratings, rng = some(), np.random.default_rng(1)
     defense = SgdSimilarity(epsilon=1.0, more_than=4)
@@ -56,7 +56,7 @@ def test_denominators_are_sums_over_the_largest_and_all_that_tie(neighbors: int)
         assert sums == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(("weight", "short"), [(1.0, 0), (2.9, 0), (3.0, 0), (3.1, 1), (50.0, 2)])
+@pytest.mark.cases(("weight", "short"), [(1.0, 0), (2.9, 0), (3.0, 0), (3.1, 1), (50.0, 2)])
 def test_in_the_first_step_those_with_few_ratings_are_short(weight: float, short: int) -> None:
     # Users with 4 and 7 ratings, and one whose only rating predicts nothing, at s = 1.
     profiles = [[(j, 3.0) for j in range(n)] for n in (4, 7, 1)]

@@ -54,7 +54,7 @@ MODELS = {
     "corrected": model("corrected"),
     "corrected squares": model("corrected", likelihood="squares", epsilon=60.0),
 }
-each_model = pytest.mark.parametrize("defense", MODELS.values(), ids=MODELS.keys())
+each_model = pytest.mark.cases("defense", MODELS.values(), ids=MODELS.keys())
 
 
 def streams(count: int, seed: int = 3) -> Streams:
@@ -178,7 +178,7 @@ def test_rows_with_three_neighbours_agree_with_weighted_draws_of_the_prior() -> 
 
 
 @each_model
-@pytest.mark.parametrize("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
+@pytest.mark.cases("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
 def test_the_density_is_that_of_the_equation(defense: SampledSimilarity, ratings: Ratings) -> None:
     law = defense.law(defense.prepare(ratings))
     rows = np.random.default_rng(2).standard_normal((50, ratings.n_items, ratings.n_items))
@@ -193,7 +193,7 @@ def test_the_density_is_that_of_the_equation(defense: SampledSimilarity, ratings
 
 
 @each_model
-@pytest.mark.parametrize("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
+@pytest.mark.cases("ratings", [TWO, THREE, FOUR], ids=["two", "three", "four"])
 def test_no_row_has_less_than_its_floor(defense: SampledSimilarity, ratings: Ratings) -> None:
     law = defense.law(defense.prepare(ratings))
     angle = np.arange(20_000) / 20_000 * 2 * np.pi + 1e-7

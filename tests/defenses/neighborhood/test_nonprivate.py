@@ -97,9 +97,9 @@ def predictions(ratings: Ratings, **parameters: Any) -> NDArray[np.float32]:
 # --- similarities
 
 
-@pytest.mark.parametrize("kind", ["pearson", "cosine"])
-@pytest.mark.parametrize("shrinkage", [0.0, 3.0])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.cases("kind", ["pearson", "cosine"])
+@pytest.mark.cases("shrinkage", [0.0, 3.0])
+@pytest.mark.cases("seed", range(4))
 def test_similarities_equal_the_definition(kind: Any, shrinkage: float, seed: int) -> None:
     ratings = drawn(seed)
     similarity = Neighborhood(similarity=kind, shrinkage=shrinkage).prepare(ratings).similarity
@@ -123,7 +123,7 @@ def test_pearson_is_scipys_where_the_scale_has_no_exact_steps() -> None:
     assert similarity == pytest.approx(stats.pearsonr(*value.astype(float).T).statistic, abs=1e-6)
 
 
-@pytest.mark.parametrize("level", [0.1, 0.3, 0.7])
+@pytest.mark.cases("level", [0.1, 0.3, 0.7])
 def test_equal_ratings_have_no_correlation_though_rounding_leaves_a_variance(level: float) -> None:
     # Sums of 0.1 and 0.3 are not exact: n Σa² − (Σa)² is rarely 0.
     profiles = [[(0, level), (1, 0.1 if user % 2 else 0.7)] for user in range(31)]
@@ -154,10 +154,8 @@ def test_item_means_fall_back_to_the_mean_of_all_ratings() -> None:
 # --- predictions
 
 
-@pytest.mark.parametrize(
-    ("kind", "centred"), [("pearson", True), ("cosine", True), ("cosine", False)]
-)
-@pytest.mark.parametrize("neighbors", [1, 2, 3, 900])
+@pytest.mark.cases(("kind", "centred"), [("pearson", True), ("cosine", True), ("cosine", False)])
+@pytest.mark.cases("neighbors", [1, 2, 3, 900])
 def test_predictions_equal_equation_2(kind: Any, centred: bool, neighbors: int) -> None:
     ratings = drawn(7)
     predicted = predictions(ratings, similarity=kind, neighbors=neighbors, centred=centred)
@@ -272,7 +270,7 @@ def test_it_claims_nothing() -> None:
     assert Neighborhood().variant == "nonprivate"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "message"),
     [
         ({"variant": "published"}, "variant 'published' does not exist: the model adds no noise"),

@@ -69,7 +69,7 @@ def models() -> list[Model]:
     ]
 
 
-each_model = pytest.mark.parametrize("model", models(), ids=lambda m: f"{m.name}-{m.variant}")
+each_model = pytest.mark.cases("model", models(), ids=lambda m: f"{m.name}-{m.variant}")
 
 
 @each_model
@@ -261,7 +261,7 @@ def batches(model: Model, data: SimilarityData, trials: Streams, t: int) -> Floa
     return drawn.taken(t, data.raters.column if users else slice(None))
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5])
+@pytest.mark.cases("share", [0.01, 0.3, 0.5])
 def test_a_published_batch_has_exactly_its_share_of_the_ratings(share: float) -> None:
     model = SgdSimilarity(2.0, sampling_rate=share, more_than=3)
     data = model.prepare(drawn())
@@ -278,7 +278,7 @@ def test_a_published_batch_has_exactly_its_share_of_the_ratings(share: float) ->
     assert abs(often - expected).max() < 5 * math.sqrt(expected / 400) + 0.01
 
 
-@pytest.mark.parametrize(("share", "size"), [(0.3, 3), (0.49, 5), (0.9999, 11)])
+@pytest.mark.cases(("share", "size"), [(0.3, 3), (0.49, 5), (0.9999, 11)])
 def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float, size: int) -> None:
     model = SgdSimilarity(2.0, "corrected", sampling_rate=share, more_than=1)
     data = model.prepare(drawn())
@@ -310,7 +310,7 @@ def observe_uniform(monkeypatch: pytest.MonkeyPatch, see: Callable[..., None]) -
         monkeypatch.setattr(source, "uniform", observed)
 
 
-@pytest.mark.parametrize("model", [m for m in models() if m.sampling_rate < 1], ids=repr)
+@pytest.mark.cases("model", [m for m in models() if m.sampling_rate < 1], ids=repr)
 def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     data, trials = model.prepare(drawn()), streams(18)
     calls: list[tuple[int, ...]] = []
@@ -321,7 +321,7 @@ def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.Mo
     assert len(calls) == len(set(calls)) == 3 * 18
 
 
-@pytest.mark.parametrize("size", [1, 3, 150, 299, 300])
+@pytest.mark.cases("size", [1, 3, 150, 299, 300])
 def test_the_smallest_draws_are_those_that_sorting_finds(size: int) -> None:
     source = np.random.default_rng(size)
     for values in (2, 7, 100, 10**6):  # with many ties, and without
@@ -377,8 +377,8 @@ def test_a_sampled_batch_is_a_poisson_sample() -> None:
     assert len(set(taken.sum(0))) > 1
 
 
-@pytest.mark.parametrize("share", [1.0, 0.3, 1e-3])
-@pytest.mark.parametrize(("epsilon", "steps"), [(1e-3, 10), (1.0, 3), (30.0, 1), (150.0, 7)])
+@pytest.mark.cases("share", [1.0, 0.3, 1e-3])
+@pytest.mark.cases(("epsilon", "steps"), [(1e-3, 10), (1.0, 3), (30.0, 1), (150.0, 7)])
 def test_the_corrected_noise_inverts_amplification(
     share: float, epsilon: float, steps: int
 ) -> None:
@@ -619,7 +619,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("kind", "name", "value"),
     [(SgdSimilarity, *case) for case in COMMON + SGD]
     + [(SampledSimilarity, *case) for case in COMMON + SAMPLED],

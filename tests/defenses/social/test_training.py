@@ -243,7 +243,7 @@ def test_what_a_user_submits_is_cut_as_one_vector() -> None:
     assert (full > 0.7).any()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("summation", "insiders"), [("local", 1), ("secure", 0), ("secure", 1), ("secure", 3)]
 )
 def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: int) -> None:
@@ -304,8 +304,8 @@ def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
     assert 0.7 * scale < seen.std() < 1.3 * scale
 
 
-@pytest.mark.parametrize("observed", [True, False])
-@pytest.mark.parametrize("summation", ["local", "secure"])
+@pytest.mark.cases("observed", [True, False])
+@pytest.mark.cases("summation", ["local", "secure"])
 def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> None:
     part = corrected(summation=summation)
     rows = part.prepare(drawn())

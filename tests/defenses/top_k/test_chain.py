@@ -41,9 +41,7 @@ def test_ranks_are_by_score_and_then_by_item() -> None:
     assert ranked(exact).tolist() == [1, 4, 0, 3, 5]
 
 
-@pytest.mark.parametrize(
-    ("items", "k", "left", "right"), [(40, 10, 2, 3), (14, 3, 3, 4), (7, 2, 1, 1)]
-)
+@pytest.mark.cases(("items", "k", "left", "right"), [(40, 10, 2, 3), (14, 3, 3, 4), (7, 2, 1, 1)])
 def test_the_meant_sets_fill_their_windows(items: int, k: int, left: int, right: int) -> None:
     expected = [(k, k)]
     for block in range((items - k) // right):
@@ -62,7 +60,7 @@ def test_the_meant_sets_fill_their_windows(items: int, k: int, left: int, right:
         assert (out, into) == (k - j1 + 1, k + j2)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("items", "k", "left", "right"),
     [(1682, 10, 2, 3), (40, 10, 2, 3), (30, 4, 3, 2), (9, 3, 2, 1), (9, 3, 1, 3), (9, 3, 2, 50)],
 )
@@ -111,9 +109,9 @@ def transition(walk: SetChain) -> Vector:
     return np.asarray(stay + np.diag(walk.up[:-1], 1) + np.diag(walk.down[1:], -1), np.float64)
 
 
-@pytest.mark.parametrize("enumeration", ["meant", "printed"])
-@pytest.mark.parametrize(("rates", "power"), [("printed", 1.0), ("halved", 0.5)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.cases("enumeration", ["meant", "printed"])
+@pytest.mark.cases(("rates", "power"), [("printed", 1.0), ("halved", 0.5)])
+@pytest.mark.cases("epsilon", [0.1, 1.0, 4.0])
 def test_the_stationary_law_is_phi_to_epsilon_or_half_of_it(
     enumeration: str, rates: str, power: float, epsilon: float
 ) -> None:
@@ -146,7 +144,7 @@ def test_the_law_tends_to_the_stationary_one() -> None:
     assert 0.5 * np.abs(faster.law(1200) - faster.stationary).sum() < 0.01
 
 
-@pytest.mark.parametrize("steps", [0, 1, 7, 300])
+@pytest.mark.cases("steps", [0, 1, 7, 300])
 def test_the_law_after_some_steps_is_the_matrix_power(steps: int) -> None:
     walk = chain(spread(12), small(2.0))
     expected = np.linalg.matrix_power(transition(walk), steps)[0]
@@ -170,7 +168,7 @@ def test_divergence_is_that_of_the_laws_and_falls() -> None:
     assert walk.divergence_of(walk.laws(steps)).tolist() == divergences.tolist()
 
 
-@pytest.mark.parametrize("steps", [0, 1, 6, 40])
+@pytest.mark.cases("steps", [0, 1, 6, 40])
 def test_explored_states_are_those_that_a_walk_has_reached(steps: int) -> None:
     walk = chain(spread(12), small(2.0))
     move = transition(walk)
@@ -190,7 +188,7 @@ def test_explored_states_are_those_that_a_walk_has_reached(steps: int) -> None:
         np.testing.assert_allclose(walk.explored(steps, top), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.cases("epsilon", [1e-6, 1.0, 1e3, 1e6])
 def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: float) -> None:
     for exact in (spread(40), row([5.0] * 12 + [1.0] * 30)):
         walk = TopK(epsilon=epsilon, u_s="largest-rate").chain(exact)
@@ -227,8 +225,8 @@ def fits(numbers: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float])
     return bool(statistic < stats.chi2.isf(RATE, len(table) - 1))
 
 
-@pytest.mark.parametrize("enumeration", ["meant", "printed"])
-@pytest.mark.parametrize("steps", [3, 40])
+@pytest.mark.cases("enumeration", ["meant", "printed"])
+@pytest.mark.cases("steps", [3, 40])
 def test_released_sets_have_the_law_of_so_many_steps(enumeration: str, steps: int) -> None:
     exact = spread(14)
     defense = small(3.0, enumeration=enumeration, iterations=steps, u_s="largest-rate")

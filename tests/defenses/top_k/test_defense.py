@@ -70,7 +70,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("defense", EVERY)
+@pytest.mark.cases("defense", EVERY)
 def test_a_law_is_that_of_what_is_released(defense: TopK) -> None:
     exact = row(SCORES, defense)
     rows, n = outcomes(exact, defense), 20_000
@@ -91,7 +91,7 @@ def test_a_law_is_that_of_what_is_released(defense: TopK) -> None:
         assert not ((numbers >= low) & (numbers <= high)).all()
 
 
-@pytest.mark.parametrize("defense", EVERY)
+@pytest.mark.cases("defense", EVERY)
 def test_impossible_lists_have_no_probability(defense: TopK) -> None:
     law = defense.law(row(SCORES, defense))
     wrong = [[2, 4, 4], [1, 2, 4], [2, 4, 8], [2, 4, 5000], [-1, 2, 4], [6, 6, 6], [4, 6, 6]]
@@ -144,8 +144,8 @@ def test_one_entry_never_tells_more_than_epsilon(mechanism: str, items: int, k: 
         assert 0.3 * epsilon < worst <= epsilon * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("mechanism", CORRECTED)
-@pytest.mark.parametrize(("items", "k"), [(2, 1), (5, 1), (5, 2), (5, 3), (5, 4), (6, 3)])
+@pytest.mark.cases("mechanism", CORRECTED)
+@pytest.mark.cases(("items", "k"), [(2, 1), (5, 1), (5, 2), (5, 3), (5, 4), (6, 3)])
 def test_the_bound_is_attained_and_by_which_rows(mechanism: str, items: int, k: int) -> None:
     # The other entries take every combination of low, middle and high: none beats the two rows.
     defense = corrected(mechanism, top_k=k, epsilon=1.5)
@@ -201,8 +201,8 @@ def test_rates_in_closed_form() -> None:
         assert rate == pytest.approx(epsilon / WIDTH, rel=0.01)
 
 
-@pytest.mark.parametrize("mechanism", CORRECTED)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+@pytest.mark.cases("mechanism", CORRECTED)
+@pytest.mark.cases("epsilon", [0.5, 1.0, 8.0])
 def test_the_worst_pairs_reach_epsilon(mechanism: str, epsilon: float) -> None:
     defense = corrected(mechanism, top_k=10, epsilon=epsilon)
     reached = {}
@@ -307,9 +307,9 @@ def test_an_own_rating_reaches_most_of_epsilon(mechanism: str) -> None:
 # The published mechanism.
 
 
-@pytest.mark.parametrize("mechanism", ["chain", "exact"])
-@pytest.mark.parametrize("enumeration", ["meant", "printed"])
-@pytest.mark.parametrize("rates", ["printed", "halved"])
+@pytest.mark.cases("mechanism", ["chain", "exact"])
+@pytest.mark.cases("enumeration", ["meant", "printed"])
+@pytest.mark.cases("rates", ["printed", "halved"])
 def test_the_published_sets_tell_an_item_raised_from_the_last_rank(
     mechanism: str, enumeration: str, rates: str
 ) -> None:
@@ -339,7 +339,7 @@ def test_only_one_item_differs_from_the_best_set() -> None:
 # Parameters, claim and errors.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("parameters", "words"),
     [
         ({"epsilon": 1e-7}, "epsilon"),
@@ -402,7 +402,7 @@ def test_what_scores_are_measured_by() -> None:
         defense_of().sensitivity(Scale(-4, 0, 1))
 
 
-@pytest.mark.parametrize("defense", EVERY)
+@pytest.mark.cases("defense", EVERY)
 def test_rows_are_completed_and_clipped(defense: TopK) -> None:
     rng = np.random.default_rng(0)
     profiles = [
@@ -429,7 +429,7 @@ def test_rows_are_completed_and_clipped(defense: TopK) -> None:
         defense.prepare(from_profiles([[(0, 1.0)]], 3, Scale(1, 1, 1)))
 
 
-@pytest.mark.parametrize("defense", EVERY)
+@pytest.mark.cases("defense", EVERY)
 def test_a_list_needs_enough_candidates(defense: TopK) -> None:
     exact = row([3.0, -np.inf, 2.0], defense)
     with pytest.raises(ConfigError, match=r"a list of 3 items .* 2 unrated"):
@@ -464,7 +464,7 @@ def test_peeling_refuses_weights_beyond_double_precision() -> None:
     )
 
 
-@pytest.mark.parametrize("defense", EVERY)
+@pytest.mark.cases("defense", EVERY)
 def test_a_trial_is_a_function_of_its_index_alone(defense: TopK) -> None:
     exact = row(SCORES, defense)
     streams = Streams.first(5, "x", 999)

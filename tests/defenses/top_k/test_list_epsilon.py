@@ -45,10 +45,8 @@ def random_scores(seed: int, items: int) -> tuple[np.ndarray, np.ndarray, int]:
     return before, after, moved
 
 
-@pytest.mark.parametrize("kind", [JointLaw, PeelingLaw])
-@pytest.mark.parametrize(
-    ("items", "k"), [(2, 1), (4, 1), (4, 2), (4, 3), (6, 2), (6, 3), (6, 4), (7, 5)]
-)
+@pytest.mark.cases("kind", [JointLaw, PeelingLaw])
+@pytest.mark.cases(("items", "k"), [(2, 1), (4, 1), (4, 2), (4, 3), (6, 2), (6, 3), (6, 4), (7, 5)])
 def test_extreme_lists_hold_the_largest_ratio_of_all(
     kind: type[JointLaw | PeelingLaw], items: int, k: int
 ) -> None:
@@ -88,9 +86,9 @@ def test_a_corrected_mechanism_attains_its_claim_and_no_more(mechanism: str) -> 
     assert max(value for value in worst if value is not None) == pytest.approx(1.3, abs=1e-6)
 
 
-@pytest.mark.parametrize("enumeration", ["meant", "printed"])
-@pytest.mark.parametrize("steps", [1, 7, 1000, None])
-@pytest.mark.parametrize("epsilon", [0.01, 2.0])
+@pytest.mark.cases("enumeration", ["meant", "printed"])
+@pytest.mark.cases("steps", [1, 7, 1000, None])
+@pytest.mark.cases("epsilon", [0.01, 2.0])
 def test_the_chain_loses_without_bound(enumeration: str, steps: int | None, epsilon: float) -> None:
     chain = {"iterations": steps} if steps else {"mechanism": "exact"}
     defense = TopK(epsilon=epsilon, top_k=4, enumeration=enumeration, **chain)  # type: ignore[arg-type]

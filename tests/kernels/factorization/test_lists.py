@@ -14,8 +14,8 @@ N, M = 37, 150  # more than one group of users, and of items
 BOUNDS = (F32(-2), F32(2))
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.parametrize("k", [1, 4, M + 1])
+@pytest.mark.cases("size", [1, 2, 5])
+@pytest.mark.cases("k", [1, 4, M + 1])
 def test_lists_are_sorted_predictions_that_were_not_seen(size: int, k: int) -> None:
     source = np.random.default_rng(size)
     # Eighths up to 2: products and sums are exact, and many are equal or out of bounds.

@@ -16,6 +16,7 @@ from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Floats = NDArray[np.float32]
@@ -66,7 +67,8 @@ def rows(count: int = 200) -> tuple[Ints, Ints, Floats]:
     users = np.sort(rng.integers(0, N, count)).astype(np.int32)
     items = rng.integers(0, M, count).astype(np.int32)
     users[count // 2 :] = rng.permutation(users[count // 2 :])
-    return users, items, (rng.integers(2, 11, count) / 2).astype(np.float32)
+    values = (rng.integers(2, 11, count) / 2).astype(np.float32)
+    return read_only(users), read_only(items), read_only(values)
 
 
 def same(model: Model, left: Floats, right: Floats, lane: int) -> None:
@@ -94,7 +96,7 @@ def descended(
     nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
     factor_trials.descend(
         *data, left, right, size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
-        trial_words(TRIALS), KEY, nobody, nothing,
+        trial_words(TRIALS), KEY, nobody, nothing, None,
     )  # fmt: skip
     factor_model.descend(
         *data, *model.parts(), size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
@@ -103,9 +105,9 @@ def descended(
     return model, left, right
 
 
-@pytest.mark.parametrize("size", [16, 48])
-@pytest.mark.parametrize("scale", [0.0, 0.7])
-@pytest.mark.parametrize("bound", [BOUND, F32(math.inf)])
+@pytest.mark.cases("size", [16, 48])
+@pytest.mark.cases("scale", [0.0, 0.7])
+@pytest.mark.cases("bound", [BOUND, F32(math.inf)])
 def test_a_pass_is_that_of_each_of_sixteen_trials(
     size: int, scale: float, bound: np.float32
 ) -> None:
@@ -154,7 +156,7 @@ def test_drift_of_a_langevin_pass_is_that_of_sixteen_trials(biases: bool) -> Non
     factor_trials.sample(
         *rows(), left, right, size, MEAN, F32(1), GAINS, np.full(N * LANES, 0.01, np.float32),
         np.full(M * LANES, 0.02, np.float32), (F32(2.75), F32(4)), F32(0), np.zeros(N),
-        np.zeros(M), 9, trial_words(TRIALS), KEY, biases,
+        np.zeros(M), 9, trial_words(TRIALS), KEY, biases, None,
     )  # fmt: skip
     same(model, left, right, 0)
     free = Model.of(size)
@@ -189,17 +191,18 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
     assert abs(products).max() < 6.5 / math.sqrt(size)
 
 
-@pytest.mark.parametrize("size", [16, 256, 1024])
+@pytest.mark.cases("size", [16, 256, 1024])
 def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int) -> None:
     # An epoch in which each user and item is read once, with noise pending for all of them.
     room, count = factor_model.noise_of_row(size), min(N, M)
-    alone = np.arange(count, dtype=np.int32)
+    alone = read_only(np.arange(count, dtype=np.int32))
+    nothing = read_only(np.zeros(count, np.float32))
     model, due = Model.zero(size), (np.ones(N), np.ones(M))
     users, items = np.zeros(N, np.float32), np.zeros(M, np.float32)
     bounds = F32(-math.inf), F32(math.inf)
     factor_model.sample(
-        alone, alone, np.zeros(count, np.float32), *model.parts(), size, MEAN, users, users, items,
-        bounds, 0.0, due[0], due[1], 3, 11, KEY,
+        alone, alone, nothing, *model.parts(), size, MEAN, users, users, items,
+        bounds, 0.0, due[0], due[1], 3, 11, KEY, True,
     )  # fmt: skip
     drawn = np.empty((1, room * count), np.float32)
     noise.normal(drawn, np.array([11]), 3, KEY)

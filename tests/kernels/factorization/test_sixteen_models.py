@@ -17,6 +17,7 @@ from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Floats = NDArray[np.float32]
@@ -40,6 +41,10 @@ class Data:
     users: Ints
     items: Ints
     values: Floats
+
+    def __post_init__(self) -> None:
+        for column in (self.users, self.items, self.values):
+            read_only(column)
 
     @property
     def start(self) -> NDArray[np.int64]:
@@ -107,7 +112,7 @@ def descend(
     seen = np.full(len(observed) * 2 * LANES, -99, np.float32)
     factor_trials.descend(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, RATE, DECAY,
-        scale, grid, bound, step, trial_words(trials), KEY, observed, seen,
+        scale, grid, bound, step, trial_words(trials), KEY, observed, seen, None,
     )  # fmt: skip
     return seen.reshape(len(observed), 2, LANES)
 
@@ -143,8 +148,8 @@ def test_noised_errors_lie_on_the_grid() -> None:
     assert len(np.unique(seen)) > 50
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scale", [0.0, 0.7])
+@pytest.mark.cases("size", SIZES)
+@pytest.mark.cases("scale", [0.0, 0.7])
 def test_descend_is_its_formula(size: int, scale: float) -> None:
     data, state = small_data().mixed(4), models(size)
     assert len(data.users) > LANE_TILE
@@ -169,7 +174,7 @@ def test_descend_is_its_formula(size: int, scale: float) -> None:
             close(state.left, left)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, LANE_TILE - 1, LANE_TILE, LANE_TILE + 1])
+@pytest.mark.cases("rows", [0, 1, 2, LANE_TILE - 1, LANE_TILE, LANE_TILE + 1])
 def test_descend_takes_any_number_of_rows(rows: int) -> None:
     whole, state = small_data().mixed(4), models(2)
     data = Data(whole.users[:rows], whole.items[:rows], whole.values[:rows])
@@ -180,7 +185,7 @@ def test_descend_takes_any_number_of_rows(rows: int) -> None:
     close(state.right, right)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_an_update_goes_down_the_gradient(size: int) -> None:
     data = Data(np.array([2], np.int32), np.array([6], np.int32), np.array([4.5], np.float32))
     state = models(size)
@@ -218,7 +223,7 @@ def sum_clipped(
     errors = np.empty(max(busiest, 1) * LANES, np.float32)
     factor_trials.sum_clipped(
         data.start, data.items, data.values, state.left, state.right, gradient, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(clip), errors,
+        size, MEAN, rate, DECAY, F32(clip), errors, None,
     )  # fmt: skip
     return gradient
 
@@ -248,7 +253,7 @@ def parts_exactly(data: Data, left: Exact, right: Exact, clip: float) -> Exact:
     return parts
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_sum_clipped_is_its_formula(size: int) -> None:
     data, state = small_data(), models(size)
     taken = np.random.default_rng(4).integers(0, 2, (N, LANES)).astype(np.float32)
@@ -267,12 +272,12 @@ def test_sum_clipped_is_its_formula(size: int) -> None:
     single = sum_clipped(data, size, again, taken, 2.0, rate)
     factor_trials.sum_clipped(
         data.start, data.items, data.values, again.left, again.right, twice, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(2), errors,
+        size, MEAN, rate, DECAY, F32(2), errors, None,
     )  # fmt: skip
     np.testing.assert_allclose(twice, gradient + single, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_the_sum_without_a_clip_is_the_gradient(size: int) -> None:
     data, state = small_data(), models(size)
     kept = state.left.copy()
@@ -301,7 +306,7 @@ def test_the_sum_without_a_clip_is_the_gradient(size: int) -> None:
     assert not got[M - 1].any()  # nobody rates the last
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_a_users_part_is_clipped_to_the_norm(size: int) -> None:
     data, clip = small_data(), 2.0
     free: list[Exact] = []
@@ -395,8 +400,8 @@ def exact_normals(count: int, step: int) -> Exact:
     return out.reshape(-1, LANES)[:count]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("spread", [0.0, 1.5])
+@pytest.mark.cases("size", SIZES)
+@pytest.mark.cases("spread", [0.0, 1.5])
 def test_take_step_is_its_formula(size: int, spread: float) -> None:
     state, rng = models(size), np.random.default_rng(5)
     gradient = rng.standard_normal(len(state.right))
@@ -444,7 +449,7 @@ def sample(
     factor_trials.sample(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, step_size,
         sampler.gains, sampler.user_decay, sampler.item_decay, (LOW, HIGH), TEMPERATURE,
-        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY,
+        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY, True, None,
     )  # fmt: skip
 
 
@@ -486,7 +491,7 @@ def sample_exactly(
         due[1] += float(TEMPERATURE) * float(STEP_SIZE)
 
 
-@pytest.mark.parametrize("size", [*SIZES, 5, 255, 256, 511])
+@pytest.mark.cases("size", [*SIZES, 5, 255, 256, 511])
 def test_sample_is_its_formula(size: int) -> None:
     data, state, sampler = small_data().mixed(2), models(size, spread=0.1), Sampler.new()
     left, right = exact(state.left, size), exact(state.right, size)
@@ -559,8 +564,8 @@ RUNS = [run_descend, run_clipped, run_sample]
 Run = Callable[[Data, int, Models, NDArray[np.int64]], None]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases("size", SIZES)
+@pytest.mark.cases("run", RUNS)
 def test_a_trial_is_the_same_beside_other_trials(run: Run, size: int) -> None:
     data, first = small_data(), models(size)
     together = first.copy()
@@ -574,10 +579,10 @@ def test_a_trial_is_the_same_beside_other_trials(run: Run, size: int) -> None:
     assert len({together.lane(lane)[1].tobytes() for lane in range(LANES)}) == LANES
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [0, 2])
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.cases("row", [0, 2])
+@pytest.mark.cases("side", ["left", "right"])
+@pytest.mark.cases("run", RUNS)
 def test_what_is_no_number_stays_visible(run: Run, side: str, row: int, bad: float) -> None:
     data, size = small_data(), 2
     fine, spoilt = models(size), models(size)

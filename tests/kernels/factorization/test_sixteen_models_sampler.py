@@ -17,6 +17,7 @@ from scipy import linalg, stats
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Exact = NDArray[np.float64]
@@ -53,8 +54,8 @@ class Case:
 def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
     """Models of many trials, `(trials, users then items, flat)`."""
     full = case.size + 1
-    users, items = np.array(case.users, np.int32), np.array(case.items, np.int32)
-    values = np.array(case.values, np.float32)
+    users, items = (read_only(np.array(part, np.int32)) for part in (case.users, case.items))
+    values = read_only(np.array(case.values, np.float32))
     gains = np.full(N, case.gain, np.float32)
     user_decay = np.full(N * LANES, case.user_decay, np.float32)
     item_decay = np.full(M * LANES, case.item_decay, np.float32)
@@ -69,7 +70,7 @@ def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
             factor_trials.sample(
                 users, items, values, left, right, case.size, F32(MEAN), F32(size), gains,
                 user_decay, item_decay, bounds, F32(case.temperature), user_pending, item_pending,
-                step, words, KEY,
+                step, words, KEY, True, None,
             )  # fmt: skip
         if settled:
             factor_trials.settle(left, case.size, user_pending, 100, words, KEY)
@@ -227,7 +228,8 @@ def test_each_coordinate_has_a_decay_of_its_own() -> None:
     def drawn(decay: float, precisions: tuple[Draws, Draws] | None) -> Exact:
         left, right = begin[:N].copy(), begin[N:].copy()
         factor_trials.sample(
-            np.array(USERS, np.int32), np.array(ITEMS, np.int32), np.array(VALUES, np.float32),
+            read_only(np.array(USERS, np.int32)), read_only(np.array(ITEMS, np.int32)),
+            read_only(np.array(VALUES, np.float32)),
             left.reshape(-1), right.reshape(-1), 2, F32(MEAN), F32(0.01), np.zeros(N, np.float32),
             np.full(N * LANES, decay, np.float32), np.full(M * LANES, 2 * decay, np.float32),
             (F32(-1e9), F32(1e9)), F32(0), np.zeros(N), np.zeros(M), 0,

@@ -28,8 +28,8 @@ def drawn(seed: int, size: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("size", [1, 3, 17])
-@pytest.mark.parametrize("sigma", [0.2, 30.0])
+@pytest.mark.cases("size", [1, 3, 17])
+@pytest.mark.cases("sigma", [0.2, 30.0])
 def test_normal_divergences_are_halved_squares_over_the_variance(size: int, sigma: float) -> None:
     given = drawn(size, size)
     place, sums = given["place"], given["sums"]
@@ -59,8 +59,8 @@ def of_all_outcomes(gradient: Exact, level: float) -> float:
     return total
 
 
-@pytest.mark.parametrize("size", [1, 3, 5])
-@pytest.mark.parametrize("epsilon", [0.05, 2.0, 9.0, math.inf])
+@pytest.mark.cases("size", [1, 3, 5])
+@pytest.mark.cases("epsilon", [0.05, 2.0, 9.0, math.inf])
 def test_two_valued_divergences_are_those_of_all_outcomes(size: int, epsilon: float) -> None:
     given = drawn(10 + size, size)
     gradients, place = 1.5 * given["gradients"], given["place"]

@@ -113,8 +113,8 @@ def normals(count: int, step: int) -> Exact:
     return values
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("sigma", [0.0, 0.7])
+@pytest.mark.cases("size", SIZES)
+@pytest.mark.cases("sigma", [0.0, 0.7])
 def test_submissions_are_the_formula_with_noise_of_their_place(size: int, sigma: float) -> None:
     data = drawn(size)
     n = len(data.order)
@@ -156,7 +156,7 @@ def test_coordinates_beyond_the_models_stay_zero_without_noise() -> None:
     assert slopes[:-1, :5].all()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_gradients_are_their_formula(size: int) -> None:
     data = drawn(size)
     slopes = np.empty((len(data.order), size), np.float32)
@@ -164,7 +164,7 @@ def test_gradients_are_their_formula(size: int) -> None:
     np.testing.assert_allclose(slopes, data.exact_gradients, atol=2e-6)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_deviations_are_squared_distances_from_the_fakes_by_user(size: int) -> None:
     data = drawn(size)
     squares = np.full(N, 0.25)
@@ -178,7 +178,7 @@ def test_deviations_are_squared_distances_from_the_fakes_by_user(size: int) -> N
     assert squares[-1] == 0.25
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_moments_are_sums_and_squares_by_item(size: int) -> None:
     data = drawn(size)
     sums, squares = np.zeros((M, size)), np.zeros(M)
@@ -189,7 +189,7 @@ def test_moments_are_sums_and_squares_by_item(size: int) -> None:
     assert squares[-1] == 0
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.cases("size", SIZES)
 def test_users_learn_by_the_mean_gradient_of_their_rows(size: int) -> None:
     data = drawn(size)
     counts = np.arange(N) % 5 * 2  # every fifth user has none
@@ -251,8 +251,8 @@ def test_signs_are_their_formula_for_given_draws(size: int) -> None:
     assert unseen.tobytes() == sums.tobytes()
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize(
+@pytest.mark.cases("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.cases(
     ("gradient", "weight"), [(0.3, 1.0), (-0.8, 1.0), (40.0, 1.0), (-40.0, 1.0), (0.9, 0.0)]
 )
 def test_the_probability_of_a_plus_is_that_of_the_paper(

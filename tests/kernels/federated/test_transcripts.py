@@ -35,7 +35,7 @@ class Rounds:
         self.residuals = [np.array(r).reshape(-1, size) for r in kept]
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 7, 16])
+@pytest.mark.cases("size", [1, 3, 4, 7, 16])
 def test_moments_signs_and_energies_are_those_of_all_residuals(size: int) -> None:
     outcome = Rounds(size, seed=size)
     count, one, two = (np.zeros(PAIRS, np.int32) for _ in range(3))
@@ -83,7 +83,7 @@ def test_a_mean_far_above_the_noise_leaves_the_spread_as_it_is() -> None:
     assert (np.abs(naive / expected - 1) > 1).any()
 
 
-@pytest.mark.parametrize("size", [1, 5, 16])
+@pytest.mark.cases("size", [1, 5, 16])
 def test_products_with_known_gradients(size: int) -> None:
     outcome = Rounds(size, seed=size)
     source = np.random.default_rng(1)
@@ -206,7 +206,7 @@ def test_learned_ratios_are_those_of_the_plain_recursion(level: float) -> None:
     np.testing.assert_allclose(spread, plain.spread, rtol=1e-3)
 
 
-@pytest.mark.parametrize("k", [1, 2, 17, 60])
+@pytest.mark.cases("k", [1, 2, 17, 60])
 def test_kolmogorov_steps_are_those_of_the_empirical_laws(k: int) -> None:
     source = np.random.default_rng(k)
     left, right = source.normal(size=(2, 12, k)).astype(np.float32)
@@ -222,7 +222,7 @@ def test_kolmogorov_steps_are_those_of_the_empirical_laws(k: int) -> None:
     assert steps[4:].min() > 0
 
 
-@pytest.mark.parametrize("size", [1, 3, 16])
+@pytest.mark.cases("size", [1, 3, 16])
 def test_energy_distances_are_those_of_all_pairs(size: int) -> None:
     source = np.random.default_rng(size)
     x, y = source.normal(size=(2, 12, size)).astype(np.float32)

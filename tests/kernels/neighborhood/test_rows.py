@@ -13,6 +13,7 @@ from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import LANE_TILE, trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as similarity_rows
+from tests.support.read_only import read_only
 
 F32 = np.float32
 Floats = NDArray[np.float32]
@@ -64,7 +65,7 @@ def small_data(seed: int = 0) -> Data:
         # The third user rated only the item, the last two everything else.
         profiles.append(sorted(([] if user == 2 else others) + ([ITEM] if user < 7 else [])))
     start = np.cumsum([0, *map(len, profiles)]).astype(np.int64)
-    columns = np.concatenate(profiles).astype(np.int32)
+    columns = read_only(np.concatenate(profiles).astype(np.int32))
     centred = rng.normal(0, 1.3, len(columns)).astype(np.float32)
     return Data(start, columns, centred, centred[columns == ITEM])
 
@@ -145,7 +146,7 @@ def some_options() -> dict[str, Options]:
     }
 
 
-@pytest.mark.parametrize("kind", some_options())
+@pytest.mark.cases("kind", some_options())
 def test_the_gradient_is_its_formula(kind: str) -> None:
     options, data, row = some_options()[kind], small_data(), rows()
     expected = reference(data, row, options)
@@ -164,7 +165,7 @@ def objective(s: Exact, x: Exact, target: float, options: Options) -> float:
     return e * e / 2 if e <= options.bound else options.bound * (e - options.bound / 2)
 
 
-@pytest.mark.parametrize("kind", ["plain", "clamped", "flat", "three neighbours"])
+@pytest.mark.cases("kind", ["plain", "clamped", "flat", "three neighbours"])
 def test_the_gradient_is_the_derivative_of_half_the_squared_errors(kind: str) -> None:
     options, data, row = some_options()[kind], small_data(), rows()
     got, h = gradient(data, row, options), 1e-6
@@ -244,7 +245,7 @@ def test_a_trial_has_the_same_bits_alone(kind: str) -> None:
         np.testing.assert_array_equal(got, np.repeat(together[:, w : w + 1], LANES, 1))
 
 
-@pytest.mark.parametrize("kind", some_options())
+@pytest.mark.cases("kind", some_options())
 def test_a_number_that_is_none_stays_none_in_its_trial(kind: str) -> None:
     options, data, row = some_options()[kind], small_data(), rows()
     k = 0
@@ -286,8 +287,8 @@ def step(
     return got
 
 
-@pytest.mark.parametrize("items", [1, LANE_TILE, 2 * LANE_TILE + 9])
-@pytest.mark.parametrize("spread", [0.0, 0.7])
+@pytest.mark.cases("items", [1, LANE_TILE, 2 * LANE_TILE + 9])
+@pytest.mark.cases("spread", [0.0, 0.7])
 def test_a_step_adds_laplace_noise_to_every_coordinate(items: int, spread: float) -> None:
     rng = np.random.default_rng(2)
     row, slope = rng.normal(0, 1, (2, items, LANES)).astype(np.float32)
@@ -342,7 +343,7 @@ def scored(data: Data, row: Floats, neighbors: int) -> Floats:
     return out
 
 
-@pytest.mark.parametrize("neighbors", [1, 3, 5, ALL])
+@pytest.mark.cases("neighbors", [1, 3, 5, ALL])
 def test_scores_are_the_weighted_mean_of_what_the_user_rated(neighbors: int) -> None:
     data, row = small_data(), rows()
     got = scored(data, row, neighbors)

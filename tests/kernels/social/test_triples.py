@@ -14,6 +14,7 @@ from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
 from dpaudit.kernels.social.triples import draw as kernel
 from dpaudit.kernels.top_k.ranking import best
+from tests.support.read_only import read_only
 
 KEY = np.array([77, 5], np.uint32)
 ONE_IN_A_MILLION = 1e-6
@@ -48,7 +49,8 @@ class Sets:
 
     @property
     def columns(self) -> tuple[NDArray[np.int64], Triples, NDArray[np.int64], Triples]:
-        return (*flat(self.held), *flat(self.near))
+        start, held = flat(self.held)
+        return (start, read_only(held), *flat(self.near))
 
     @property
     def places(self) -> Triples:
@@ -161,7 +163,7 @@ def test_drawn_triples_are_of_the_right_sets() -> None:
     assert [len(mine) for mine in triples[:5]] == [400, 400, 0, 400, 0]
 
 
-@pytest.mark.parametrize("user", [5, 6, 7])
+@pytest.mark.cases("user", [5, 6, 7])
 def test_triples_are_uniform_and_independent(user: int) -> None:
     sets, count = drawn_sets(1), 40_000
     better, worse = draw(sets, count)
@@ -210,7 +212,7 @@ def test_a_large_complement_is_drawn_from_uniformly() -> None:
     assert {int(allowed[0]), int(allowed[-1])} <= set(seen.tolist())
 
 
-@pytest.mark.parametrize("n_items", [16, 33, 150])
+@pytest.mark.cases("n_items", [16, 33, 150])
 def test_weights_of_many_items_are_those_of_every_triple(n_items: int) -> None:
     sets = drawn_sets(7, n_items=n_items)
     left, right = factors(7, sets)
@@ -291,8 +293,8 @@ def test_sums_are_added_to_and_some_users_alone_submit() -> None:
     np.testing.assert_allclose(sums, 1 + 2 * whole[[7, 5]].sum(0), atol=1e-6)
 
 
-@pytest.mark.parametrize("size", [16, 64])
-@pytest.mark.parametrize("k", [1, 4, 11])
+@pytest.mark.cases("size", [16, 64])
+@pytest.mark.cases("k", [1, 4, 11])
 def test_lists_hold_the_best_items_that_are_not_seen(size: int, k: int) -> None:
     sets = drawn_sets(6)
     left, right = factors(6, sets, size)

@@ -85,8 +85,8 @@ WEIGHTS = [
 ]
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.cases("weights", WEIGHTS)
+@pytest.mark.cases("k", [1, 2, 3])
 def test_peeling_has_the_closed_form_of_successive_draws(weights: Vector, k: int) -> None:
     rows = peeled(weights, k, np.arange(100_000))
     assert fits(rows, list_law(weights, k))
@@ -94,8 +94,8 @@ def test_peeling_has_the_closed_form_of_successive_draws(weights: Vector, k: int
     assert not fits(rows, list_law(tilted, k))
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.cases("weights", WEIGHTS)
+@pytest.mark.cases("k", [1, 2, 4])
 def test_sets_have_the_law_of_the_full_enumeration(weights: Vector, k: int) -> None:
     rows = sets(weights, k, np.arange(100_000))
     assert (np.diff(rows, axis=1) > 0).all()
@@ -169,7 +169,7 @@ def test_chain_law_is_the_matrix_power() -> None:
         np.testing.assert_allclose(law, expected, rtol=1e-13, atol=1e-16)
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 1023, 1025])
+@pytest.mark.cases("count", [1, 3, 4, 1023, 1025])
 def test_walks_have_the_chain_law(count: int) -> None:
     states = walked(count, np.arange(50_000))[:, None]
     exact = np.linalg.matrix_power(transition(), count)[0]
@@ -216,7 +216,7 @@ DRAWS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.cases("draw", DRAWS)
 def test_a_trial_is_a_function_of_its_index_alone(draw: Any) -> None:
     trials = np.concatenate((np.arange(2000), [2**32, 2**40 + 3]))
     whole = draw(trials)

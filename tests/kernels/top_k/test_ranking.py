@@ -34,9 +34,9 @@ def naive_top(
     return order, np.take_along_axis(noised, order, 1)
 
 
-@pytest.mark.parametrize("size", [5, 1023, 1024, 1025, 3000])
-@pytest.mark.parametrize("k", [1, 3, 5])
-@pytest.mark.parametrize(
+@pytest.mark.cases("size", [5, 1023, 1024, 1025, 3000])
+@pytest.mark.cases("k", [1, 3, 5])
+@pytest.mark.cases(
     ("scale", "grid"), [(0.0, 0.0), (0.3, 2**-30), (10.0, 2**-30), (0.3, 0.25), (10.0, 2**-6)]
 )
 def test_top_k_is_the_sorted_noise(size: int, k: int, scale: float, grid: float) -> None:
@@ -92,7 +92,7 @@ def density(
     return result
 
 
-@pytest.mark.parametrize("scale", [0.02, 0.5, 30.0])
+@pytest.mark.cases("scale", [0.02, 0.5, 30.0])
 def test_list_likelihood_is_the_naive_density(scale: float) -> None:
     rng = np.random.default_rng(3)
     seen = [0, 0]  # candidates under which the list is impossible, and possible

@@ -55,7 +55,7 @@ def test_an_assumption_that_fails_is_counted(make: Make) -> None:
     assert deployment(base).violated == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "lower", "upper", "shown"),
     [
         (0.42, 0.28, 0.54, ("42 of 100", "28 to 54")),

@@ -82,7 +82,7 @@ def test_a_claim_in_doubt_limits_nothing(make: Make) -> None:
     assert [guarantee.derived.limits for guarantee in limited] == [None, None, None]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("adjacency", "unit", "of_data", "groups"),
     [
         ("rating-replace", "the value of one rating", "1 in 5 values", 2),

@@ -40,7 +40,7 @@ def test_what_is_stated_is_cut_to_a_line(result: AuditResult) -> None:
     assert all(len(fact.text) <= 80 and fact.text.endswith(" …") for fact in stated)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("changes", "card", "deployed"),
     [
         ({"epsilons": (1.0,)}, {}, "published at ε = 1"),
@@ -66,7 +66,7 @@ def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: Au
     assert "Claim covers" not in named(shown.threat)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("epsilon", "claim", "limit"),
     [
         (1.0, "False: the attacks show a leak of at least ε = 2.71.", None),

@@ -54,7 +54,7 @@ def inferred(
     return base.model_copy(update=update)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("epsilons", "status", "line"),
     [
         (
@@ -93,7 +93,7 @@ def test_a_claim_without_a_game_is_a_gap(make: Make) -> None:
 AREA, RATE = "attack.auc", "attack.tpr"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("gates", "status"),
     [
         # A low number that no gate decides meets nothing, and a high one fails nothing.

@@ -35,7 +35,7 @@ CASES: list[tuple[dict[str, Any], bool, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "strict", "message", "color"), CASES)
+@pytest.mark.cases(("made", "strict", "message", "color"), CASES)
 def test_a_badge_is_green_only_if_nothing_is_open(
     make: Callable[..., AuditResult], made: dict[str, Any], strict: bool, message: str, color: str
 ) -> None:

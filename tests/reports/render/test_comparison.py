@@ -19,7 +19,7 @@ def shown(before: AuditResult, after: AuditResult, width: int, *, everything: bo
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.cases("width", [40, 80, 200])
 def test_nothing_is_wider_than_the_terminal_or_lost(width: int, hard: AuditResult) -> None:
     text = shown(hard, hard, width, everything=True)
     assert max(map(len, text.splitlines())) <= width

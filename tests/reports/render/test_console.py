@@ -32,7 +32,7 @@ def test_summary_fits_80_columns(result: AuditResult) -> None:
     assert "the games also miss copies that leak more" in " ".join(text.split())
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.cases("width", [40, 80, 120])
 def test_no_line_is_wider_than_the_terminal(hard: AuditResult, width: int) -> None:
     assert max(len(line) for line in shown(hard, width).splitlines()) <= width
 
@@ -42,14 +42,14 @@ def test_wide_terminal_shows_every_column(result: AuditResult) -> None:
     assert any("0.40 [0.36, 0.42]" in line and "1.23 [1.10, 1.40]" in line for line in lines)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.cases("width", [60, 80, 120])
 def test_no_interval_is_split(hard: AuditResult, width: int) -> None:
     for line in shown(hard, width).splitlines():
         assert line.count("[") == line.count("]"), line
         assert not line.endswith((" =", " ≥", " <=", " >=")), line
 
 
-@pytest.mark.parametrize("outcome", ["pass", "fail", "inconclusive"])
+@pytest.mark.cases("outcome", ["pass", "fail", "inconclusive"])
 def test_outcome_is_a_word_with_and_without_colour(make: Make, outcome: str) -> None:
     result = make(outcome=outcome)
     plain, coloured = shown(result), shown(result, color=True)
@@ -59,8 +59,8 @@ def test_outcome_is_a_word_with_and_without_colour(make: Make, outcome: str) -> 
     assert "\x1b[" in coloured
 
 
-@pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("outcome", ["pass", "fail", "inconclusive"])
+@pytest.mark.cases("width", [40, 80])
+@pytest.mark.cases("outcome", ["pass", "fail", "inconclusive"])
 def test_the_outcome_is_the_first_and_the_last_line_before_the_next_step(
     make: Make, outcome: str, width: int
 ) -> None:

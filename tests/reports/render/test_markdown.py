@@ -189,7 +189,7 @@ def test_recorded_config_can_be_run_again() -> None:
     assert Config.model_validate(tomllib.loads(text)) == config
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("value", "shown"),
     [(0.01, "0.01"), (1000.0, "1000"), (math.inf, "∞"), (0.3, "0.3"), (1e6, "1e+06")],
 )

@@ -38,7 +38,7 @@ def of_kind(make: Make, kind: str, *names: str) -> AuditResult:
     return base.model_copy(update={"kind": kind, "measurements": [*map(measured, names)]})
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+@pytest.mark.cases("kind", kinds(), ids=lambda kind: kind.name)
 def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any) -> None:
     record = of_kind(make, kind.name)
     assert type(sections_of(record)) is kind.sections()
@@ -47,7 +47,7 @@ def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any)
         assert base().sections().shown <= kind.sections().shown
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+@pytest.mark.cases("kind", kinds(), ids=lambda kind: kind.name)
 def test_what_a_kind_measures_has_a_place_in_its_reports(make: Make, kind: Any) -> None:
     metrics = [metric for metric in table().values() if kind.names & metric.audits.keys()]
     if not any(kind.name in other.names for other in kinds() if other is not kind):

@@ -23,7 +23,7 @@ def points(drawing: Chart) -> list[dict[str, Any]]:
     return data
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("epsilons", "said"),
     [
         ((0.1, 1.0, 10.0), "2 of 3 bounds are above their claims. Furthest above its claim: "),
@@ -44,7 +44,7 @@ def test_the_summary_tells_the_bound_from_the_multiple_of_the_claim(result: Audi
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("found", "lower", "verdict"),
     [
         (True, 7.0, "not more than claimed"),

@@ -26,7 +26,7 @@ def holding(value: Estimate, metric: str = "utility.rmse") -> AuditResult:
     return record.model_copy(update={"measurements": [measurement]})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("made", "folds", "joint"),
     [
         (over_folds(VALUES.tolist(), 0.95), True, False),

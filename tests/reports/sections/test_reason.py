@@ -48,7 +48,7 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.cases(
     ("table", "said"),
     [
         (
