@@ -42,7 +42,7 @@ def real_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages without what their charts show, unless a test is marked: a process draws each page's."""
+    """Pages without what their charts show, unless a test is marked: a process draws them."""
     if not any(map(request.node.get_closest_marker, ("drawn", "browser"))):
         blank = '<svg class="marks" width="1" height="1" viewBox="0 0 1 1"></svg>'
         monkeypatch.setattr(
