@@ -34,28 +34,28 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
         for name, tests in {
             # What is imported, in a function and through others too.
             "dpaudit/kernels/noise.py": [
-                "kernels/test_noise.py",
-                "defenses/social/test_training.py",
+                "kernels.test_noise",
+                "defenses.social.test_training",
             ],
-            "dpaudit/core/errors.py": ["bounds/frequentist/test_labels.py"],
+            "dpaudit/core/errors.py": ["bounds.frequentist.test_labels"],
             # A helper, a helper's helper, and a program that a test starts by its name.
-            "tests/support/wald.py": ["end_to_end/test_soundness.py"],
-            "tests/support/coin_games.py": ["claims/test_verify.py"],
-            "tests/support/own_command.py": ["recommenders/test_command.py"],
+            "tests/support/wald.py": ["end_to_end.test_soundness"],
+            "tests/support/coin_games.py": ["claims.test_verify"],
+            "tests/support/own_command.py": ["recommenders.test_command"],
             # What is loaded by its name, or with its group.
-            "dpaudit/recommenders/cornac.py": ["contract/test_recommenders.py"],
-            "dpaudit/defenses/item_item/slope_one.py": ["end_to_end/test_killed.py"],
-            "dpaudit/audits/attributes/kind.py": ["auditor/test_run.py"],
-            "dpaudit/reports/render/badge.py": ["end_to_end/test_pipeline.py"],
+            "dpaudit/recommenders/cornac.py": ["contract.test_recommenders"],
+            "dpaudit/defenses/item_item/slope_one.py": ["end_to_end.test_killed"],
+            "dpaudit/audits/attributes/kind.py": ["auditor.test_run"],
+            "dpaudit/reports/render/badge.py": ["end_to_end.test_pipeline"],
             # The command line of what starts a process, and what is no Python.
-            "dpaudit/cli/main.py": ["end_to_end/test_killed.py", "cases/test_cases.py"],
-            "dpaudit/reports/page.html.j2": ["reports/render/test_html.py"],
-            "examples/quickstart.toml": ["docs/test_snippets.py", "cli/test_audit.py"],
-            "README.md": ["docs/test_snippets.py"],
-            "tests/cases/ties/cmd": ["cases/test_cases.py"],
+            "dpaudit/cli/main.py": ["end_to_end.test_killed", "cases.test_cases"],
+            "dpaudit/reports/page.html.j2": ["reports.render.test_html"],
+            "examples/quickstart.toml": ["docs.test_snippets", "cli.test_audit"],
+            "README.md": ["docs.test_snippets"],
+            "tests/cases/ties/cmd": ["cases.test_cases"],
         }.items()
         for test in tests
-        if f"tests/{test}" not in readers.get(name, ())
+        if f"tests/{test.replace('.', '/')}.py" not in readers.get(name, ())
     ]
     assert missed == []
     simulations = {test for test in everything if test.startswith("tests/bounds/")}
@@ -118,11 +118,11 @@ def test_what_is_left_out_keeps_its_state_and_what_fails_has_none(tmp_path: Path
     assert "test_c.py::test_short PASSED" in said
     assert json.loads(state.read_text()).keys() == {"test_c.py", "test_gone.py"}
 
-    (tmp_path / "test_b.py").write_text(TESTS.format(fine="pytest.skip('no data')"))
+    (tmp_path / "test_b.py").write_text(TESTS.format(fine="pytest.importorskip('no_such')"))
     code, said = run(tmp_path, **plan, seconds={"test_c.py": 9.0})
     assert code == 0
     assert said.index("test_c.py::") < said.index("test_a.py::")
     states = json.loads(state.read_text())
-    # A module with a test that was skipped has not passed.
+    # A module with a test that lacks a package has not passed.
     assert states.keys() == {"test_a.py", "test_c.py"}
     assert (states["test_a.py"]["reads"], states["test_c.py"]) == ({"room": "a"}, old)

@@ -165,6 +165,7 @@ def test_seed_and_any_value_can_be_replaced_and_quiet_prints_nothing(
 
 
 @pytest.mark.long
+@pytest.mark.drawn
 def test_reports_are_rendered_again_without_a_rerun(folder: Path, tmp_path: Path) -> None:
     for name, file in (("html", "report.html"), ("md", "report.md"), ("json", "record.json")):
         result = call("report", folder, "--format", name)
