@@ -7,7 +7,7 @@
 
 Further arguments go to pytest. A module with tests that take long, or that need torch, is left out
 if nothing that it may read has changed since it last passed. `ci/green.json` has, for each such
-module, a digest of each room that it may read, and the seconds that it took: the longest run first.
+module, the digest of all that it may read, and the seconds that it took: the longest run first.
 A module may read
 
 - its helpers, what lies in its folder, and files and folders that these name;
@@ -35,7 +35,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -242,35 +242,32 @@ class Checkout:
         ]
 
     @functools.cached_property
-    def _base(self) -> dict[str, str]:
-        """Digests of what every module reads."""
-        tool = self.project["tool"]["pytest"]
-        versions = [platform.python_version(), platform.machine(), json.dumps(tool, sort_keys=True)]
-        return {"versions": _digest([*versions, self.digest("constraints.txt")])}
+    def _versions(self) -> list[str]:
+        """What every test reads: Python, the versions of packages, and the options of pytest."""
+        options = json.dumps(self.project["tool"]["pytest"], sort_keys=True)
+        return [
+            platform.python_version(),
+            platform.machine(),
+            options,
+            self.digest("constraints.txt"),
+        ]
 
     @functools.cached_property
-    def _data(self) -> str:
+    def _data(self) -> list[str]:
         folder = os.environ.get("DPAUDIT_DATA")
         files = sorted(path for path in Path(folder).rglob("*") if path.is_file()) if folder else []
-        return _digest(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
 
-    def digests(self, test: str) -> dict[str, str]:
-        """A digest of each room that a test module may read."""
-        files = self.reads(test)
-        rooms = defaultdict(list)
-        for name in sorted(files):
-            rooms[_room(name)].append(f"{name} {self.digest(name)}")
-        digests = {room: _digest(lines) for room, lines in rooms.items()}
-        if any(DATA.search(self.text(name)) for name in files if name.startswith("tests/")):
-            digests["data sets"] = self._data
+    def state(self, test: str) -> str:
+        """The digest of all that a test module may read."""
+        files = sorted(self.reads(test))
+        lines = [f"{name} {self.digest(name)}" for name in files] + self._versions
+        asking = (name for name in files if not name.startswith("dpaudit/"))
+        if any(DATA.search(self.text(name)) for name in asking if not name.endswith("conftest.py")):
+            lines += self._data
         if "dpaudit/core/registry.py" in files:
-            points = self.project["project"]["entry-points"]
-            digests["entry points"] = _digest([json.dumps(points, sort_keys=True)])
-        return {**digests, **self._base}
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:10]
+            lines.append(json.dumps(self.project["project"]["entry-points"], sort_keys=True))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _room(path: str) -> str:
@@ -287,17 +284,16 @@ def _imports(text: str) -> set[str]:
     return names
 
 
-def reason(reads: Mapping[str, str], passed: Mapping[str, str] | None) -> str:
-    """Why a test module runs; empty if nothing that it reads has changed since it passed."""
-    if passed is None:
-        return "has not passed yet"
-    changed = sorted(room for room in {*reads, *passed} if reads.get(room) != passed.get(room))
-    return f"changed: {', '.join(changed)}" if changed else ""
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """The digests and the seconds of each module that has passed."""
+def load(path: Path) -> dict[str, Any]:
+    """A file of JSON; empty if there is none."""
     return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def reason(state: str, passed: list[Any] | None) -> str:
+    """Why a test module runs; empty if nothing has changed since it passed."""
+    if passed is None:
+        return "as they have not passed yet"
+    return "" if passed[0] == state else "as something that they may read has changed"
 
 
 def main() -> int:
@@ -310,26 +306,25 @@ def main() -> int:
     options, more = parser.parse_known_args()
     if options.record and more:
         parser.error(f"{' '.join(more)}: --record needs whole modules; leave it out")
-    checkout, state = Checkout(ROOT), load_state(STATE)
-    reads = {name: checkout.digests(name) for name in checkout.long_modules()}
-    reasons = {
-        name: "all run" if options.all else reason(rooms, state.get(name, {}).get("reads"))
-        for name, rooms in reads.items()
-    }
+    checkout, passed = Checkout(ROOT), load(STATE)
+    states = {name: checkout.state(name) for name in checkout.long_modules()}
+    reasons = {name: reason(state, passed.get(name)) for name, state in states.items()}
+    if options.all:
+        reasons = dict.fromkeys(states, "as all do")
     if options.torch:
         needed = any(TORCH.search(checkout.text(name)) for name in reasons if reasons[name])
         return 0 if needed else 1
     for why in sorted({*reasons.values()}):
         names = [name for name in reasons if reasons[name] == why]
-        head = f"runs, {why}" if why else "left out, as nothing that they read has changed"
+        head = f"run, {why}" if why else "left out, as nothing that they read has changed"
         print(f"{head}: {len(names)} modules", *names, sep="\n  ", flush=True)
     if options.list:
         return 0
     plan = {
         "state": str(STATE),
-        "seconds": {name: entry["seconds"] for name, entry in state.items()},
+        "passed": passed,
         "left out": [name for name in reasons if not reasons[name]],
-        "record": reads if options.record else {},
+        "record": states if options.record else {},
     }
     marks = "not browser" if options.all else "not browser and not nightly"
     with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +342,7 @@ def main() -> int:
 
 
 def _plan() -> dict[str, Any]:
-    return load_state(Path(os.environ[PLAN]))
+    return load(Path(os.environ[PLAN]))
 
 
 def _module(nodeid: str) -> str:
@@ -357,14 +352,16 @@ def _module(nodeid: str) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what no change touches, and begin with the modules that take longest."""
     plan = _plan()
-    seconds, left_out = plan["seconds"], set(plan["left out"])
 
     def runs(item: pytest.Item) -> bool:
         slow = item.get_closest_marker("long") or item.get_closest_marker("fuzz")
-        return not slow or _module(item.nodeid) not in left_out
+        return not slow or _module(item.nodeid) not in plan["left out"]
+
+    def seconds(item: pytest.Item) -> float:
+        return float(plan["passed"].get(_module(item.nodeid), ["", 0.0])[1])
 
     config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
-    items[:] = sorted(filter(runs, items), key=lambda item: -seconds.get(_module(item.nodeid), 0.0))
+    items[:] = sorted(filter(runs, items), key=seconds, reverse=True)
 
 
 class Results:
@@ -385,14 +382,12 @@ class Results:
         plan = _plan()
         if exitstatus or not plan["record"]:
             return
-        state = load_state(Path(plan["state"]))
-        for name in self.seconds.keys() - {*plan["left out"]}:
-            state[name] = {
-                "reads": plan["record"].get(name),
-                "seconds": round(self.seconds[name], 1),
-            }
-        passed = sorted((state.keys() & plan["record"].keys()) - self.lacking)
-        lines = [f'"{name}": {json.dumps(state[name], sort_keys=True)}' for name in passed]
+        passed = {
+            name: plan["passed"][name] if name in plan["left out"] else [state, self.seconds[name]]
+            for name, state in sorted(plan["record"].items())
+            if name in {*plan["left out"], *self.seconds} - self.lacking
+        }
+        lines = [f'"{name}": ["{state}", {took:.0f}]' for name, (state, took) in passed.items()]
         Path(plan["state"]).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 

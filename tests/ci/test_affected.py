@@ -71,10 +71,16 @@ def test_a_change_leaves_out_what_cannot_read_it(readers: dict[str, set[str]]) -
     assert "tests/data/test_sniff.py" not in readers["dpaudit/attacks/membership/lira.py"]
 
 
-def test_a_module_that_has_not_passed_or_reads_otherwise_runs() -> None:
-    assert affected.reason({"a": "1"}, None) == "has not passed yet"
-    assert affected.reason({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == "changed: b, c"
-    assert affected.reason({"a": "1"}, {"a": "1"}) == ""
+@pytest.mark.long
+def test_data_sets_and_versions_decide_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"tests/{name}.py" for name in ("cli/test_audit", "kernels/test_noise")]
+    monkeypatch.delenv("DPAUDIT_DATA", raising=False)
+    without = [affected.Checkout(ROOT).state(name) for name in names]
+    monkeypatch.setenv("DPAUDIT_DATA", str(Path(__file__).parent))
+    with_data = [affected.Checkout(ROOT).state(name) for name in names]
+    assert [one == other for one, other in zip(without, with_data, strict=True)] == [False, True]
+    monkeypatch.setattr(affected.platform, "python_version", lambda: "4.0")
+    assert affected.Checkout(ROOT).state(names[1]) != without[1]
 
 
 TESTS = """
@@ -89,7 +95,7 @@ def test_long(): assert {fine}
 
 def run(folder: Path, **plan: Any) -> tuple[int, str]:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
-    (folder / "plan.json").write_text(json.dumps({"seconds": {}, "left out": [], **plan}))
+    (folder / "plan.json").write_text(json.dumps(plan))
     places = {affected.PLAN: str(folder / "plan.json"), "PYTHONPATH": str(ROOT / "ci")}
     command = [sys.executable, "-m", "pytest", "-v", "-p", "affected", "-p", "no:xdist", "."]
     done = subprocess.run(
@@ -104,25 +110,25 @@ def run(folder: Path, **plan: Any) -> tuple[int, str]:
 
 
 def test_what_is_left_out_keeps_its_state_and_what_fails_has_none(tmp_path: Path) -> None:
-    state = tmp_path / "green.json"
+    file = tmp_path / "green.json"
     for name in ("a", "b", "c"):
         (tmp_path / f"test_{name}.py").write_text(TESTS.format(fine=name != "b"))
-    reads = {f"test_{name}.py": {"room": name} for name in ("a", "b", "c")}
-    old = {"reads": {"room": "old"}, "seconds": 1.0}
-    state.write_text(json.dumps({"test_c.py": old, "test_gone.py": old}))
-    plan: dict[str, Any] = {"state": str(state), "record": reads, "left out": ["test_c.py"]}
+    plan: dict[str, Any] = {
+        "state": str(file),
+        "record": {f"test_{name}.py": name for name in ("a", "b", "c")},
+        "passed": {"test_c.py": ["c", 9], "test_gone.py": ["gone", 1]},
+        "left out": ["test_c.py"],
+    }
 
     code, said = run(tmp_path, **plan)
     assert code == 1
     assert "test_c.py::test_long" not in said
-    assert "test_c.py::test_short PASSED" in said
-    assert json.loads(state.read_text()).keys() == {"test_c.py", "test_gone.py"}
+    # What takes longest is first.
+    assert said.index("test_c.py::test_short PASSED") < said.index("test_a.py::test_long PASSED")
+    assert not file.exists()
 
     (tmp_path / "test_b.py").write_text(TESTS.format(fine="pytest.importorskip('no_such')"))
-    code, said = run(tmp_path, **plan, seconds={"test_c.py": 9.0})
+    code, said = run(tmp_path, **plan)
     assert code == 0
-    assert said.index("test_c.py::") < said.index("test_a.py::")
-    states = json.loads(state.read_text())
     # A module with a test that lacks a package has not passed.
-    assert states.keys() == {"test_a.py", "test_c.py"}
-    assert (states["test_a.py"]["reads"], states["test_c.py"]) == ({"room": "a"}, old)
+    assert json.loads(file.read_text()) == {"test_a.py": ["a", 0], "test_c.py": ["c", 9]}
