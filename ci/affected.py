@@ -73,7 +73,8 @@ class Checkout:
         git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(git, cwd=root, check=True, capture_output=True, text=True)
         self.root = root
-        self.files = sorted(name for name in listed.stdout.splitlines() if (root / name).is_file())
+        names = {*listed.stdout.splitlines()} - {STATE.relative_to(ROOT).as_posix()}
+        self.files = sorted(name for name in names if (root / name).is_file())
         self.modules = {
             name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
             for name in self.files
@@ -125,10 +126,14 @@ class Checkout:
         for room in (room for room in TOGETHER if test.startswith(f"tests/{room}/")):
             files.update(self.below(f"dpaudit/{room}"))
         rooms = {_room(self.modules[module]) for module in modules}
-        files.update(
-            name for name in self.below("dpaudit") if name[-3:] != ".py" and _room(name) in rooms
-        )
+        files.update(name for name in self._unimported if _room(name) in rooms)
         return files
+
+    @functools.cached_property
+    def _unimported(self) -> list[str]:
+        """The files of dpaudit that are read or started: templates, scripts and examples."""
+        imported = {self.modules.get(module) for module in self.graph.modules}
+        return [name for name in self.below("dpaudit") if name not in imported]
 
     def _own(self, test: str) -> set[str]:
         """A test module, its helpers, and what lies in its folder beside other test modules."""
@@ -217,10 +222,22 @@ class Checkout:
             if module in self.modules and module not in modules:
                 modules.add(module)
                 waiting += self.graph.find_modules_directly_imported_by(module)
+                waiting += self._named_in(module)
                 package = module.rpartition(".")[0]
                 # What the package of all offers it imports only when it is asked for.
                 waiting += [package] if "." in package else []
         return modules
+
+    @functools.cache  # noqa: B019
+    def _named_in(self, module: str) -> list[str]:
+        """The modules that the texts of a module name, which it may import or start."""
+        package = module.rpartition(".")[0]
+        texts = " ".join(self._literals(module))
+        files = (word for word in WORD.findall(texts) if word.endswith(".py"))
+        return [
+            *(self._named(name) for name in DOTTED.findall(texts)),
+            *(f"{package}.{file.removesuffix('.py')}" for file in files),
+        ]
 
     @functools.cache  # noqa: B019
     def _literals(self, module: str) -> frozenset[str]:
