@@ -53,7 +53,8 @@ PYTEST_PLUGINS = ("tests/support/loops.py", "tests/support/records.py")
 NAMED = ("examples", "docs", "bench", "ci", ".ci", ".github")
 # Rooms whose tests all run if anything in the room changes: what they certify rests on each other.
 TOGETHER = ("bounds",)
-SHARED = re.compile(r"test_\w+\.py|conftest\.py")
+# Names of files that many folders have.
+COMMON = {"conftest.py", "__init__.py", "cmd", "expect.toml", "config.toml", "audit.toml"}
 LONG = re.compile(r"\bmark\.(?:long|fuzz)\b")
 TORCH = re.compile(r"\btorch\b|\bopacus\b|recommenders\.networks")
 PROCESS = re.compile(r"subprocess|sys\.executable|multiprocessing|Popen|os\.fork")
@@ -110,24 +111,26 @@ class Checkout:
     def reads(self, test: str) -> set[str]:
         """The files of the project that a test module may read."""
         files = self._own(test)
-        texts = "\n".join(self.text(name) for name in sorted(files))
+        before: set[str] = set()
+        while len(before) < len(files):
+            before = files
+            words = {word for name in files for word in WORD.findall(self.text(name))}
+            named = {name for name in self.files if "/" not in name and name in words}
+            named.update(*(self.below(folder) for folder in NAMED if folder in words))
+            files = files | self._followed(named)
+        texts = "\n".join(self.text(name) for name in sorted(files - {"pyproject.toml"}))
         shared = self._shared(test)
         texts += "\n".join(self._fixtures(name, files) for name in shared)
         files.update(shared)
         words = set(WORD.findall(texts))
-        files.update(name for name in self.files if "/" not in name and name in words)
-        for folder in (name for name in NAMED if name in words):
-            files.update(self.below(folder))
-            words.update(
-                word for name in self.below(folder) for word in WORD.findall(self.text(name))
-            )
         modules = self._modules(texts, words)
         files.update(self.modules[module] for module in modules)
         for room in (room for room in TOGETHER if test.startswith(f"tests/{room}/")):
             files.update(self.below(f"dpaudit/{room}"))
         rooms = {_room(self.modules[module]) for module in modules}
         files.update(name for name in self._unimported if _room(name) in rooms)
-        return files
+        # Whatever is imported of dpaudit runs this file, which imports nothing by itself.
+        return {*files, "dpaudit/__init__.py"}
 
     @functools.cached_property
     def _unimported(self) -> list[str]:
@@ -138,7 +141,11 @@ class Checkout:
     def _own(self, test: str) -> set[str]:
         """A test module, its helpers, and what lies in its folder beside other test modules."""
         beside = self.below(Path(test).parent.as_posix())
-        waiting = [test, *(name for name in beside if not SHARED.match(Path(name).name))]
+        return self._followed({test, *(name for name in beside if not _is_module(name))})
+
+    def _followed(self, names: Iterable[str]) -> set[str]:
+        """Files with their helpers, and those of these."""
+        waiting = list(names)
         files: set[str] = set()
         while waiting:
             name = waiting.pop()
@@ -149,15 +156,15 @@ class Checkout:
 
     @functools.cache  # noqa: B019
     def _helpers(self, name: str) -> list[str]:
-        """The helpers that a file imports, or names as a file."""
+        """What a file imports of the tests' helpers, or names of the files of the tests."""
         text = self.text(name)
         words, imported = set(WORD.findall(text)), _imports(text)
-        return [
+        named = [path for path in self.below("tests") if Path(path).name in words]
+        return [path for path in named if Path(path).name not in COMMON] + [
             path
             for folder in HELPERS
             for path in self.below(folder)
-            if Path(path).name in words
-            or imported & {Path(path).stem, path.removesuffix(".py").replace("/", ".")}
+            if imported & {Path(path).stem, path.removesuffix(".py").replace("/", ".")}
         ]
 
     def _shared(self, test: str) -> list[str]:
@@ -166,16 +173,18 @@ class Checkout:
         return [name for name in (*places, *PYTEST_PLUGINS) if name in self.files]
 
     def _fixtures(self, shared: str, files: Iterable[str]) -> str:
-        """A file that all tests share, without the fixtures that these files do not ask for."""
+        """A file that all tests share, without the fixtures that nothing asks for."""
         asked = set().union(*(self._arguments(name) for name in files if name[-3:] == ".py"))
+        body = ast.parse(self.text(shared)).body
+        fixtures = [n for n in body if isinstance(n, ast.FunctionDef) and n.decorator_list]
+        kept: list[ast.FunctionDef] = []
+        while more := [node for node in fixtures if node.name in asked and node not in kept]:
+            kept += more
+            asked |= {argument.arg for node in more for argument in node.args.args}
         lines = self.text(shared).splitlines()
-        functions = [
-            node for node in ast.parse(self.text(shared)).body if isinstance(node, ast.FunctionDef)
-        ]
-        unasked = [node for node in functions if node.name not in asked or not node.decorator_list]
-        for node in reversed(unasked):
+        for node in reversed([node for node in fixtures if node not in kept]):
             del lines[node.lineno - 1 : node.end_lineno]
-        return "\n".join(lines) if len(unasked) < len(functions) else ""
+        return "\n".join(lines) if kept else ""
 
     @functools.cache  # noqa: B019
     def _arguments(self, name: str) -> set[str]:
@@ -287,6 +296,11 @@ class Checkout:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
+def _is_module(name: str) -> bool:
+    """Whether a file is a module of tests, or of fixtures, which are looked at apart."""
+    return bool(re.fullmatch(r"test_\w+\.py|conftest\.py", Path(name).name))
+
+
 def _room(path: str) -> str:
     """The first two folders of a file, or the file itself."""
     folders = path.split("/")[:-1]
@@ -319,7 +333,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="leave nothing out")
     parser.add_argument("--list", action="store_true", help="run nothing")
     parser.add_argument("--record", action="store_true", help="write ci/green.json if all passes")
-    parser.add_argument("--torch", action="store_true", help="only say, by 0, that torch is needed")
+    parser.add_argument("--torch", action="store_true", help="only say whether a test needs torch")
     options, more = parser.parse_known_args()
     if options.record and more:
         parser.error(f"{' '.join(more)}: --record needs whole modules; leave it out")
@@ -330,7 +344,8 @@ def main() -> int:
         reasons = dict.fromkeys(states, "as all do")
     if options.torch:
         needed = any(TORCH.search(checkout.text(name)) for name in reasons if reasons[name])
-        return 0 if needed else 1
+        print("yes" if needed else "no")
+        return 0
     for why in sorted({*reasons.values()}):
         names = [name for name in reasons if reasons[name] == why]
         head = f"run, {why}" if why else "left out, as nothing that they read has changed"
@@ -391,7 +406,9 @@ class Results:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test; one that is skipped for lack of a package or of data has not passed."""
         self.seconds[_module(report.nodeid)] += report.duration
-        if report.failed or (report.skipped and LACKING.search(str(report.longrepr))):
+        # A loop over cases says in its properties which were skipped.
+        reason = report.longrepr if report.skipped else report.user_properties
+        if report.failed or LACKING.search(str(reason)):
             self.lacking.add(_module(report.nodeid))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -399,12 +416,14 @@ class Results:
         plan = _plan()
         if exitstatus or not plan["record"]:
             return
-        passed = {
-            name: plan["passed"][name] if name in plan["left out"] else [state, self.seconds[name]]
-            for name, state in sorted(plan["record"].items())
-            if name in {*plan["left out"], *self.seconds} - self.lacking
-        }
-        lines = [f'"{name}": ["{state}", {took:.0f}]' for name, (state, took) in passed.items()]
+        # An older state is only of use where it is the present one, so that none is dropped.
+        passed = {name: old for name, old in plan["passed"].items() if name in plan["record"]}
+        for name in self.seconds.keys() & plan["record"].keys():
+            if name not in self.lacking and name not in plan["left out"]:
+                passed[name] = [plan["record"][name], self.seconds[name]]
+        lines = [
+            f'"{name}": ["{state}", {took:.0f}]' for name, (state, took) in sorted(passed.items())
+        ]
         Path(plan["state"]).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 

@@ -60,6 +60,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.fail(text, pytrace=False)
     if skipped and len(skipped) == len(combined):
         raise skipped[0]
+    pyfuncitem.user_properties += [("skipped", str(reason)) for reason in skipped]
     return True
 
 

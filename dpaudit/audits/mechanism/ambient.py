@@ -26,18 +26,16 @@ def seed_ambient(stream: np.random.SeedSequence) -> None:
 
 
 def _seed_torch(torch: Any, seed: int) -> None:
-    """Seed torch's generators of the processor and of the devices that are there.
+    """Seed torch's generators.
 
     `torch.manual_seed` formats the stack of each call for devices that nobody uses, which takes
-    longer than many a mechanism.
+    longer than many a mechanism: where there is no device, only the processor's is seeded. Counting
+    devices starts none, so that processes may still fork.
     """
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_available():
-        torch.cuda.manual_seed_all(seed)
-    if torch.xpu.is_available():
-        torch.xpu.manual_seed_all(seed)
-    if torch.backends.mps.is_available():
-        torch.mps.manual_seed(seed)
+    if torch.cuda.device_count() or torch.xpu.device_count() or torch.backends.mps.is_built():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 @contextmanager

@@ -37,36 +37,24 @@ def test_the_states_are_given_back() -> None:
     assert (np.random.random(), random.random()) == expected  # noqa: NPY002, S311
 
 
-class Generator(SimpleNamespace):
-    """One of torch, or all of a device, that keeps its seeds."""
-
-    def manual_seed(self, seed: int) -> None:
-        self.seeds.append(seed)
-
-    manual_seed_all = manual_seed
-
-    def is_available(self) -> bool:
-        return bool(self.there)
-
-
-def test_torch_and_its_devices_are_seeded_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("devices", [0, 2])
+def test_torch_is_seeded_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
+    """All of its generators where there is a device, else that of the processor."""
     state: list[Any] = ["before"]
-    processor, cuda, other = (Generator(seeds=[], there=there) for there in (True, True, False))
+    seeds: dict[str, list[int]] = {"all": [], "processor": []}
     torch = SimpleNamespace(
-        default_generator=processor,
-        cuda=cuda,
-        xpu=other,
-        mps=other,
-        backends=SimpleNamespace(mps=other),
+        manual_seed=seeds["all"].append,
+        default_generator=SimpleNamespace(manual_seed=seeds["processor"].append),
+        cuda=SimpleNamespace(device_count=lambda: devices),
+        xpu=SimpleNamespace(device_count=lambda: 0),
+        backends=SimpleNamespace(mps=SimpleNamespace(is_built=lambda: False)),
         get_rng_state=lambda: state[-1],
         set_rng_state=state.append,
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     with ambient_restored():
         seed_ambient(seed_sequence(1, "test"))
-        assert processor.seeds == cuda.seeds
-        assert len(cuda.seeds) == 1
-        assert other.seeds == []
+    assert [len(seeds["all"]), len(seeds["processor"])] == ([1, 0] if devices else [0, 1])
     assert state == ["before", "before"]
 
 
