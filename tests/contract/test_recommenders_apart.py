@@ -22,10 +22,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("library", "own"), [("lenskit", "tests/recommenders/test_lenskit.py")], ids=["lenskit"]
+    ("library", "module"), [("lenskit", "tests/recommenders/test_lenskit.py")], ids=["lenskit"]
 )
 def test_the_adapter_keeps_the_contract_in_its_own_environment(
-    library: str, own: str, tmp_path: Path
+    library: str, module: str, tmp_path: Path
 ) -> None:
     python = str(tmp_path / "bin" / "python")
     made = subprocess.run([sys.executable, "-m", "venv", tmp_path], check=False)
@@ -44,7 +44,7 @@ def test_the_adapter_keeps_the_contract_in_its_own_environment(
     )
     if installed.returncode:
         pytest.skip(f"{library} cannot be installed here: {installed.stderr[-300:]}")
-    tests = ["tests/contract/test_recommenders.py", own]
+    tests = ["tests/contract/test_recommenders.py", module]
     found = subprocess.run(
         [python, "-m", "pytest", "-n", "0", "-q", "-k", library, *tests],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900,
