@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.auditor.measure import RecordPart
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Census, Measurement
+from dpaudit.record.result import Census, FindingRecord, Measurement
+
+# What rounding may add to a number.
+_ROUNDING = 1e-9
 
 
 def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
@@ -43,6 +47,59 @@ def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
             estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
         yield most.model_copy(update=update)
+
+
+def contradictions(
+    leaks: Iterable[Measurement], parts: Sequence[RecordPart]
+) -> Iterator[FindingRecord]:
+    """Yield a finding for each leak that is smaller than what other numbers of its model imply.
+
+    The largest difference J of true- and false-positive rate is at least TPR(r) − r for every r,
+    and AUC ≤ 1 − (1 − J)²/2, as no ROC curve with J encloses more. So J ≥ 1 − √(2(1 − AUC)), which
+    is convex, so it holds for means too. An upper end of the leak below a lower end of these, in
+    one training or on average, says that an interval is wrong.
+
+    Args:
+        leaks: the leaks of models.
+        parts: what was measured of the same models.
+    """
+    for leak in leaks:
+        implied = [
+            (least, part)
+            for part in parts
+            if isinstance(part, Measurement)
+            and (part.model, part.epsilon) == (leak.model, leak.epsilon)
+            and part.metric in ("attack.tpr", "attack.auc")
+            for low, high in zip(_ends(part, 0), _ends(leak, 1), strict=False)
+            if (least := _implied(part, low)) > high + _ROUNDING
+        ]
+        if implied:
+            least, part = max(implied, key=lambda pair: pair[0])
+            yield FindingRecord(
+                model=leak.model,
+                about="contradiction",
+                text=f"{part.place}: {part.metric} implies a leak of at least {least:.3g} in a "
+                f"training whose interval for the leak ends below that, so one of them is wrong.",
+                remedy="Do not rely on the leak of this run, gate attack.tpr and attack.auc, and "
+                "report the config as a defect of dpaudit.",
+                undecided=True,
+                epsilon=leak.epsilon,
+                metrics=("leak", "attack.advantage"),
+            )
+
+
+def _ends(measurement: Measurement, side: int) -> Iterator[float]:
+    """Yield the lower (0) or upper (1) end of a number, then those of each training."""
+    yield (measurement.estimate.lower, measurement.estimate.upper)[side]
+    if measurement.census:
+        yield from (measurement.census.lower, measurement.census.upper)[side]
+
+
+def _implied(measurement: Measurement, low: float) -> float:
+    """Return the least leak of a model that has at least this rate, or area."""
+    if measurement.at is not None:
+        return low - measurement.at
+    return 1 - math.sqrt(2 * max(0.0, 1 - low))
 
 
 def _largest(estimates: list[Estimate]) -> Estimate:

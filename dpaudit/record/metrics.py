@@ -179,9 +179,11 @@ _TABLE = (
            "share", _MEMBERS, ("attack", *_SEEN, "at"),
            optional=("event",), larger="worse", role="attack", section=ATTACKS,
            columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True),
-    Metric("attack.advantage", "true- minus false-positive rate: of membership inference at a "
-           "threshold chosen beforehand, where balanced accuracy is a half plus a half of it, or "
-           "of a game at its best threshold", "gain", {**_COMPARED, "membership": ""}, ("attack",),
+    Metric("attack.advantage", "true- minus false-positive rate: of membership inference "
+           "at a false-positive rate chosen beforehand, where balanced accuracy is a half plus a "
+           "half of it, or of a game at its best threshold; intervals of one training hold for "
+           "every threshold", "gain",
+           {**_COMPARED, "membership": ""}, ("attack",),
            optional=("pair", *_SEEN, "event"), larger="worse", signed=True, assumes=_RUN,
            mirror=0.0, role="attack", columns=(Column("advantage"),),
            quantity="advantage of attack"),

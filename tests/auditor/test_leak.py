@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.auditor.leak import leaks
+from dpaudit.auditor.leak import contradictions, leaks
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.consistency import problem
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.result import AuditResult, Census, Measurement
 
 GATE = {"metric": "leak", "max": 0.5}
 DATA = {"synthetic": {"n_users": 30, "n_items": 20, "mean_per_user": 10, "minimum_per_user": 5}}
@@ -195,3 +195,48 @@ def test_coins_are_guessed_by_the_signs_of_their_scores() -> None:
     assert estimate.value > 0.8
     assert (estimate.n, estimate.method) == (60, "betting over trainings")
     assert 0.5 < estimate.lower < estimate.value <= estimate.upper
+
+
+def other(metric: str, low: float, at: float | None = None) -> Measurement:
+    return advantage(interval(low, min(1, low + 0.01), 1.0)).model_copy(
+        update={"metric": metric, "at": at}
+    )
+
+
+@pytest.mark.cases(
+    ("numbers", "contradicted"),
+    [
+        ([other("attack.tpr", 0.7, 0.01)], True),
+        ([other("attack.tpr", 0.11, 0.01)], False),
+        ([other("attack.auc", 0.98)], True),
+        ([other("attack.auc", 0.59)], False),  # 1 − √(2 · 0.41) = .094
+        ([other("attack.auc", 0.60)], True),  # .106
+        ([other("attack.auc", 0.5), other("attack.tpr", 0.12, 0.01)], True),
+    ],
+)
+def test_a_leak_below_what_rates_and_areas_imply_is_never_a_pass(
+    numbers: list[Measurement], contradicted: bool
+) -> None:
+    parts = [advantage(interval(-0.1, 0.0, 0.1)), *numbers]
+    leak = list(leaks(parts))
+    findings = list(contradictions(leak, parts))
+    assert [finding.opens(leak[0]) for finding in findings] == [True] * contradicted
+    elsewhere = [part.model_copy(update={"epsilon": 2.0}) for part in numbers]
+    assert not list(contradictions(leak, [parts[0], *elsewhere]))
+
+
+def test_a_leak_is_compared_with_the_numbers_of_the_same_training() -> None:
+    def seen(
+        number: Measurement, lower: tuple[float, ...], upper: tuple[float, ...]
+    ) -> Measurement:
+        census = Census(values=lower, lower=lower, upper=upper, alpha=0.01)
+        return number.model_copy(update={"census": census})
+
+    small = seen(advantage(interval(0.0, 0.4, 0.9)), (0.0, 0.7), (0.1, 0.9))
+    rates = interval(0.0, 0.4, 0.9), (0.05, 0.8), (0.2, 0.95)
+    rate = seen(advantage(rates[0]), *rates[1:]).model_copy(
+        update={"metric": "attack.tpr", "at": 0.01}
+    )
+    assert not list(contradictions(leaks([small]), [small, rate]))
+    crossed = seen(rate, (0.8, 0.05), (0.95, 0.2))
+    assert len(list(contradictions(leaks([small]), [small, crossed]))) == 1

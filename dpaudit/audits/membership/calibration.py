@@ -1,5 +1,8 @@
 """From signals to scores: some trainings calibrate the attacks, and the others are judged.
 
+Scores count by their ranks within a training, so what a model may add to all scores of a training,
+or multiply them with, decides nothing.
+
 With two calibrating trainings or more, nothing of the judged ones chooses anything. With fewer, a
 quarter of the targets chooses the direction, the attack, its threshold and its guesses, and the
 others are judged: their coins are independent of those of the quarter.
@@ -19,7 +22,7 @@ from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.audits.membership.estimates import Guesses, best_guesses
-from dpaudit.audits.membership.rates import Curve, best_threshold
+from dpaudit.audits.membership.rates import Curve, ranks
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
@@ -164,7 +167,7 @@ class Judged:
         scores: scores of the targets `(J, n)`.
         present: whether each target is in the data `(J, n)`.
         targets: which of the targets these are, increasing `(n,)`.
-        threshold: the threshold with the largest advantage in what chooses.
+        best_rate: the false-positive rate with the largest advantage in what chooses.
         guesses: the shares of the coins to guess, "present" and "absent", that certified most
             there.
         promise: what the attack reached there, by metric: the mean over trainings, and for
@@ -175,7 +178,7 @@ class Judged:
     scores: Numbers
     present: Mask
     targets: Rows
-    threshold: float
+    best_rate: float
     guesses: Guesses
     promise: Mapping[str, float]
     unanswered: Numbers | None = None
@@ -261,21 +264,21 @@ def judged(
         family: the family of the run's intervals.
         delta: δ of the certified ε.
     """
-    rehearsed, scores = calibration.scores(attack)
+    rehearsed, scores = map(ranks, calibration.scores(attack))
     choosing, judging = calibration.choosing, calibration.judged
     curve = Curve(rehearsed, choosing.present)
-    threshold = best_threshold(rehearsed, choosing.present)
+    best = curve.best_rate()
     epsilon, guesses = best_guesses(rehearsed, choosing.present, delta=delta, family=family)
     return Judged(
         scores,
         judging.present,
         calibration.targets,
-        threshold,
+        best,
         guesses,
         {
             "epsilon": epsilon,
             "auc": float(curve.areas().mean()),
-            "advantage": float(curve.advantages(threshold).mean()),
+            "advantage": float(curve.advantages(best).mean()),
             **{f"tpr {rate:g}": float(curve.rates(rate).mean()) for rate in rates},
         },
         judging.unanswered,

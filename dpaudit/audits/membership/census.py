@@ -1,27 +1,24 @@
-"""What each judged training showed: a number of its targets, and bounds for all its data.
+"""What each judged training showed: a number of its targets, and limits of the true one.
 
 Targets are drawn at random, then their coins. So given a training's data and its model, the present
-targets are a uniform subset of all that could have been targets and are in the data. Whatever the
-dependence between them, an attack that does not depend on which ones are targets reaches there the
-mean over a finite population, of which a uniform subset is seen (`bounds.frequentist.subset`). The
-absent targets, and the threshold that they decide, are as they are.
+targets are a uniform subset of all that could have been targets and are in the data, whatever the
+dependence between them. The absent targets are draws of what is not in the data. An attack that
+does not depend on which ones are targets has a ROC curve between the two, whose limits are those
+of `bounds.frequentist.roc_limits`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.numbers import Number
 from dpaudit.audits.membership.rates import Curve
-from dpaudit.bounds.frequentist.subset import subset_mean, subset_share
+from dpaudit.bounds.frequentist.roc_limits import advantage_limits, area_limits, present_above
+from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Census
 
-Numbers = NDArray[np.float64]
 Limits = tuple[float, float]
 
 
@@ -59,36 +56,17 @@ class Subsets:
         return low, max(high, self._of(worst, judged, number, training)[1])
 
     def _of(self, curve: Curve, judged: Judged, number: Number, training: int) -> Limits:
-        one = Curve(curve.scores[[training]], curve.present[[training]])
-        present = one.present[0]
-        count = int(present.sum())
-        if not 0 < count < len(present):
+        scores, isin = curve.scores[training], curve.present[training]
+        present, absent = scores[isin], scores[~isin]
+        if not len(present) or not len(absent):
             return number.least, 1.0
-        population = self.others + count
-        if number.metric == "attack.auc":
-            return self._area(one, population, training)
-        above = (
-            one.above(number.at)[0]
-            if number.at is not None
-            else (one.scores[0] > judged.threshold).astype(np.float64)
-        )
-        least, most = int((above[present] == 1).sum()), int((above[present] > 0).sum())
-        low, high = subset_share(least, most, count, population, alpha=self.alpha)
-        false = float(above[~present].mean()) if number.at is None else 0.0
-        return low - false, high - false
-
-    def _area(self, one: Curve, population: int, training: int) -> Limits:
-        """Return limits of the mean of F(s) over the training's data, for the law F of the absent.
-
-        The area under the ROC curve of the absent targets against all of these data.
-        """
-        present = one.present[0]
-        absent = np.sort(one.scores[0][~present])
-        scores = one.scores[0][present]
-        ends = (np.searchsorted(absent, scores, side) for side in ("left", "right"))
-        below = sum(ends) / (2 * len(absent))
+        population = self.others + len(present)
         rng = generator(self.seed, "membership subset", child=training)
-        estimate = subset_mean(
-            below, population, alpha=self.alpha, confidence=1 - self.alpha, rng=rng
-        )
-        return estimate.lower, estimate.upper
+        if number.metric == "attack.auc":
+            return area_limits(independent(present, population, rng), absent, rng, alpha=self.alpha)
+        if number.at is None:
+            best = judged.best_rate
+            return advantage_limits(present, absent, best, rng, alpha=self.alpha)
+        half = self.alpha / 2
+        least, most = present_above(present, absent, number.at, rng, alpha=half)
+        return subset_share(least, most, len(present), population, alpha=half)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.leak import leaks
+from dpaudit.auditor.leak import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
     Measure,
@@ -142,7 +142,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             at = model.stage(point)
             numbers = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
-            yield from (*numbers, *leaks(filter(_of_strongest, numbers)))
+            strongest = list(filter(_of_strongest, numbers))
+            leak = list(leaks(strongest))
+            yield from (*numbers, *leak, *contradictions(leak, strongest))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         training = Training.of(

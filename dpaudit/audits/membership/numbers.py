@@ -46,7 +46,7 @@ class Number(NamedTuple):
         """Return it in each judged training, on a curve of the attack's scores `(C,)`."""
         if self.at is not None:
             return curve.rates(self.at)
-        return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.threshold)
+        return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.best_rate)
 
 
 def numbers(rates: Sequence[float]) -> list[Number]:

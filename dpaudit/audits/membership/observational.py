@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.membership.propensity import COMPARABLE, ROWS_FOR_EACH, Propensity, basis_of
-from dpaudit.audits.membership.rates import least_absent
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
+from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.bounds.model_based.observational import observational_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import percent

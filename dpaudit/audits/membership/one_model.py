@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.audits.membership.observational import Corrected, Observed
-from dpaudit.audits.membership.rates import best_threshold, least_absent
+from dpaudit.audits.membership.rates import best_threshold
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
+from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError, foreign
 from dpaudit.core.estimate import Estimate

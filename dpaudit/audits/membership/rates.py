@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.bounds.frequentist.roc_limits import calls
+
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -46,36 +48,38 @@ class Curve:
     def above(self, rate: float) -> Numbers:
         """Return how likely the attacker at a false-positive rate calls a target present `(T, m)`.
 
-        In a training with N absent targets the threshold is the K-th largest of their scores, K =
-        ⌊(N + 1)·rate⌋. A score above it counts 1 and one below it 0. Equal scores are ordered at
-        random: with A absent scores above the threshold and B at it, a score there is among the
-        K − A largest of B + 1 with probability (K − A)/(B + 1), which is what it counts. So the
-        true-positive rate is that of the ROC curve between its vertices, as of a randomised
-        attacker, and no attack hides its finds in a tie.
-
-        If targets are exchangeable, another absent target is called present with probability
-        K/(N + 1), at most `rate`, since its rank among N + 1 is uniform once ties are broken. With
-        fewer than 1/rate − 1 absent targets, nothing is called present.
+        By the absent targets of its training (`roc_limits.calls`): another absent target is called
+        present with this probability, and no attack hides its finds in a tie.
         """
-        absent = np.where(self.present, -np.inf, self.scores)
-        ordered = -np.sort(-absent, axis=1)
-        count = (~self.present).sum(1)
-        rank = np.floor((count + 1) * rate * (1 + 1e-12)).astype(int)
-        bar = ordered[np.arange(len(ordered)), np.maximum(rank, 1) - 1]
-        bar = np.where(rank > 0, bar, np.inf)[:, None]
-        tied = (rank - (absent > bar).sum(1)) / ((absent == bar).sum(1) + 1)
-        calls: Numbers = (self.scores > bar) + (self.scores == bar) * tied[:, None]
-        return calls
+        rows = [
+            calls(row, row[~coins], rate)
+            for row, coins in zip(self.scores, self.present, strict=True)
+        ]
+        return np.reshape(rows, self.scores.shape)
 
     def rates(self, rate: float) -> Numbers:
         """Return each training's true-positive rate at a false-positive rate `(T,)`."""
         return self.share(self.above(rate), np.ones_like(self.present))
 
-    def advantages(self, threshold: float) -> Numbers:
-        """Return each training's true- minus false-positive rate at a threshold, −1 to 1 `(T,)`."""
-        above = self.scores > threshold
-        false = (above & ~self.present).sum(1) / np.maximum((~self.present).sum(1), 1)
-        return (above & self.present).sum(1) / np.maximum(self.present.sum(1), 1) - false
+    def advantages(self, rate: float) -> Numbers:
+        """Return each training's true- minus false-positive rate at such a rate, −1 to 1 `(T,)`."""
+        return self.rates(rate) - rate
+
+    def best_rate(self) -> float:
+        """Return the false-positive rate with the largest mean advantage; 1/2 if none has any.
+
+        With N absent targets, M_k present ones above the k-th of these, and M present ones, the
+        true-positive rate at k/(N + 1) is M_k/M, and linear in between.
+        """
+        absent = (~self.present).sum(1)
+        wanted = np.arange(1, absent.min() + 1) / (absent.min() + 1)
+        gains = -wanted
+        for row, coins in zip(self.scores, self.present, strict=True):
+            isin = coins[np.argsort(-row, kind="stable")]
+            above = np.concatenate(([0], np.cumsum(isin)[~isin], [isin.sum()]))
+            places = np.arange(len(above)) / (len(above) - 1)
+            gains = gains + np.interp(wanted, places, above) / (len(absent) * max(1, isin.sum()))
+        return float(wanted[gains.argmax()]) if gains.max(initial=0) > 0 else 0.5
 
     def share(self, above: Numbers, among: Mask) -> Numbers:
         """Return the share of present targets of a group that are found; 0 without any `(T,)`."""
@@ -104,9 +108,15 @@ class Curve:
         return gains
 
 
-def least_absent(rate: float) -> int:
-    """Return the least number of absent targets that show a false-positive rate, 1/rate − 1."""
-    return math.ceil((1 / rate) * (1 - 1e-12)) - 1
+def ranks(scores: Numbers) -> Numbers:
+    """Return the rank of each score within its training, equal ones at their mean `(T, m)`.
+
+    Above 0 and at most 1.
+    """
+    from scipy.stats import rankdata
+
+    within: Numbers = rankdata(scores, axis=1) / scores.shape[1]
+    return within
 
 
 def best_threshold(scores: Numbers, present: Mask) -> float:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.clusters import clustered_limits, clustered_share
+from dpaudit.bounds.frequentist.intervals import clopper_pearson
+from dpaudit.bounds.frequentist.roc_limits import calls, least_absent, present_above
 from dpaudit.bounds.outcomes import check_alpha, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -171,23 +173,15 @@ def rate_at(
     """Estimate the true-positive rate at a given false-positive rate, e.g. 0.001.
 
     The fakes of users of even rank choose the threshold; the reals of the other users are counted.
-    Among N fakes the threshold t is the K-th largest score, K = ⌊(N + 1)·false_positives⌋. A real
-    counts 1 above it and g = (K − A)/(B + 1) at it, with A fakes above t and B at it: the
-    probability that it is among the K − A largest of B + 1 equal scores in random order. If fakes
-    are exchangeable, another fake is called real with probability K/(N + 1), at most
-    `false_positives`, since its rank among all N + 1 is uniform once ties are broken.
-
-    The rate is that of an attacker who calls a score at t real with probability g,
-
-        θ = P(s > t) + g P(s = t) = (1 − g) P(s > t) + g P(s ≥ t),
-
-    a convex combination of the rates at two vertices of the ROC curve. As the even half fixes t and
-    g, what a real counts is a number w in {0, g, 1} with mean θ, independent between users. The
-    estimate is the ratio of sums over users, Σw/Σ reals, with variance
+    What a real counts is `roc_limits.calls`: the probability that an attacker calls it real who
+    calls another exchangeable fake real with probability `false_positives`. The rate θ is a convex
+    combination of those at vertices of the ROC curve. As the even half fixes what a score counts, a
+    real counts a number w in [0, 1] with mean θ, independent between users. The estimate is the
+    ratio of sums over users, Σw/Σ reals, with variance
     I/(I − 1) Σ_users (hits − θ reals)²/(Σ reals)² (Cochran 1977, Sampling Techniques, chapter 6)
-    and the interval of `clusters.clustered_limits`. The variance of w is
-    θ(1 − θ) − g(1 − g) P(s = t), at most that of a yes or no with the same mean, so for users with
-    one pair the limits are at least as wide as those of binomial counts of that size.
+    and the interval of `clusters.clustered_limits`. The variance of w is at most θ(1 − θ), that of
+    a yes or no with the same mean, so for users with one pair the limits are at least as wide as
+    those of binomial counts of that size.
 
     The interval is for the rate at this threshold. It does not include the variation of the
     threshold between halves.
@@ -212,11 +206,14 @@ def rate_at(
         raise InputError(f"false_positives = {false_positives} is not in (0, 1): use e.g. 0.01")
     pairs = _pairs(scores, real, users)
     even = pairs.user % 2 == 0
-    threshold, tied = _threshold(pairs.score[even & ~pairs.real], false_positives)
-    counted = ~even & pairs.real
+    fakes, counted = pairs.score[even & ~pairs.real], ~even & pairs.real
+    if len(fakes) < least_absent(false_positives):
+        raise InputError(
+            f"{len(fakes)} fake pairs of users of even rank show no false-positive rate of "
+            f"{false_positives}: give at least {least_absent(false_positives)}"
+        )
     _users_with(pairs.per_user(counted), "real (of odd rank)")
-    score = pairs.score[counted]
-    hits = (score > threshold) + tied * (score == threshold)
+    hits = calls(pairs.score[counted], fakes, false_positives)
     estimate = clustered_share(hits, pairs.user[counted], alpha=alpha)
     return estimate.changed(method="held-out threshold, clustered rate")
 
@@ -226,18 +223,9 @@ def rate_of(
 ) -> Estimate:
     """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
 
-    N non-members choose the threshold and the members are counted. The rate is that of an attacker
-    who orders equal scores at random. With A non-members above the threshold t and B at it, a
-    member there counts g = (N rate − A)/B, so the rate is (1 − g) P(s > t) + g P(s ≥ t): a convex
-    combination of two vertices of the ROC curve, on the line between them.
-
-    For the interval every score gets a uniform number that orders equal ones, so there are no ties.
-    Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
-    of N uniform numbers; it is below `rate` if at least k of these are. So the k-th largest lets
-    through less than `rate` with probability P(Bin(N, rate) ≥ k), and more with P(Bin(N, rate) ≤
-    k − 1). The least k at which the former is at most α/4, and the largest at which the latter is,
-    enclose the threshold. Given these, members are counted above the one and the other, each count
-    is binomial, and its Clopper-Pearson limit at α/4 completes the level α.
+    What a member counts is `roc_limits.calls`. Between the two numbers of members that
+    `roc_limits.present_above` gives at the level α/2 is the one above the true threshold. It is
+    binomial, and Clopper-Pearson limits at α/4 on either side complete the level α.
 
     Args:
         scores: scores of members and non-members `(n,)`.
@@ -246,26 +234,17 @@ def rate_of(
         alpha: the level of the interval.
         seed: orders equal scores.
     """
-    from scipy.stats import beta, binom
-
-    place = np.empty(len(scores), np.int64)
-    ties = generator(seed, "membership ties").random(len(scores))
-    place[np.lexsort((ties, scores))] = np.arange(len(scores))
-    absent, members = -np.sort(-place[~real]), place[real]
-    bars = np.concatenate(([len(scores)], absent, [-1]))
-    n, count, tail = len(members), len(absent), alpha / 4
-    few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
-    least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
-    value = _between(scores[real], -np.sort(-scores[~real]), rate)
-    lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
-    upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
+    members, others = scores[real], scores[~real]
+    rng = generator(seed, "membership ties")
+    least, most = present_above(members, others, rate, rng, alpha=alpha / 2)
+    value = float(calls(members, others, rate).mean())
     return Estimate(
         value=value,
-        lower=min(value, lower),
-        upper=max(value, upper),
+        lower=min(value, clopper_pearson(least, len(members), alpha / 2)[0]),
+        upper=max(value, clopper_pearson(most, len(members), alpha / 2)[1]),
         confidence=1 - alpha,
         alpha=alpha,
-        n=n,
+        n=len(members),
         method="rate at the threshold of the non-members, with its choice",
         kind="assumes-law",
     )
@@ -279,26 +258,6 @@ def _share_below(values: Values, ordered: Values) -> Values:
     sides = (np.searchsorted(ordered, values[order], side) for side in ("left", "right"))
     shares[order] = sum(sides) / (2 * len(ordered))
     return shares
-
-
-def _between(members: Values, others: Values, rate: float) -> float:
-    """Return the empirical ROC curve at a false-positive rate; `others` are decreasing."""
-    wanted = rate * len(others) * (1 + 1e-12)  # 0.01·100 counts as 1
-    bar = others[min(int(wanted), len(others) - 1)]
-    share = min(1.0, (wanted - (others > bar).sum()) / (others == bar).sum())
-    return float(((members > bar) + share * (members == bar)).mean())
-
-
-def _threshold(fakes: Values, false_positives: float) -> tuple[float, float]:
-    """Return the ⌊(N + 1)·false_positives⌋-th largest of N fakes, and what a score at it counts."""
-    rank = math.floor((len(fakes) + 1) * false_positives * (1 + 1e-12))  # 0.01·100 counts as 1
-    if rank < 1:
-        raise InputError(
-            f"{len(fakes)} fake pairs of users of even rank show no false-positive rate of "
-            f"{false_positives}: give at least {math.ceil(1 / false_positives) - 1}"
-        )
-    bar = float(np.partition(fakes, -rank)[-rank])
-    return bar, float((rank - (fakes > bar).sum()) / ((fakes == bar).sum() + 1))
 
 
 def _users_with(counts: Values, what: str) -> int:

@@ -1,19 +1,17 @@
-"""A finite population from a uniform subset of it: shares and means, exactly, at every size.
+"""A finite population from a uniform subset of it: shares and independent draws, at every size.
 
 The members of a training set S among randomly drawn targets are a uniform subset of S, whatever the
 model does with its data and however these depend on each other. So what an attack reaches on S is
-the mean over a population of |S| numbers, of which a sample without replacement is seen.
+a share of a population of |S| numbers, of which a sample without replacement is seen.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
-from dpaudit.core.estimate import Estimate
 
 
 def subset_share(
@@ -61,52 +59,28 @@ def _least_total(count: int, n: int, population: int, tail: float) -> int:
     return low
 
 
-def subset_mean(
-    values: ArrayLike,
-    population: int,
-    *,
-    alpha: float,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Estimate:
-    """Estimate the mean of a population of numbers in [0, 1] from a uniform subset of it.
+def independent(
+    values: NDArray[np.float64], population: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return as many independent draws from a population as its uniform subset has values.
 
-    Independent draws from the population repeat a number now and then: the i-th is one of the d
-    different ones before it with probability d/N, and otherwise a new one, which the subset in
-    random order provides. So the interval of `betting_mean` for independent draws is exact here.
+    Independent draws repeat one now and then: the i-th is one of the d different ones before it
+    with probability d/N, and otherwise a new one, which the subset in random order provides.
 
     Args:
-        values: the numbers of the subset, in any order `(n,)`.
+        values: the numbers of the subset, in any order `(n,)`, n ≥ 1.
         population: the size N ≥ n of the population.
-        alpha: the level.
-        confidence: the confidence to state.
-        rng: orders the subset and says which draws repeat.
+        rng: orders the subset, and says which draws repeat.
 
     Raises:
-        InputError: there is no value, one is not in [0, 1], alpha is not in (0, 1), or the
-            population is smaller than the subset.
+        InputError: the population is smaller than the subset.
     """
-    numbers = np.asarray(values, np.float64)
-    if population < len(numbers):
-        raise InputError(
-            f"population = {population} is less than the {len(numbers)} values of its subset"
-        )
-    shuffled = rng.permutation(numbers)
-    draws = shuffled[_repeating(len(numbers), population, rng)] if len(numbers) else shuffled
-    estimate = betting_mean(draws, alpha, confidence)
-    value = float(numbers.mean())
-    return estimate.changed(
-        value=value,
-        lower=min(value, estimate.lower),
-        upper=max(value, estimate.upper),
-        method="uniform subset, betting",
-    )
-
-
-def _repeating(n: int, population: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return which different number each of n independent draws is, by order of appearance."""
-    draws = np.unique(rng.integers(population, size=n), return_inverse=True, return_index=True)
-    _, first, which = draws
+    n = len(values)
+    if population < n:
+        raise InputError(f"population = {population} is less than the {n} values of its subset")
+    drawn = rng.integers(population, size=n)
+    _, first, which = np.unique(drawn, return_inverse=True, return_index=True)
     order = np.empty(len(first), np.int64)
     order[np.argsort(first)] = np.arange(len(first))
-    return order[which]
+    draws: NDArray[np.float64] = rng.permutation(values)[order[which]]
+    return draws

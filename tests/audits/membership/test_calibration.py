@@ -21,7 +21,7 @@ from dpaudit.audits.membership.calibration import (
     strongest,
 )
 from dpaudit.audits.membership.estimates import best_guesses
-from dpaudit.audits.membership.rates import Curve, best_threshold
+from dpaudit.audits.membership.rates import Curve, ranks
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import RunError
 
@@ -141,8 +141,8 @@ def test_with_fewer_than_two_calibrating_trainings_other_targets_choose(calibrat
     attack = ATTACKS["global-threshold"]
     first, second = (judged(one, attack, RATES, FAMILY, 0.0) for one in (parts, flipped))
     np.testing.assert_array_equal(first.scores, second.scores)
-    assert (first.threshold, first.guesses, first.promise) == (
-        second.threshold,
+    assert (first.best_rate, first.guesses, first.promise) == (
+        second.best_rate,
         second.guesses,
         second.promise,
     )
@@ -174,7 +174,7 @@ def test_the_judged_half_chooses_nothing(label: str) -> None:
         present=np.where(judging[:, None], other.present, sample.present),
     )
     for one in (attacked, half_judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
-        assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
+        assert (one.best_rate, one.guesses) == (expected.best_rate, expected.guesses)
         assert one.promise == expected.promise
 
 
@@ -197,18 +197,17 @@ def test_the_promise_is_what_the_rehearsal_showed() -> None:
     sample, attack = trials(), ATTACKS["lira"]
     result = half_judged(sample, attack, RATES, FAMILY, 1e-4, SEED)
     calibrating = sample.of(np.array(CALIBRATING))
-    scores = calibrating.rehearsed(attack)
+    scores = ranks(calibrating.rehearsed(attack))
     last = np.array([6, 7])
     expected = calibrating.of(last).scores(attack, calibrating.of(np.arange(6)))
-    np.testing.assert_array_equal(scores[last], expected)
+    np.testing.assert_array_equal(scores[last], ranks(expected))
     curve = Curve(scores, calibrating.present)
-    threshold = best_threshold(scores, calibrating.present)
     epsilon, guesses = best_guesses(scores, calibrating.present, delta=1e-4, family=FAMILY)
-    assert (result.threshold, result.guesses) == (threshold, guesses)
+    assert (result.best_rate, result.guesses) == (curve.best_rate(), guesses)
     assert result.promise == {
         "epsilon": epsilon,
         "auc": curve.areas().mean(),
-        "advantage": curve.advantages(threshold).mean(),
+        "advantage": curve.advantages(curve.best_rate()).mean(),
         "tpr 0.1": curve.rates(0.1).mean(),
         "tpr 0.25": curve.rates(0.25).mean(),
     }
@@ -225,7 +224,7 @@ def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
         curve = Curve(attacked.scores, attacked.present)
         assert curve.areas().mean() > 0.7
         # The threshold of the rehearsal still divides present from absent targets.
-        assert curve.advantages(attacked.threshold).mean() > 0.25
+        assert curve.advantages(attacked.best_rate).mean() > 0.25
 
 
 @pytest.mark.cases("label", ATTACKS)

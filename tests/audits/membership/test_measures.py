@@ -569,7 +569,7 @@ def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
     for unit in ("interaction", "user"):
         gains = of(parts, "attack.advantage", attack=STRONGEST, unit=unit)
         assert {gain.observer: gain.estimate.value for gain in gains} == {
-            "scores": pytest.approx(0, abs=0.3), "before-and-after": 1
+            "scores": pytest.approx(0, abs=0.3), "before-and-after": pytest.approx(1, abs=0.1)
         }  # fmt: skip
     (leak,) = of(parts, "leak")
     assert leak.observer == "scores"
@@ -615,7 +615,7 @@ def test_errors_that_add_up_show_in_the_last_requests() -> None:
     targets = design_of(**seen).targets
     parts = found_of(Forgetting(GivenModel(Tires), "own", targets, 10), **seen)
     groups = {group.group: group.estimate.value for group in of(parts, "membership.group")}
-    assert groups["first tenth deleted"] <= 0 < groups["last tenth deleted"]
+    assert groups["first tenth deleted"] <= 1e-9 < groups["last tenth deleted"]
 
 
 def test_an_error_above_1_has_both_ends() -> None:

@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_at
+from dpaudit.bounds.frequentist.roc_limits import calls
 from dpaudit.core.errors import InputError
 
 Values = NDArray[np.float64]
@@ -183,9 +184,10 @@ def test_a_threshold_among_ties_lets_through_a_share_of_them() -> None:
     score = np.concatenate((np.zeros(150), np.ones(50), np.ones(10)))
     real, user = np.arange(210) >= 200, np.tile([0, 2], 105)
     user[200:] = np.tile([1, 3], 5)
-    # The 20th and the 50th of 51 at the top, 50 fakes and the real one, in random order.
-    assert rate_at(score, real, user, 0.1).value == pytest.approx(20 / 51)
-    assert rate_at(score, real, user, 0.25).value == pytest.approx(50 / 51)
+    # Of 201 places the first 20.1 and 50.25 are called. The 51 at the top, 50 fakes and the real
+    # one, are in random order.
+    assert rate_at(score, real, user, 0.1).value == pytest.approx(20.1 / 51)
+    assert rate_at(score, real, user, 0.25).value == pytest.approx(50.25 / 51)
     assert rate_at(score, real, user, 0.26).value == 1.0  # the 52nd is 0
 
 
@@ -198,10 +200,7 @@ def test_the_rate_within_ties_is_covered(levels: int) -> None:
         score = np.r_[rng.choice(levels, 100, p=law), rng.choice(levels, 100, p=other)] * 1.0
         real, user = np.arange(200) < 100, rng.permutation(200)
         fakes = score[~real & (user % 2 == 0)]
-        bar = np.sort(fakes)[-math.floor((len(fakes) + 1) * 0.1)]
-        rank = math.floor((len(fakes) + 1) * 0.1) - (fakes > bar).sum()
-        above = np.arange(levels) > bar
-        truth = law[above].sum() + rank / ((fakes == bar).sum() + 1) * law[int(bar)]
+        truth = law @ calls(np.arange(levels) * 1.0, fakes, 0.1)
         estimate = rate_at(score, real, user, 0.1)
         missed += not estimate.lower <= truth <= estimate.upper
     # At a rate of 1e-6 false though 5 % miss.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from dpaudit.bounds.frequentist.subset import _repeating, subset_mean, subset_share
+from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.errors import InputError
 
 
@@ -33,26 +33,12 @@ def test_what_may_count_widens_the_upper_limit_alone() -> None:
     assert subset_share(3, 5, 20, 1000, alpha=0.05)[1] > high
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("population", [60, 4000])
-def test_a_mean_is_covered_by_intervals_of_uniform_subsets(population: int) -> None:
-    rng, alpha, audits = np.random.default_rng(1), 0.2, 400
-    # Most numbers are small and a few are 1, and neighbours are alike.
-    numbers = np.sort(rng.random(population) ** 4)
-    missed = 0
-    for _ in range(audits):
-        subset = rng.choice(numbers, 50, replace=False)
-        estimate = subset_mean(subset, population, alpha=alpha, confidence=1 - alpha, rng=rng)
-        missed += not estimate.lower <= numbers.mean() <= estimate.upper
-    assert missed <= binom.isf(1e-6, audits, alpha)
-
-
 def test_independent_draws_are_those_of_the_population() -> None:
     # Two numbers, both in the subset: each of two draws is either, with all pairs equally likely.
     rng, counts = np.random.default_rng(2), np.zeros(3, int)
     for _ in range(2000):
-        draws = rng.permutation(2)[_repeating(2, 2, rng)]
-        counts[draws.sum()] += 1
+        draws = independent(np.arange(2.0), 2, rng)
+        counts[int(draws.sum())] += 1
     assert binom.isf(1 - 1e-6, 2000, 0.5) <= counts[1] <= binom.isf(1e-6, 2000, 0.5)
 
 
@@ -60,4 +46,4 @@ def test_numbers_out_of_order_are_refused() -> None:
     with pytest.raises(InputError, match="5 to 4 of a subset of 10 from 20"):
         subset_share(5, 4, 10, 20, alpha=0.05)
     with pytest.raises(InputError, match="population = 2 is less than the 3 values"):
-        subset_mean([0.1, 0.2, 0.3], 2, alpha=0.05, confidence=0.95, rng=np.random.default_rng(0))
+        independent(np.arange(3.0), 2, np.random.default_rng(0))

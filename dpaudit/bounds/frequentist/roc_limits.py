@@ -1,0 +1,157 @@
+"""Limits of the ROC curve of one model, where the absent scores are a sample too.
+
+The scores of n present targets are a uniform subset of P numbers, of all that the model was trained
+on; P may be infinite. The scores of N absent ones are independent draws from the law of scores of
+further absent ones. Equal scores get a random order, so there are no ties: a tie counts as for an
+attacker who orders equal scores at random. Above a fixed threshold t there are M present and A
+absent scores, which are independent. As t is not known, each limit says why the curve that the
+scores draw bounds M and A.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.frequentist.intervals import clopper_pearson
+
+Numbers = NDArray[np.float64]
+Limits = tuple[float, float]
+# The share of a side's level for counts outside a band, which are not considered.
+_OUTSIDE = 0.1
+
+
+def calls(scores: Numbers, absent: Numbers, rate: float) -> Numbers:
+    """Return how likely an attacker with a false-positive rate calls each score present.
+
+    With x = (N + 1)·rate, K = ⌊x⌋ and w = x − K, the threshold is the K-th largest of N absent
+    scores with probability 1 − w and the (K + 1)-th with w. The 0-th lets nothing through, and the
+    (N + 1)-th everything. A score above the k-th largest counts 1, and one equal to it counts
+    (k − A)/(B + 1), with A absent scores above it and B equal to it: the probability that it is
+    among the k − A largest of B + 1 equal scores in random order.
+
+    If targets are exchangeable, the rank of another absent target among all N + 1 is uniform, so it
+    is called present with probability (1 − w) K/(N + 1) + w (K + 1)/(N + 1) = rate.
+
+    Args:
+        scores: the scores to call `(m,)`.
+        absent: the scores of absent targets `(N,)`.
+        rate: the false-positive rate.
+    """
+    ordered = -np.sort(-absent)
+    place = (len(ordered) + 1) * rate
+    rank = math.floor(place * (1 + 1e-12))  # 0.01·100 counts as 1
+    rest = max(0.0, place - rank)
+    called = (1 - rest) * _calls(scores, ordered, rank)
+    return called + rest * _calls(scores, ordered, rank + 1) if rest else called
+
+
+def _calls(scores: Numbers, ordered: Numbers, rank: int) -> Numbers:
+    """Return what scores count at the `rank`-th largest absent one; `ordered` is decreasing."""
+    if not 0 < rank <= len(ordered):
+        return np.full(scores.shape, float(rank > 0))
+    bar = ordered[rank - 1]
+    tied = (rank - int((ordered > bar).sum())) / (int((ordered == bar).sum()) + 1)
+    called: Numbers = (scores > bar) + (scores == bar) * tied
+    return called
+
+
+def least_absent(rate: float) -> int:
+    """Return the least number of absent scores that show a false-positive rate, 1/rate − 1."""
+    return math.ceil((1 / rate) * (1 - 1e-12)) - 1
+
+
+def present_above(
+    present: Numbers, absent: Numbers, rate: float, rng: np.random.Generator, *, alpha: float
+) -> tuple[int, int]:
+    """Return between which numbers the present scores above the true threshold of a rate are.
+
+    Another absent target exceeds the threshold t with probability `rate`, so A is binomial. Let k
+    be the least number with P(A ≥ k) ≤ α/2: then fewer than k absent scores are above t, so no more
+    present scores are above t than above the k-th largest absent one. Let k be the largest number
+    with P(A ≤ k − 1) ≤ α/2: then at least k absent scores are above t, and so are all present ones
+    above the k-th.
+
+    Args:
+        present: the present scores `(n,)`.
+        absent: the absent scores `(N,)`.
+        rate: the false-positive rate, within (0, 1).
+        rng: orders equal scores.
+        alpha: the probability that either number is wrong.
+    """
+    from scipy.stats import binom
+
+    count = len(absent)
+    isin = _decreasing(present, absent, rng)
+    above = np.concatenate(([0], np.cumsum(isin)[~isin], [len(present)]))
+    few, many = int(binom.ppf(alpha / 2, count, rate)), int(binom.isf(alpha / 2, count, rate)) + 1
+    return int(above[few]), int(above[many])
+
+
+def _decreasing(present: Numbers, absent: Numbers, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return whether each score is a present one, the largest first, equal ones in random order."""
+    scores = np.concatenate((present, absent))
+    isin: NDArray[np.bool_] = np.lexsort((rng.random(len(scores)), -scores)) < len(present)
+    return isin
+
+
+def area_limits(
+    present: Numbers, absent: Numbers, rng: np.random.Generator, *, alpha: float
+) -> Limits:
+    """Return limits of the area under the curve, each at the level α/2.
+
+    The area is the probability that a present score is above an absent one. In min(n, N) random
+    pairs of independent draws the number of times that it is, is binomial, so its Clopper-Pearson
+    limits are exact.
+
+    Args:
+        present: independent draws of present scores `(n,)`, n ≥ 1, see `subset.independent`.
+        absent: the absent scores `(N,)`, N ≥ 1.
+        rng: pairs the scores, and orders equal ones.
+        alpha: the level of both limits together.
+    """
+    pairs = min(len(present), len(absent))
+    first, second = (rng.permutation(scores)[:pairs] for scores in (present, absent))
+    above = (first > second) | ((first == second) & (rng.random(pairs) < 0.5))
+    return clopper_pearson(int(above.sum()), pairs, alpha)
+
+
+def advantage_limits(
+    present: Numbers, absent: Numbers, rate: float, rng: np.random.Generator, *, alpha: float
+) -> Limits:
+    """Return limits of the largest true- minus false-positive rate, each at the level α/2.
+
+    The upper limit is for every threshold, and for the reverse of the attack. The difference D of
+    the true rates is largest, or smallest, at some fixed t. There M/n − A/N has the mean D and lies
+    on the curve, so it is at most the largest difference c that any threshold shows. By Hoeffding
+    1963, doi:10.1080/01621459.1963.10500830, also for a subset (section 6),
+
+        P(M/n − A/N ≤ D − s) ≤ exp(−2 s²/(1/n + 1/N)),   so   D ≤ c + √((1/n + 1/N) ln(2/α)/2).
+
+    The lower limit is for the threshold that another absent target exceeds with probability `rate`,
+    so it bounds the largest difference too. A is binomial there, and between two quantiles but with
+    probability α/20. The smallest difference on the curve between these is at most M/n − A/N, and
+    α/2 − α/20 is left for its distance s from D.
+
+    Args:
+        present: the present scores `(n,)`, n ≥ 1.
+        absent: the absent scores `(N,)`, N ≥ 1.
+        rate: the false-positive rate of the threshold, within (0, 1).
+        rng: orders equal scores.
+        alpha: the level of both limits together.
+    """
+    from scipy.stats import binom
+
+    n, count = len(present), len(absent)
+    isin = _decreasing(present, absent, rng)
+    gains = np.concatenate(([0.0], np.cumsum(isin / n - ~isin / count)))
+    outside = alpha / 2 * _OUTSIDE
+    first, last = (int(binom.ppf(tail, count, rate)) for tail in (outside / 2, 1 - outside / 2))
+    above = np.concatenate(([0], np.cumsum(~isin)))
+    spread = (1 / n + 1 / count) / 2
+    near = gains[(first <= above) & (above <= last)]
+    lower = near.min() - math.sqrt(-spread * math.log(alpha / 2 - outside))
+    upper = np.abs(gains).max() + math.sqrt(-spread * math.log(alpha / 2))
+    return max(-1.0, float(lower)), min(1.0, float(upper))
