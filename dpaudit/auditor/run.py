@@ -65,12 +65,15 @@ def run_audit(
     progress = progress or Progress()
     check_code(config, allow_code)
     config = config if folder is None else resumed(config, folder)
-    with prepared(config, allow_code, progress, ratings) as data, ExitStack() as stack:
+    with (
+        prepared(config, allow_code, progress, ratings) as (fitted, data),
+        ExitStack() as stack,
+    ):
         store = None
         if folder is not None and not config.ordered:
-            store = stack.enter_context(opened_store(config, data, folder, progress))
+            store = stack.enter_context(opened_store(fitted, data, folder, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
-        numbers = measured(config, data, executor)
+        numbers = measured(fitted, data, executor)
         spent = executor.clock
         timing = records.Timing.since(started_at, clock, spent.seconds, spent.deletions)
         record = numbers.record(timing)
@@ -133,8 +136,8 @@ def cost_of(
 
     def sampled() -> Cost:
         listener, sampler = progress or Progress(), Sampler()
-        with prepared(config, allow_code, listener) as ratings:
-            measured(config, ratings, Executor(progress=listener, sampler=sampler))
+        with prepared(config, allow_code, listener) as (fitted, ratings):
+            measured(fitted, ratings, Executor(progress=listener, sampler=sampler))
             base = peak_memory()
             listener.stage("timing the first tasks")
             stages, task = sampler.timed(timing)
@@ -159,8 +162,10 @@ def check_code(config: Config, allow_code: bool) -> None:
 @contextmanager
 def prepared(
     config: Config, allow_code: bool, progress: Progress, ratings: Ratings | None = None
-) -> Iterator[Ratings | None]:
-    """Check what a config asks for and read its data; linear algebra has one thread meanwhile.
+) -> Iterator[tuple[Config, Ratings | None]]:
+    """Check a config, read its data and fit its defaults to these; yield both.
+
+    Linear algebra has one thread meanwhile.
 
     More threads would change the order of summation, and the workers use all cores.
 
@@ -174,14 +179,14 @@ def prepared(
     check_gates(config)
     check_waivers(config)
     if config.source is None:
-        yield None
+        yield config, None
         return
     with threadpool_limits(1):
         progress.stage("reading the data")
         data = load(config.source) if ratings is None else ratings
         if not len(data):
             raise DataError("the data hold no ratings: give some")
-        yield data
+        yield config.fitted(data), data
 
 
 @dataclass(frozen=True)

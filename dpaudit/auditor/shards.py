@@ -69,9 +69,12 @@ def run_shard(
             "its code was the same: use --workers, or a command"
         )
     progress = progress or Progress()
-    with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
+    with (
+        prepared(config, allow_code, progress) as (fitted, ratings),
+        ExitStack() as stack,
+    ):
         name = store_name(shard)
-        store = stack.enter_context(opened_store(config, ratings, folder, progress, name))
+        store = stack.enter_context(opened_store(fitted, ratings, folder, progress, name))
         store.set("shard", json.dumps([shard.index, shard.count]))
         store.set("config", config.model_dump_json())
         if config.origin is not None:
@@ -81,7 +84,7 @@ def run_shard(
         if whole.exists():
             store.read_also(whole)
         pool = stack.enter_context(started(workers))
-        results = measured(config, ratings, Executor(pool, progress, store, shard))
+        results = measured(fitted, ratings, Executor(pool, progress, store, shard))
         store.flush()
         store.set("finished", "yes")
     return results.waiting
@@ -115,11 +118,11 @@ def merge(
     folder.check(config)
     _say_machines(shards, progress)
     # A merge runs no task, and so no code that the config names.
-    with prepared(config, True, progress) as ratings:
-        with opened_store(config, ratings, folder, progress) as store:
+    with prepared(config, True, progress) as (fitted, ratings):
+        with opened_store(fitted, ratings, folder, progress) as store:
             store.add(shards)
             executor = Executor(progress=progress, store=store, shard=NOTHING)
-            results = measured(config, ratings, executor)
+            results = measured(fitted, ratings, executor)
         if results.waiting:
             raise RunError(
                 f"the shards are merged into {output}; {len(results.waiting)} stages follow from "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,9 @@ from dpaudit.core.messages import show
 from dpaudit.data.source import DataSource
 from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry, gateable, table
+
+if TYPE_CHECKING:
+    from dpaudit.data.ratings import Ratings
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -350,6 +353,10 @@ class Config(Table):
 
     def within(self, folder: Path) -> Self:
         """Return the config as one of a file in this folder."""
+        return self
+
+    def fitted(self, ratings: Ratings | None) -> Self:
+        """Return the config with the defaults that depend on the data; None for no data."""
         return self
 
     def recorded(self) -> Self:

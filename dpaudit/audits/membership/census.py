@@ -46,7 +46,7 @@ class Subsets:
             lower=tuple(min(low, value) for (low, _), value in zip(limits, values, strict=True)),
             upper=tuple(max(high, value) for (_, high), value in zip(limits, values, strict=True)),
             alpha=self.alpha,
-            most=tuple(number.values(judged, worst).tolist()) if worst else (),
+            most=tuple(number.most(judged).tolist()) if worst else (),
         )
 
     def _limits(self, judged: Judged, number: Number, training: int, worst: Curve | None) -> Limits:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from dpaudit.attacks import base as roles
 from dpaudit.auditor.trainings import default_calibrating
@@ -40,6 +40,8 @@ FEWEST_HELD_OUT = 20
 _FEWER = 4
 # The fewest targets for which there is a usual or larger rate.
 _FEWEST = 30
+# The most target interactions by default; half of them are missing from each training.
+_MOST = 10_000
 # The share of the targets that chooses where no trainings do it.
 _CHOOSING = 0.25
 # The usual false-positive rates, and larger ones for few targets.
@@ -85,7 +87,8 @@ class Membership(Table):
         stop: `when-decided` ends the trainings of a model as soon as a gate about the next training
             surely fails, at the earliest after 4 trainings; `at-end` runs them all. A gate passes
             at the end alone.
-        interactions: the number of target interactions.
+        interactions: the number of target interactions; by default a tenth of all, at least 30 and
+            at most 10000. More of them narrow every interval and cost no training.
         users: the number of target users.
         draw: which targets: `random`; or canaries, which a model is likelier to remember:
             `rare-items`, interactions with the items that fewest have; `out-of-profile`, those
@@ -116,7 +119,7 @@ class Membership(Table):
     trainings: Annotated[int, Field(ge=1, le=100_000)] = 24
     calibrating: Annotated[int, Field(ge=0, le=1000)] | None = None
     stop: Literal["when-decided", "at-end"] = "at-end"
-    interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
+    interactions: Annotated[int, Field(ge=20, le=1_000_000)] | None = None
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
     held_out: Annotated[int, Field(ge=FEWEST_HELD_OUT, le=10_000_000)] = 1000
@@ -184,8 +187,8 @@ class Membership(Table):
         return self
 
     def targets(self, unit: Unit) -> int:
-        """Return the number of targets of a unit."""
-        return self.interactions if unit == "interaction" else self.users
+        """Return the number of targets of a unit; the most by default until the data are read."""
+        return (self.interactions or _MOST) if unit == "interaction" else self.users
 
     def rates_of(self, unit: Unit) -> list[float]:
         """Return the rates that the absent targets of a training show; the others are left out.
@@ -246,19 +249,23 @@ class TargetSizes(NamedTuple):
 def target_sizes(
     ratings: Ratings, interactions: int | None = None, users: int | None = None
 ) -> TargetSizes:
-    """Return sizes for some data: a 20th of the interactions, and a third of the active users.
+    """Return sizes for some data: a tenth of the interactions, and a third of the active users.
 
     Args:
         ratings: the data.
         interactions: the number of target interactions, if it is chosen already.
         users: the number of target users, likewise.
     """
-    share = max(_FEWEST, len(ratings) // 20)
     active = int((np.diff(ratings.by_user.start) > 0).sum())
-    targets = min(2500, share) if interactions is None else interactions
+    targets = default_targets(ratings) if interactions is None else interactions
     others = max(_FEWEST, min(300, active // 3)) if users is None else users
     rates = default_rates(max(_FEWEST, targets), max(_FEWEST, others))
-    return TargetSizes(targets, others, min(1000, share), rates)
+    return TargetSizes(targets, others, min(1000, max(_FEWEST, len(ratings) // 20)), rates)
+
+
+def default_targets(ratings: Ratings) -> int:
+    """Return a tenth of the interactions, at least 30 and at most 10000."""
+    return min(_MOST, max(_FEWEST, len(ratings) // 10))
 
 
 def default_rates(*targets: int) -> list[float]:
@@ -381,6 +388,7 @@ class MembershipConfig(RecommendersConfig):
     judging: ClassVar[frozenset[str]] = Config.judging | {"attack"}
 
     membership: Membership = Membership()
+    _asked: Membership | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -429,6 +437,20 @@ class MembershipConfig(RecommendersConfig):
                 "calibrates, and every [[attack]] compares a target with itself in such trainings: "
                 "raise it, or add the attack 'global-threshold'"
             )
+
+    def fitted(self, ratings: Ratings | None) -> Self:
+        """Return the config with the number of target interactions that fits the data."""
+        if ratings is None or self.membership.interactions is not None:
+            return self
+        sized = {"interactions": default_targets(ratings)}
+        table = self.membership.model_copy(update=sized)
+        fitted = self.model_copy(update={"membership": table})
+        fitted._asked = self.membership
+        return fitted
+
+    def recorded(self) -> Self:
+        """Return the config without what was fitted to the data, which a rerun fits again."""
+        return self.model_copy(update={"membership": self._asked or self.membership})
 
     @property
     def inferring(self) -> Sequence[Attack]:

@@ -76,13 +76,13 @@ class Design:
         count = len(ratings)
         draw = generator(seed, "membership rows").permutation(count)
         held = np.sort(held_out(ratings, table, draw))
-        wanted = len(held) + table.interactions * ("interaction" in table.units)
+        wanted = len(held) + table.targets("interaction") * ("interaction" in table.units)
         if wanted > _SHARE * count:
             asked = f"membership.held_out = {table.held_out}"
             if table.held_out_from is not None:
                 asked = f"the {len(held)} since membership.held_out_from"
             if "interaction" in table.units:
-                asked += f" and membership.interactions = {table.interactions}"
+                asked += f" and membership.interactions = {table.targets('interaction')}"
             raise DataError(
                 f"{count} ratings are too few for {asked}, together at most half of them: lower "
                 "these"
@@ -122,13 +122,14 @@ class Design:
 
     @staticmethod
     def _rows(ratings: Ratings, able: Rows, table: Membership) -> Rows:
-        if len(able) < table.interactions:
+        targets = table.targets("interaction")
+        if len(able) < targets:
             raise DataError(
                 f"users who are neither targets nor observed have {len(able)} ratings that may be "
                 "targets: lower membership.interactions, membership.users or "
                 "membership.observed_users"
             )
-        return chosen_rows(ratings, able, table.draw, table.interactions)
+        return chosen_rows(ratings, able, table.draw, targets)
 
     def count(self, unit: Unit) -> int:
         """Return the number of targets of a unit."""

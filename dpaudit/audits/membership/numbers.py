@@ -48,6 +48,15 @@ class Number(NamedTuple):
             return curve.rates(self.at)
         return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.best_rate)
 
+    def most(self, one: Judged) -> NDArray[np.float64]:
+        """Return it in each judged training if all missing answers told their coins `(C,)`.
+
+        Whoever is told coins knows how many to call present.
+        """
+        if one.worst is None or self.metric != "attack.advantage":
+            return self.values(one, one.worst or one.curve)
+        return one.worst.best_advantages()
+
 
 def numbers(rates: Sequence[float]) -> list[Number]:
     """Return the numbers of an attack with these false-positive rates."""
@@ -69,7 +78,7 @@ def average(judged: Judged, number: Number, family: Family) -> Estimate:
     estimate = joint_mean(number.values(judged, judged.curve), family, number.least)
     if judged.worst is None:
         return estimate
-    most = joint_mean(number.values(judged, judged.worst), family, number.least)
+    most = joint_mean(number.most(judged), family, number.least)
     return estimate.changed(
         upper=max(estimate.upper, most.upper), method=f"{estimate.method}, missing answers as leaks"
     )

@@ -71,15 +71,31 @@ class Curve:
         With N absent targets, M_k present ones above the k-th of these, and M present ones, the
         true-positive rate at k/(N + 1) is M_k/M, and linear in between.
         """
-        absent = (~self.present).sum(1)
-        wanted = np.arange(1, absent.min() + 1) / (absent.min() + 1)
+        curves = self._curves()
+        least = min(map(len, curves)) - 2
+        wanted = np.arange(1, least + 1) / (least + 1)
         gains = -wanted
+        for curve in curves:
+            places = np.arange(len(curve)) / (len(curve) - 1)
+            gains = gains + np.interp(wanted, places, curve) / len(curves)
+        return float(wanted[gains.argmax()]) if gains.max(initial=0) > 0 else 0.5
+
+    def best_advantages(self) -> Numbers:
+        """Return each training's largest advantage that one of its thresholds shows `(T,)`."""
+        # Above the k-th largest of N absent scores are k − 1 of them.
+        curves = ((curve[1:-1], len(curve) - 2) for curve in self._curves())
+        return np.array(
+            [(curve - np.arange(n) / max(1, n)).max(initial=0) for curve, n in curves], np.float64
+        )
+
+    def _curves(self) -> list[Numbers]:
+        """Return M_k/M of each training for k from 0 to N + 1."""
+        curves = []
         for row, coins in zip(self.scores, self.present, strict=True):
             isin = coins[np.argsort(-row, kind="stable")]
             above = np.concatenate(([0], np.cumsum(isin)[~isin], [isin.sum()]))
-            places = np.arange(len(above)) / (len(above) - 1)
-            gains = gains + np.interp(wanted, places, above) / (len(absent) * max(1, isin.sum()))
-        return float(wanted[gains.argmax()]) if gains.max(initial=0) > 0 else 0.5
+            curves.append(above / max(1, isin.sum()))
+        return curves
 
     def share(self, above: Numbers, among: Mask) -> Numbers:
         """Return the share of present targets of a group that are found; 0 without any `(T,)`."""

@@ -181,7 +181,7 @@ def test_a_mechanism_that_rarely_reveals_all_coins_keeps_its_epsilon_at_its_delt
 def test_revealed_coins_break_an_epsilon_without_delta() -> None:
     """The same mechanism is not ε-DP, and what it reveals is found: the test above can fail."""
     present = np.random.default_rng(1).random((4, TARGETS)) < 0.5
-    one = Judged(present.astype(np.float64), present, np.arange(TARGETS), 0.0, (0.4, 0.4), {})
+    one = Judged(present.astype(np.float64), present, np.arange(TARGETS), 0.3, (0.4, 0.4), {})
     assert bound(one, 0.0, 1) > 1
     assert bound(one, LEVEL, 1) == 0
 

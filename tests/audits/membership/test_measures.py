@@ -552,7 +552,8 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
     (rate, other) = of(parts, "attack.tpr", attack=STRONGEST)
     assert area.estimate.value == rate.estimate.value == other.estimate.value == 1
     (advantage,) = of(parts, "attack.advantage", attack=STRONGEST)
-    assert advantage.estimate.value > 0.95
+    # Another absent target is above the largest of N with probability 1/(N + 1).
+    assert advantage.estimate.value > 0.9
     (game,) = of(parts, "epsilon")
     assert game.estimate.lower > 2
     assert game.pair == "interaction (scores)"
@@ -569,7 +570,7 @@ def test_a_witness_of_a_deletion_tells_it_and_is_in_no_leak() -> None:
     for unit in ("interaction", "user"):
         gains = of(parts, "attack.advantage", attack=STRONGEST, unit=unit)
         assert {gain.observer: gain.estimate.value for gain in gains} == {
-            "scores": pytest.approx(0, abs=0.3), "before-and-after": pytest.approx(1, abs=0.1)
+            "scores": pytest.approx(0, abs=0.3), "before-and-after": pytest.approx(1, abs=0.2)
         }  # fmt: skip
     (leak,) = of(parts, "leak")
     assert leak.observer == "scores"

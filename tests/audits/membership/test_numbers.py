@@ -20,7 +20,7 @@ def one(seed: int, shift: float, promise: float, trainings: int = 32) -> Judged:
     present = rng.random((trainings, 200)) < 0.5
     scores = rng.normal(size=present.shape) + shift * present
     promised = {"auc": 1 - promise, "advantage": 0.0, "tpr 0.1": promise}
-    return Judged(scores, present, np.arange(200), 0.0, (0.5, 0.5), promised)
+    return Judged(scores, present, np.arange(200), 0.3, (0.5, 0.5), promised)
 
 
 def test_the_average_and_the_range_are_of_the_judged_trainings() -> None:
@@ -47,7 +47,10 @@ def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) ->
     scores = np.where(plain.present, 100.0, -100.0)
     oracle = replace(plain, scores=np.where(lacking, scores, plain.scores))
     best = average(oracle, number, FAMILY)
-    assert after.upper == pytest.approx(best.upper)
+    if number.metric == "attack.advantage":  # at the rate that others chose
+        assert after.upper > best.upper
+    else:
+        assert after.upper == pytest.approx(best.upper)
     assert after.upper > before.upper + 0.1
     assert "missing answers as leaks" in after.method
     # One answer that a user lacks may tell as much as all.
