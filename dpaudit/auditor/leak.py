@@ -118,24 +118,8 @@ def _largest(estimates: list[Estimate]) -> Estimate:
 
 def _largest_of_each(censuses: list[Census]) -> Census:
     """Return the leak of each training; the intervals hold where those of all advantages do."""
-    trainings = range(len(censuses[0].values))
-
-    def largest(*rows: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(max(0.0, *(row[training] for row in rows)) for training in trainings)
-
-    def reversed_(row: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(-number for number in row)
-
-    both = [(c.values, reversed_(c.values), c.worst) for c in censuses]
-    worst = largest(*(row for rows in both for row in rows))
-    values = largest(*(row for rows in both for row in rows[:2]))
-    return Census(
-        values=values,
-        lower=largest(*(row for c in censuses for row in (c.lower, reversed_(c.upper)))),
-        upper=largest(*(row for c in censuses for row in (c.upper, reversed_(c.lower)))),
-        alpha=sum(c.alpha for c in censuses),
-        most=worst if worst != values else (),
-    )
+    silent = Census.known([0.0] * len(censuses[0].values))
+    return Census.largest([silent, *censuses, *(census.reverse for census in censuses)])
 
 
 def _directions(estimate: Estimate) -> tuple[tuple[float, float, float], ...]:

@@ -191,6 +191,27 @@ class Census(_Record):
         numbers = tuple(values)
         return cls(values=numbers, lower=numbers, upper=numbers, alpha=0.0)
 
+    @classmethod
+    def largest(cls, censuses: Sequence[Self]) -> Self:
+        """Return the largest number of each training, whose interval holds where theirs all do."""
+        first = censuses[0]
+        if len(censuses) == 1:
+            return first
+        values, lower, upper, worst = (
+            tuple(map(max, *(getattr(census, side) for census in censuses)))
+            for side in ("values", "lower", "upper", "worst")
+        )
+        alpha, most = sum(census.alpha for census in censuses), () if worst == values else worst
+        return cls(values=values, lower=lower, upper=upper, alpha=alpha, most=most)
+
+    @property
+    def reverse(self) -> Self:
+        """The census of the negative numbers; the intervals are the same, and pay once."""
+        values, lower, upper = (
+            tuple(-number for number in row) for row in (self.values, self.upper, self.lower)
+        )
+        return type(self)(values=values, lower=lower, upper=upper, alpha=0.0)
+
     @property
     def level(self) -> float:
         """The error probability of the intervals of all trainings together."""

@@ -32,6 +32,8 @@ Rows = NDArray[np.int64]
 
 # The most parts of the calibrating trainings of which each is attacked with the help of the others.
 _FOLDS = 4
+# The number of attacks that the strongest one may be.
+_RIVALS = 3
 
 
 class Division(NamedTuple):
@@ -285,6 +287,10 @@ def judged(
     )
 
 
-def strongest(scored: Mapping[str, Judged], metric: str) -> str:
-    """Return the label of the attack that promises most by a metric; the first of equals."""
-    return max(scored, key=lambda label: scored[label].promise[metric])
+def rivals(scored: Mapping[str, Judged], metric: str) -> list[str]:
+    """Return the labels of the attacks that promise most by a metric, at most three, best first.
+
+    A rehearsal has fewer calibrating trainings than the judged ones, and an attack that needs more
+    of them promises too little there: with two, the best one may come third.
+    """
+    return sorted(scored, key=lambda label: -scored[label].promise[metric])[:_RIVALS]

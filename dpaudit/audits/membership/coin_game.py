@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.certify import Certificate
 from dpaudit.auditor.games.controls import LADDER, Bar
-from dpaudit.audits.membership.calibration import Judged, Trials, strongest
+from dpaudit.audits.membership.calibration import Judged, Trials, rivals
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.record import result as records
@@ -62,14 +62,22 @@ class CoinGame:
         )
 
     def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
-        best = strongest(scored, "epsilon")
-        one = scored[best]
-        estimate = certified(
-            one.scores,
-            one.present,
-            one.guesses,
-            delta=self.delta,
-            family=self.family,
-            seed=self.context.seed,
-        )
-        return Certificate(one, estimate, best)
+        """Return the largest bound of the attacks that promise most, which share the level."""
+        labels = rivals(scored, "epsilon")
+        family = records.Family.of(self.family.confidence, self.family.size * len(labels))
+        certificates = [
+            Certificate(
+                scored[label],
+                certified(
+                    scored[label].scores,
+                    scored[label].present,
+                    scored[label].guesses,
+                    delta=self.delta,
+                    family=family,
+                    seed=self.context.seed,
+                ),
+                label,
+            )
+            for label in labels
+        ]
+        return max(certificates, key=lambda certificate: certificate.estimate.lower)

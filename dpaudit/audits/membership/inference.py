@@ -16,7 +16,7 @@ from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
-from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged, strongest
+from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged, rivals
 from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.coin_game import CoinGame
 from dpaudit.audits.membership.config import MembershipConfig
@@ -28,7 +28,7 @@ from dpaudit.audits.membership.numbers import average, numbers, range_of
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST
+from dpaudit.record.result import STRONGEST, Census
 
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
@@ -104,11 +104,12 @@ class Inference:
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         yield from self._strongest(scored)
         for at in curve:
-            best = strongest(scored, f"tpr {at:g}")
-            share = range_of(scored[best].curve.rates(at))
-            yield key("membership.roc", attack=best, at=at).measured(share)
+            labels = rivals(scored, f"tpr {at:g}")
+            rows = np.array([scored[label].curve.rates(at) for label in labels])
+            best = labels[int(rows.mean(1).argmax())]
+            yield key("membership.roc", attack=best, at=at).measured(range_of(rows.max(0)))
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
-        best = strongest(scored, f"tpr {exposing:g}")
+        best = rivals(scored, f"tpr {exposing:g}")[0]
         yield from self._exposed(scored[best], exposing, partial(key, attack=best), batches)
         applies = claim and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
@@ -128,25 +129,30 @@ class Inference:
         }
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[records.Measurement]:
-        """Yield each number of the attack that promises most by it."""
+        """Yield the largest of each number, of the attacks that promise most by it."""
         for number in numbers(self.context.config.membership.rates_of(self.unit)):
-            best = strongest(scored, number.promise)
+            labels = rivals(scored, number.promise)
             key = of_trainings(self.context.config, number.key(self.key, STRONGEST))
-            census = self._subsets(key).census(scored[best], number)
+            subsets = self._subsets(key, len(labels))
+            censuses = [subsets.census(scored[label], number) for label in labels]
+            best = int(np.argmax([sum(census.values) for census in censuses]))
+            census = Census.largest(censuses)
             estimate = census.estimate
             if key.joint and self.look.last:
-                estimate = average(scored[best], number, self.context.family)
-            yield key.measured(estimate, event=best, census=census)
+                attacks = [scored[label] for label in labels]
+                estimate = average(attacks, number, self.context.family)
+            yield key.measured(estimate, event=labels[best], census=census)
 
-    def _subsets(self, key: MetricKey) -> Subsets:
+    def _subsets(self, key: MetricKey, attacks: int) -> Subsets:
         """Return what the census of a number is about, and the level of its intervals.
 
         Those of numbers that gates judge on trainings at hand share the level of a joint interval.
+        Several attacks share it.
         """
         at_hand = picked(self.context.config, key, "this-model")
         level = self.context.family.alpha if at_hand else self.level
         others = self.design.others(self.unit)
-        return Subsets(others, level / self.look.intervals, self.context.seed)
+        return Subsets(others, level / self.look.intervals / attacks, self.context.seed)
 
     def _exposed(
         self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]

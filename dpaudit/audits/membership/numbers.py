@@ -69,16 +69,18 @@ def range_of(values: NDArray[np.float64]) -> Estimate:
     return Census.known(values.tolist()).estimate
 
 
-def average(judged: Judged, number: Number, family: Family) -> Estimate:
-    """Estimate a number's mean over all trainings, jointly with all that gates judge.
+def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estimate:
+    """Estimate the mean over all trainings of the largest number of some attacks, jointly.
 
     What the model did not answer may be a leak, so the upper end is that of scores in which each
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
-    estimate = joint_mean(number.values(judged, judged.curve), family, number.least)
-    if judged.worst is None:
+    values = np.max([number.values(judged, judged.curve) for judged in attacks], 0)
+    estimate = joint_mean(values, family, number.least)
+    if all(judged.worst is None for judged in attacks):
         return estimate
-    most = joint_mean(number.most(judged), family, number.least)
+    worst = np.max([number.most(judged) for judged in attacks], 0)
+    most = joint_mean(worst, family, number.least)
     return estimate.changed(
         upper=max(estimate.upper, most.upper), method=f"{estimate.method}, missing answers as leaks"
     )

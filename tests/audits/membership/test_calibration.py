@@ -14,11 +14,12 @@ from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.audits.membership.calibration import (
     Calibration,
+    Division,
     Judged,
     Trials,
     division,
     judged,
-    strongest,
+    rivals,
 )
 from dpaudit.audits.membership.estimates import best_guesses
 from dpaudit.audits.membership.rates import Curve, ranks
@@ -258,16 +259,33 @@ def test_an_attack_without_finite_scores_is_named(value: float) -> None:
         half_judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)
 
 
-def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
+def test_rivals_are_the_best_by_their_promise_the_first_of_equals_first() -> None:
     none = np.zeros((0, 0))
     scored = {
         label: Judged(
             none, none.astype(bool), np.arange(0), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon}
         )
-        for label, auc, epsilon in (("a", 0.6, 0.0), ("b", 0.8, 0.0), ("c", 0.8, 0.0))
+        for label, auc, epsilon in (("a", 0.6, 0), ("b", 0.8, 0), ("c", 0.8, 0), ("d", 0.5, 0))
     }
-    assert strongest(scored, "auc") == "b"
-    assert strongest(scored, "epsilon") == "a"
+    assert rivals(scored, "auc") == ["b", "c", "a"]
+    assert rivals(scored, "epsilon") == ["a", "b", "c"]
+
+
+def test_an_attack_that_a_short_rehearsal_undervalues_is_among_the_rivals() -> None:
+    """Targets differ more than presence changes them: more trainings help one attack far more."""
+    rng, targets = np.random.default_rng(0), 1200
+    base = rng.normal(0, 3, targets)
+    present = rng.random((8, targets)) < 0.5
+    features = base + 0.6 * present + rng.normal(0, 0.15, present.shape)
+    sample = Trials(features[:, :, None], np.zeros((8, 0, 1)), present)
+    calibration = Calibration.of(sample, Division(np.arange(2), np.arange(2, 8)), SEED)
+    scored = {
+        label: judged(calibration, attack, [0.01], FAMILY, 0) for label, attack in ATTACKS.items()
+    }
+    rates = {label: one.curve.rates(0.01).mean() for label, one in scored.items()}
+    chosen = rivals(scored, "tpr 0.01")
+    assert max(rates, key=lambda label: rates[label]) in chosen
+    assert rates[chosen[0]] < max(rates.values()) / 2
 
 
 def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:

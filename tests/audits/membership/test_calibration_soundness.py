@@ -15,7 +15,7 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.means import joint_mean
-from dpaudit.audits.membership.calibration import Judged, Trials, strongest
+from dpaudit.audits.membership.calibration import Judged, Trials, rivals
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.config.tables import battery
@@ -94,7 +94,7 @@ def audited(law: Law, attacks: dict[str, MembershipInference], seed: int, delta:
         label: half_judged(trials, attack, (RATE,), FAMILY, delta, seed)
         for label, attack in attacks.items()
     }
-    return scored[strongest(scored, "epsilon")]
+    return scored[rivals(scored, "epsilon")[0]]
 
 
 def bound(one: Judged, delta: float, seed: int) -> float:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.plan import check_gates
-from dpaudit.audits.membership.calibration import Trials, strongest
+from dpaudit.audits.membership.calibration import Trials, rivals
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.membership.recommender import OwnRecommender, StatedClaim
@@ -341,5 +341,5 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
         attack.label: half_judged(trials, attack.create("attack"), [0.02], family, 0.0, 1)
         for attack in BATTERY
     }
-    best = scored[strongest(scored, "tpr 0.02")]
+    best = scored[rivals(scored, "tpr 0.02")[0]]
     assert Curve(best.scores, best.present).rates(0.02).mean() > 0.4

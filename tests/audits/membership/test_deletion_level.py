@@ -14,7 +14,7 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.audits.membership.answers import BESIDE
-from dpaudit.audits.membership.calibration import Calibration, Trials, division, judged, strongest
+from dpaudit.audits.membership.calibration import Calibration, Trials, division, judged, rivals
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.audits.membership.training import BESIDES, Training, all_unpacked
@@ -65,7 +65,7 @@ def bound(trials: Trials, seed: int) -> float:
     parts = division(TABLE.trainings, TABLE.calibrating_trainings, seed)
     score = partial(judged, Calibration.of(trials, parts, seed), rates=[], family=FAMILY, delta=0)
     scored = {label: score(attack) for label, attack in ATTACKS.items()}
-    one = scored[strongest(scored, "epsilon")]
+    one = scored[rivals(scored, "epsilon")[0]]
     return certified(
         one.scores, one.present, one.guesses, delta=0.0, family=FAMILY, seed=seed
     ).lower

@@ -26,7 +26,7 @@ def one(seed: int, shift: float, promise: float, trainings: int = 32) -> Judged:
 def test_the_average_and_the_range_are_of_the_judged_trainings() -> None:
     judged = one(1, 0.5, 0.9)
     values = Curve(judged.scores, judged.present).rates(0.1)
-    mean, shown = average(judged, RATE, FAMILY), range_of(values)
+    mean, shown = average([judged], RATE, FAMILY), range_of(values)
     assert mean.value == pytest.approx(values.mean())
     assert (shown.value, shown.lower, shown.upper) == pytest.approx(
         (values.mean(), values.min(), values.max())
@@ -41,12 +41,12 @@ def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) ->
     plain = one(2, 0.3, 0.5)
     lacking = np.random.default_rng(3).random(plain.present.shape) < 0.3
     found = replace(plain, unanswered=lacking.astype(float))
-    before, after = (average(judged, number, FAMILY) for judged in (plain, found))
+    before, after = (average([judged], number, FAMILY) for judged in (plain, found))
     assert (after.value, after.lower) == (before.value, before.lower)
     # Whoever tells all that is missing is as good as this, and no better.
     scores = np.where(plain.present, 100.0, -100.0)
     oracle = replace(plain, scores=np.where(lacking, scores, plain.scores))
-    best = average(oracle, number, FAMILY)
+    best = average([oracle], number, FAMILY)
     if number.metric == "attack.advantage":  # at the rate that others chose
         assert after.upper > best.upper
     else:
@@ -56,4 +56,4 @@ def test_missing_answers_raise_the_upper_end_and_nothing_else(number: Number) ->
     # One answer that a user lacks may tell as much as all.
     for share in (0.01, 1.0):
         everyone = replace(plain, unanswered=np.full(plain.present.shape, share))
-        assert average(everyone, number, FAMILY).upper == 1
+        assert average([everyone], number, FAMILY).upper == 1
