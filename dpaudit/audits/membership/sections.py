@@ -108,13 +108,16 @@ class MembershipSections(Sections):
         return tables.surest(self.result)
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
-        """Return true positives, or right comparisons, of targets that are in the data."""
+        """Return true positives, advantages, or right comparisons, of targets in the data."""
         target, observer = measurement.unit, measurement.observer or ""
         attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
         kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
         if measurement.metric == "attack.tpr" and measurement.at is not None:
             clause = f"{kind} {target}s are recognised"
             return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
+        if measurement.metric == "attack.advantage":
+            clause = f"{kind} {target}s are recognised beyond false alarms"
+            return Frequency(measurement, attacker, clause, 0.0)
         if measurement.metric == "attack.auc":
             clause = f"comparisons of a {kind} {target} with another one are right"
             return Frequency(measurement, attacker, clause, 0.5)
