@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from dpaudit.auditor.games.controls import Bar, shows
-from dpaudit.auditor.kind import kinds
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.needed import Needed, times_needed
 from dpaudit.auditor.trainings import JudgedTrainings, Ruling, may_break
@@ -26,7 +25,7 @@ from dpaudit.record.result import (
     PointRecord,
     worst,
 )
-from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
+from dpaudit.record.verdicts import above_by_law, in_id, remedy, suggests_more
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,8 @@ def judge(
             gate.about(measurement.metric, forgets=measurement.model in forgetting)
             for measurement in measurements
         )
-        remedy = "correct its where" if known else "run a config that has this gate"
-        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
+        correct = "correct its where" if known else "run a config that has this gate"
+        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {correct}")
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[_Judged]] = {}
@@ -149,7 +148,7 @@ def judge(
     alike = [one for one in counted if one.ruling.outcome == outcome]
     first = max(alike, key=lambda one: one.beyond)
     total = _trainings_needed(alike, trainings) if outcome == "inconclusive" else None
-    remedy = first.ruling.remedy if total is None else ""
+    decides = first.ruling.remedy if total is None else ""
     joint = " " if first.said.endswith(".") else ": "
     more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
     if beside:
@@ -159,9 +158,9 @@ def judge(
         id=identifier(gate),
         rule=rule(gate),
         outcome=outcome,
-        reason=joint.join(filter(None, (first.said, remedy))) + more,
+        reason=joint.join(filter(None, (first.said, decides))) + more,
         trainings=total,
-        remedy=remedy,
+        remedy=decides,
         numbers=(
             first.number,
             *(one.number for here in decided.values() for one in here if one is not first),
@@ -306,11 +305,11 @@ def _doubted(measurement: Measurement, limit: float | None) -> bool:
 def _compare(gate: Gate, measurement: Measurement, point: PointRecord, kind: str) -> Ruling:
     estimate = measurement.estimate
     if estimate.kind != "frequentist":
-        remedy = "gate another metric"
+        decides = "gate another metric"
         if estimate.kind in ("assumes-law", "range"):
-            remedy = "run a config that has this gate, so that its interval is joint"
+            decides = "run a config that has this gate, so that its interval is joint"
         cannot = f"an estimate of kind {estimate.kind} cannot gate"
-        return Ruling("inconclusive", cannot, remedy)
+        return Ruling("inconclusive", cannot, decides)
     limit = _limit(gate, measurement, point)
     if limit is None:
         claim = point.claim
@@ -354,22 +353,16 @@ def _compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: 
             "noised, or a training diverged, so max cannot pass",
             "gate another metric",
         )
-    return Ruling("inconclusive", f"{interval} straddles {limit:g}", _remedy(measurement, kind))
-
-
-def _remedy(measurement: Measurement, kind: str) -> str:
-    """Say what narrows an interval, as its kind of audit has it."""
-    known = next((other for other in kinds() if other.name == kind), None)
-    return known.remedy(measurement) if known else "use more trials"
+    return Ruling("inconclusive", f"{interval} straddles {limit:g}", remedy(kind, measurement))
 
 
 def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
     certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
     if not measurement.estimate.lower <= limit:
         return Ruling("fail", f"{certified}, above {limit:g}")
-    remedy = _remedy(measurement, kind)
+    decides = remedy(kind, measurement)
     if doubt := _doubt(measurement, limit):
-        return Ruling("inconclusive", f"{certified}, but {doubt}", remedy)
+        return Ruling("inconclusive", f"{certified}, but {doubt}", decides)
     factor = gate.detectable or 1.0
     controls = sorted(measurement.controls, key=lambda control: control.factor)
     for control in controls:
@@ -388,7 +381,7 @@ def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: s
             "it was not tried whether the game finds a copy that leaks more, or there are too few "
             "trials to find one"
         )
-    return Ruling("inconclusive", f"{certified}, not above {limit:g}, but {missed}", remedy)
+    return Ruling("inconclusive", f"{certified}, not above {limit:g}, but {missed}", decides)
 
 
 def _doubt(measurement: Measurement, limit: float) -> str | None:

@@ -28,9 +28,10 @@ _NOTES = (
     "training has an interval for all the data that the training had, of which its targets are a "
     "random part. A gate judges the next training unless its of names another statement.",
     "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
-    "absent ones. AUC is the probability that a present target scores above an absent one: "
-    "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "
-    "set beforehand: 0 is chance, and balanced accuracy is a half plus a half of it.",
+    "absent ones; both rates are pooled over targets, and no single person's own. AUC is the "
+    "probability that a present target scores above an absent one: 0.5 is chance. The advantage "
+    "is the true- minus the false-positive rate at a threshold set beforehand: 0 is chance, and "
+    "balanced accuracy is a half plus a half of it.",
     "The certified ε counts right guesses of the coins; it holds whatever the dependence "
     "between targets. A claim is compared with it only if it is about the same target and "
     "observer.",
