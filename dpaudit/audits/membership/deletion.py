@@ -201,7 +201,7 @@ def _judged(result: AuditResult, label: str, unit: str) -> list[tuple[Measuremen
     judged = [
         (one, outcome)
         for gate, record in meter.gates(result)
-        if gate and gate.min is None
+        if gate and gate.max is not None
         for one, outcome in meter.numbers(gate, record, result)
         if one and (one.model, one.unit) == (label, unit) and one.observer != WITNESS
         # A limit below chance is broken by what is forgotten too.

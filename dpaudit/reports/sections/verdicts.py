@@ -153,8 +153,8 @@ def _claims(
         untested = [record for record, why in zip(sweep, reasons, strict=True) if why == reason]
         if untested:
             # A claim that games leave open has one.
-            games = _games(result, untested[0].model)
-            decides = remedy(result.kind, games[0]) if games else ""
+            of_model = _games(result, untested[0].model)
+            decides = remedy(result.kind, of_model[0]) if of_model else ""
             yield _capital(f"{sentence.format(at=_at(untested), decides=decides)}.")
 
 
