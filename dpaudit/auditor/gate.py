@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from dpaudit.auditor.games.controls import Bar, shows
+from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.needed import Needed, times_needed
+from dpaudit.auditor.ruling import compare, limit_of
 from dpaudit.auditor.trainings import JudgedTrainings, Ruling, may_break
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
-    Control,
     Family,
     FindingRecord,
     GateRecord,
@@ -25,7 +24,7 @@ from dpaudit.record.result import (
     PointRecord,
     worst,
 )
-from dpaudit.record.verdicts import above_by_law, in_id, remedy, suggests_more
+from dpaudit.record.verdicts import above_by_law, in_id
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ def judge(
         decided[model, epsilon, None] = [_Judged(number, ruling)]
     for measurement in picked:
         model, epsilon = measurement.model, measurement.epsilon
-        limit, needed = _limit(gate, measurement, at[model, epsilon]), None
-        ruling = _of_trainings(gate, measurement, trainings) or _compare(
+        limit, needed = limit_of(gate, measurement, at[model, epsilon]), None
+        ruling = _of_trainings(gate, measurement, trainings) or compare(
             gate, measurement, at[model, epsilon], kind
         )
         opening = [finding for finding in findings if finding.opens(measurement)]
@@ -136,7 +135,7 @@ def judge(
         (measurement.model, measurement.epsilon)
         for measurement in picked
         if _doubted(
-            measurement, _limit(gate, measurement, at[measurement.model, measurement.epsilon])
+            measurement, limit_of(gate, measurement, at[measurement.model, measurement.epsilon])
         )
     }
     counted = [
@@ -217,12 +216,12 @@ def _beside(
     """Return what a gate on the claim picks beside what the claim of the same point is about."""
     points = [(measurement, at[measurement.model, measurement.epsilon]) for measurement in picked]
     judged = [
-        point for measurement, point in points if _limit(gate, measurement, point) is not None
+        point for measurement, point in points if limit_of(gate, measurement, point) is not None
     ]
     return [
         measurement
         for measurement, point in points
-        if point in judged and _limit(gate, measurement, point) is None
+        if point in judged and limit_of(gate, measurement, point) is None
     ]
 
 
@@ -290,115 +289,8 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _limit(gate: Gate, measurement: Measurement, point: PointRecord) -> float | None:
-    """Return the limit; None if it is the claim and nothing is claimed about what is measured."""
-    limit = gate.max if gate.min is None else gate.min
-    if limit == "claim":
-        return point.claim.epsilon if point.claim and measurement.tests(point.claim) else None
-    return limit
-
-
 def _doubted(measurement: Measurement, limit: float | None) -> bool:
     return limit is not None and above_by_law(measurement, limit)
-
-
-def _compare(gate: Gate, measurement: Measurement, point: PointRecord, kind: str) -> Ruling:
-    estimate = measurement.estimate
-    if estimate.kind != "frequentist":
-        decides = "gate another metric"
-        if estimate.kind in ("assumes-law", "range"):
-            decides = "run a config that has this gate, so that its interval is joint"
-        cannot = f"an estimate of kind {estimate.kind} cannot gate"
-        return Ruling("inconclusive", cannot, decides)
-    limit = _limit(gate, measurement, point)
-    if limit is None:
-        claim = point.claim
-        what = "nothing"
-        if claim:
-            what = f"only {claim.adjacency}, observer {', '.join((claim.observer, *claim.also))}"
-        picked = ", or pick in where what it covers" if claim and measurement.unit else ""
-        number = f"give a number instead of 'claim'{picked}"
-        return Ruling("inconclusive", f"this variant claims {what}", number)
-    if gate.judged == "epsilon":
-        return _compare_epsilon(gate, measurement, limit, kind)
-    return _compare_interval(gate, measurement, limit, kind)
-
-
-def _compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
-    estimate = measurement.estimate
-    low, high = estimate.lower, estimate.upper
-    interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
-    if gate.min is None:
-        broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
-    else:
-        broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
-    if broken:
-        return Ruling("fail", f"{interval} lies {side} {limit:g}")
-    metric = entry(gate.metric)
-    # What the reverse of the attack has at most.
-    reversible = gate.min is None and metric.mirror is not None
-    reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
-    if kept and reverse <= limit:
-        return Ruling("pass", f"{interval} {held} {limit:g}{metric.assumes}")
-    if kept:
-        return Ruling(
-            "inconclusive",
-            f"{interval}: the reverse attack may have {reverse:.4g}, above {limit:g}",
-            "correct the direction of the scores if the attack is wrong more often than right",
-        )
-    if gate.min is None and high == math.inf:
-        return Ruling(
-            "inconclusive",
-            f"{interval} straddles {limit:g}: there is no upper end, as nothing clips what is "
-            "noised, or a training diverged, so max cannot pass",
-            "gate another metric",
-        )
-    return Ruling("inconclusive", f"{interval} straddles {limit:g}", remedy(kind, measurement))
-
-
-def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
-    certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
-    if not measurement.estimate.lower <= limit:
-        return Ruling("fail", f"{certified}, above {limit:g}")
-    decides = remedy(kind, measurement)
-    if doubt := _doubt(measurement, limit):
-        return Ruling("inconclusive", f"{certified}, but {doubt}", decides)
-    factor = gate.detectable or 1.0
-    controls = sorted(measurement.controls, key=lambda control: control.factor)
-    for control in controls:
-        if shows(control, limit, factor):
-            return Ruling("pass", f"{certified}, not above {limit:g}; {_said(control)}")
-    best = next((control for control in controls if control.certified > limit), None)
-    if best:
-        missed = f"the game cannot find {factor * limit:.4g}; {_said(best)}"
-    elif controls:
-        last = controls[-1]
-        missed = (
-            f"the same game also misses {last.mutant} (certified ε >= {at_least(last.certified)})"
-        )
-    else:
-        missed = (
-            "it was not tried whether the game finds a copy that leaks more, or there are too few "
-            "trials to find one"
-        )
-    return Ruling("inconclusive", f"{certified}, not above {limit:g}, but {missed}", decides)
-
-
-def _doubt(measurement: Measurement, limit: float) -> str | None:
-    """Return why an ε that is not certified to exceed the limit may exceed it; None without doubt.
-
-    By the law of its noise, or because the right guesses of a membership game are as frequent.
-    """
-    if measurement.theory is not None and above_by_law(measurement, limit):
-        value = f"ε = {measurement.theory.value:.4g}, above {limit:g}"
-        return f"by the law of its noise this pair has {value}"
-    if suggests_more(measurement, limit):
-        return f"the right guesses suggest ε = {measurement.estimate.value:.4g}, above {limit:g}"
-    return None
-
-
-def _said(control: Control) -> str:
-    return f"the same game finds {control.mutant} (certified ε >= {at_least(control.certified)})"
 
 
 def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tuple[Bar, ...]:
