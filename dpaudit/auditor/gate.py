@@ -4,29 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from dpaudit.auditor.games.controls import Bar, shows
-from dpaudit.auditor.kind import kinds
+from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.needed import times_needed
-from dpaudit.auditor.trainings import JudgedTrainings
+from dpaudit.auditor.needed import Needed, times_needed
+from dpaudit.auditor.ruling import compare, limit_of
+from dpaudit.auditor.trainings import JudgedTrainings, Ruling, may_break
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
-    Control,
     Family,
     FindingRecord,
     GateRecord,
+    JudgedNumber,
     Measurement,
-    Outcome,
     PointRecord,
     worst,
 )
-from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
+from dpaudit.record.verdicts import above_by_law, in_id
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a gate says of a number, or of a point that lacks it.
+
+    Attributes:
+        number: the number, with the outcome on it.
+        ruling: the same outcome with its reason.
+        beyond: what orders numbers by how far they are beyond the threshold.
+        needed: which multiple of the trainings decides it, if that is known.
+    """
+
+    number: JudgedNumber
+    ruling: Ruling
+    beyond: tuple[float, ...] = (math.inf,)
+    needed: Needed | None = None
+
+    @property
+    def said(self) -> str:
+        """Return the reason, with the number that it is of."""
+        return ": ".join(filter(None, (self.number.place, self.ruling.reason)))
 
 
 def judge(
@@ -39,6 +59,9 @@ def judge(
     kind: str = "",
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
+
+    Of the numbers with that outcome the one furthest beyond the threshold decides: its reason is
+    the gate's, and it is the first of the record's `numbers`, from which reports show it.
 
     - A number that each training has is judged by `trainings`: the next training, or those at hand,
       as the gate's `of` says; only the average is judged by its interval as below.
@@ -82,48 +105,51 @@ def judge(
             gate.about(measurement.metric, forgets=measurement.model in forgetting)
             for measurement in measurements
         )
-        remedy = "correct its where" if known else "run a config that has this gate"
-        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
+        correct = "correct its where" if known else "run a config that has this gate"
+        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {correct}")
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
-    decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
-    needed: list[int] = []
-    for (model, epsilon), reason in lacking.items():
-        said = f"{model}, ε = {epsilon:g}: {reason}"
-        decided[model, epsilon, None] = [("inconclusive", said)]
+    decided: dict[tuple[str, float, str | None], list[_Judged]] = {}
+    for (model, epsilon), finding in lacking.items():
+        ruling = _said_by(finding, f"{model}, ε = {epsilon:g}: ")
+        number = JudgedNumber(model=model, epsilon=epsilon, place="", outcome=ruling.outcome)
+        decided[model, epsilon, None] = [_Judged(number, ruling)]
     for measurement in picked:
-        point = at[measurement.model, measurement.epsilon]
-        outcome, reason = _of_trainings(gate, measurement, trainings) or _compare(
-            gate, measurement, point, kind
+        model, epsilon = measurement.model, measurement.epsilon
+        limit, needed = limit_of(gate, measurement, at[model, epsilon]), None
+        ruling = _of_trainings(gate, measurement, trainings) or compare(
+            gate, measurement, at[model, epsilon], kind
         )
         opening = [finding for finding in findings if finding.opens(measurement)]
         open_ = max(opening, key=lambda finding: finding.voids, default=None)
-        if open_ and (outcome != "fail" or open_.voids):
-            outcome, reason = "inconclusive", _said_by(open_)
-        elif outcome == "inconclusive" and trainings.judged:
-            limit = _limit(gate, measurement, point)
-            times = times_needed(gate, measurement, trainings, limit, family)
-            needed += [] if times is None else [trainings.total(times)]
-        verdict = (outcome, f"{measurement.place}: {reason}")
+        if open_ and (ruling.outcome != "fail" or open_.voids):
+            ruling = _said_by(open_)
+        elif ruling.outcome == "inconclusive" and trainings.judged:
+            needed = times_needed(gate, measurement, trainings, limit, family)
+        place, outcome = measurement.place, ruling.outcome
+        number = JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
+        one = _Judged(number, ruling, _beyond(gate, measurement, limit), needed)
         game = measurement.pair if measurement.unit else None
-        decided.setdefault((measurement.model, measurement.epsilon, game), []).append(verdict)
+        decided.setdefault((model, epsilon, game), []).append(one)
     doubted = {
         (measurement.model, measurement.epsilon)
         for measurement in picked
         if _doubted(
-            measurement, _limit(gate, measurement, at[measurement.model, measurement.epsilon])
+            measurement, limit_of(gate, measurement, at[measurement.model, measurement.epsilon])
         )
     }
-    verdicts = [
-        verdict
+    counted = [
+        one
         for where, here in decided.items()
-        for verdict in (
-            here if gate.judged != "epsilon" or where[:2] in doubted else _powerful(here)
-        )
+        for one in (here if gate.judged != "epsilon" or where[:2] in doubted else _powerful(here))
     ]
-    outcome = worst([verdict for verdict, _ in verdicts])
-    reasons = [reason for verdict, reason in verdicts if verdict == outcome]
-    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    outcome = worst([one.ruling.outcome for one in counted])
+    alike = [one for one in counted if one.ruling.outcome == outcome]
+    first = max(alike, key=lambda one: one.beyond)
+    total = _trainings_needed(alike, trainings) if outcome == "inconclusive" else None
+    decides = first.ruling.remedy if total is None else ""
+    joint = " " if first.said.endswith(".") else ": "
+    more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
     if beside:
         pairs = dict.fromkeys(measurement.pair for measurement in beside)
         more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
@@ -131,20 +157,56 @@ def judge(
         id=identifier(gate),
         rule=rule(gate),
         outcome=outcome,
-        reason=reasons[0] + more,
-        trainings=max(needed) if needed and outcome == "inconclusive" else None,
+        reason=joint.join(filter(None, (first.said, decides))) + more,
+        trainings=total,
+        remedy=decides,
+        numbers=(
+            first.number,
+            *(one.number for here in decided.values() for one in here if one is not first),
+        ),
     )
+
+
+def _beyond(gate: Gate, measurement: Measurement, limit: float | None) -> tuple[float, ...]:
+    """Return what orders numbers by how far they are beyond a threshold: more is further.
+
+    In how many trainings it may be broken comes first, as that decides gates on trainings. Bounds
+    on ε, whose claims may differ, are counted in multiples of the limit.
+    """
+    estimate, census = measurement.estimate, measurement.census
+    if gate.judged == "epsilon":
+        unit = math.inf if limit is None else limit or 1.0
+        return estimate.lower / unit, estimate.value / unit
+    flags = may_break(gate, measurement, census) if census and gate.of != "average" else ()
+    share = sum(flags) / len(flags) if flags else 0.0
+    if gate.min is not None:
+        return share, -estimate.value
+    mirror = entry(measurement.metric).mirror
+    reverse = -math.inf if mirror is None else mirror - estimate.value
+    return share, max(estimate.value, reverse)
+
+
+def _trainings_needed(open_: Sequence[_Judged], trainings: JudgedTrainings) -> int | None:
+    """Return how many trainings decide a gate by its open numbers; None where that is not known.
+
+    It fails by one of them, and passes by all.
+    """
+    needed = [one.needed for one in open_ if one.needed]
+    fails = [one.times for one in needed if one.outcome == "fail"]
+    if not fails and len(needed) < len(open_):
+        return None
+    return trainings.total(min(fails) if fails else max(one.times for one in needed))
 
 
 def _of_trainings(
     gate: Gate, measurement: Measurement, trainings: JudgedTrainings
-) -> tuple[Outcome, str] | None:
+) -> Ruling | None:
     """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
     if gate.of == "average":
         return None
     if measurement.census is None:
-        lacking = "no number of each training is recorded: remove the gate's of"
-        return ("inconclusive", lacking) if gate.of else None
+        lacking = "no number of each training is recorded"
+        return Ruling("inconclusive", lacking, "remove the gate's of") if gate.of else None
     return trainings.judge(gate, measurement, measurement.census)
 
 
@@ -154,12 +216,12 @@ def _beside(
     """Return what a gate on the claim picks beside what the claim of the same point is about."""
     points = [(measurement, at[measurement.model, measurement.epsilon]) for measurement in picked]
     judged = [
-        point for measurement, point in points if _limit(gate, measurement, point) is not None
+        point for measurement, point in points if limit_of(gate, measurement, point) is not None
     ]
     return [
         measurement
         for measurement, point in points
-        if point in judged and _limit(gate, measurement, point) is None
+        if point in judged and limit_of(gate, measurement, point) is None
     ]
 
 
@@ -168,7 +230,7 @@ def _lacking(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord],
-) -> Iterator[tuple[tuple[str, float], str]]:
+) -> Iterator[tuple[tuple[str, float], FindingRecord]]:
     """Yield the points that a gate picks and that lack its metric, with the reason."""
     there = {
         (measurement.model, measurement.epsilon)
@@ -183,20 +245,20 @@ def _lacking(
             continue
         open_ = next((finding for finding in findings if finding.lacks(gate.judged, *key)), None)
         if open_:
-            yield key, _said_by(open_)
+            yield key, open_
 
 
-def _said_by(finding: FindingRecord) -> str:
-    return f"{finding.text} {finding.remedy}".removesuffix(".")
+def _said_by(finding: FindingRecord, place: str = "") -> Ruling:
+    return Ruling("inconclusive", place + finding.text, finding.remedy.removesuffix("."))
 
 
-def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
+def _powerful(judged: list[_Judged]) -> list[_Judged]:
     """Combine the pairs at one ε: one failure fails; else one pair with a found control passes."""
     for wanted in ("fail", "pass"):
-        some = [verdict for verdict in verdicts if verdict[0] == wanted]
+        some = [one for one in judged if one.ruling.outcome == wanted]
         if some:
             return some
-    return verdicts
+    return judged
 
 
 def identifier(gate: Gate) -> str:
@@ -227,129 +289,8 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _limit(gate: Gate, measurement: Measurement, point: PointRecord) -> float | None:
-    """Return the limit; None if it is the claim and nothing is claimed about what is measured."""
-    limit = gate.max if gate.min is None else gate.min
-    if limit == "claim":
-        return point.claim.epsilon if point.claim and measurement.tests(point.claim) else None
-    return limit
-
-
 def _doubted(measurement: Measurement, limit: float | None) -> bool:
     return limit is not None and above_by_law(measurement, limit)
-
-
-def _compare(
-    gate: Gate, measurement: Measurement, point: PointRecord, kind: str
-) -> tuple[Outcome, str]:
-    estimate = measurement.estimate
-    if estimate.kind != "frequentist":
-        remedy = "gate another metric"
-        if estimate.kind in ("assumes-law", "range"):
-            remedy = "run a config that has this gate, so that its interval is joint"
-        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {remedy}"
-    limit = _limit(gate, measurement, point)
-    if limit is None:
-        claim = point.claim
-        what = "nothing"
-        if claim:
-            what = f"only {claim.adjacency}, observer {', '.join((claim.observer, *claim.also))}"
-        picked = ", or pick in where what it covers" if claim and measurement.unit else ""
-        return (
-            "inconclusive",
-            f"this variant claims {what}: give a number instead of 'claim'{picked}",
-        )
-    if gate.judged == "epsilon":
-        return _compare_epsilon(gate, measurement, point, limit)
-    low, high = estimate.lower, estimate.upper
-    interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
-    if gate.min is None:
-        broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
-    else:
-        broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
-    if broken:
-        return "fail", f"{interval} lies {side} {limit:g}"
-    metric = entry(gate.metric)
-    # What the reverse of the attack has at most.
-    reversible = gate.min is None and metric.mirror is not None
-    reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
-    if kept and reverse <= limit:
-        return "pass", f"{interval} {held} {limit:g}{metric.assumes}"
-    remedy = f"more {_sample(measurement, kind)} narrow it"
-    if gate.min is None and high == math.inf:
-        remedy = (
-            "there is no upper end, as nothing clips what is noised, or a training diverged, so "
-            "max cannot pass"
-        )
-    reason = f"{interval} straddles {limit:g}: {remedy}"
-    if kept:
-        reason = (
-            f"{interval}: the reverse attack may have {reverse:.4g}, above {limit:g}: correct the "
-            "direction of the scores if the attack is wrong more often than right"
-        )
-    return "inconclusive", reason
-
-
-def _sample(measurement: Measurement, kind: str) -> str:
-    """Return the key of the config that narrows an interval."""
-    of_kind = next((other.samples for other in kinds() if other.name == kind), "trials")
-    if measurement.unit:
-        return of_kind
-    if measurement.pair:
-        return "game.trials"
-    return entry(measurement.metric).samples or of_kind
-
-
-def _compare_epsilon(
-    gate: Gate, measurement: Measurement, point: PointRecord, limit: float
-) -> tuple[Outcome, str]:
-    certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
-    if not measurement.estimate.lower <= limit:
-        return "fail", f"{certified}, above {limit:g}"
-    doubt = _doubt(measurement, limit)
-    if doubt:
-        return "inconclusive", f"{certified}, but {doubt}"
-    factor = gate.detectable or 1.0
-    controls = sorted(measurement.controls, key=lambda control: control.factor)
-    for control in controls:
-        if shows(control, limit, factor):
-            return "pass", f"{certified}, not above {limit:g}; {_said(control)}"
-    remedy = "use more trials, or a pair that shows more"
-    if measurement.unit:
-        remedy = "use more membership.trainings or targets"
-    if not controls:
-        return "inconclusive", (
-            f"{certified}, not above {limit:g}, but it was not tried whether the game finds a "
-            f"copy that leaks more, or there are too few trials to find one: {remedy}"
-        )
-    best = next((control for control in controls if control.certified > limit), controls[-1])
-    if best.certified > limit:
-        return "inconclusive", (
-            f"{certified}, not above {limit:g}, but the game cannot find {factor * limit:.4g}; "
-            f"{_said(best)}: {remedy}"
-        )
-    return "inconclusive", (
-        f"{certified}, not above {limit:g}, but the same game also misses {best.mutant} (certified "
-        f"ε >= {at_least(best.certified)}): {remedy}"
-    )
-
-
-def _doubt(measurement: Measurement, limit: float) -> str | None:
-    """Return why an ε that is not certified to exceed the limit may exceed it; None without doubt.
-
-    By the law of its noise, or because the right guesses of a membership game are as frequent.
-    """
-    if measurement.theory is not None and above_by_law(measurement, limit):
-        value = f"ε = {measurement.theory.value:.4g}, above {limit:g}"
-        return f"by the law of its noise this pair has {value}: use more trials to certify it"
-    if suggests_more(measurement, limit):
-        guesses = f"the right guesses suggest ε = {measurement.estimate.value:.4g}, above {limit:g}"
-        return f"{guesses}: use more membership.trainings or targets"
-    return None
-
-
-def _said(control: Control) -> str:
-    return f"the same game finds {control.mutant} (certified ε >= {at_least(control.certified)})"
 
 
 def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tuple[Bar, ...]:

@@ -13,6 +13,8 @@ from dpaudit.auditor.measure import Measure
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
@@ -52,12 +54,14 @@ class AuditKind(ABC):
         config: its config.
         words: what messages call what it audits; its title if empty.
         samples: the key of its config that narrows intervals, if it has one for most metrics.
+        games: the key that narrows those of its distinguishing games.
     """
 
     name: ClassVar[str]
     config: ClassVar[type[Config]]
     words: ClassVar[str] = ""
-    samples: ClassVar[str] = ""
+    samples: ClassVar[str] = "trials"
+    games: ClassVar[str] = "game.trials"
 
     def __init__(self) -> None:
         """Refuse a kind that says too little to be registered."""
@@ -88,6 +92,18 @@ class AuditKind(ABC):
         from dpaudit.reports.sections.base import Sections
 
         return Sections
+
+    def remedy(self, number: Measurement) -> str:
+        """Say what decides a number whose interval is too wide, or whose game finds no control.
+
+        Gates, reports and the next step say it alike, as all have it from here.
+
+        Args:
+            number: the number.
+        """
+        key = self.games if number.pair else entry(number.metric).samples or self.samples
+        other = ", or a pair that shows more" if number.metric == "epsilon" else ""
+        return f"use more {key}{other}"
 
     def forecast(
         self, config: Any, *, factor: float | None = None, minutes: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,22 @@ from dpaudit.bounds.frequentist.next_draw import draws_needed
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.config.schema import Gate
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Census, Family, Measurement
+from dpaudit.record.result import Census, Family, Measurement, Outcome
 
 # The largest multiple of the judged trainings that is tried.
 _MOST = 64
+
+
+class Needed(NamedTuple):
+    """How many times the judged trainings would decide a gate, and how.
+
+    Attributes:
+        times: the multiple.
+        outcome: what it would be decided to.
+    """
+
+    times: float
+    outcome: Outcome
 
 
 def times_needed(
@@ -25,7 +38,7 @@ def times_needed(
     trainings: JudgedTrainings,
     limit: float | None,
     family: Family,
-) -> float | None:
+) -> Needed | None:
     """Return how many times the judged trainings would decide a gate; None if that is not known.
 
     It is a forecast: what the judged trainings show is repeated, until it decides. Where trainings
@@ -48,37 +61,43 @@ def times_needed(
     return _mean(gate, measurement, census, family)
 
 
-def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> float | None:
+def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> Needed | None:
     count = len(census.values)
     # Gates pass together: trainings of a model that has fewer of them are the reason.
     if trainings.alpha <= 0 or trainings.trainings < count:
         return None
     _, divisor, most = trainings.risk(gate)
     if most <= trainings.few(count):
-        return draws_needed(most, trainings.alpha / divisor) / count
+        return Needed(draws_needed(most, trainings.alpha / divisor) / count, "pass")
     numbers = len(trainings.of_numbers)
-    return _least(lambda times: certified(gate, _repeated(census, times), trainings.alpha, numbers))
 
-
-def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> float | None:
-    metric, limit = entry(measurement.metric), threshold(gate)
-    least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
-    most = max(1.0, *census.worst)
-
-    def decides(times: int) -> bool:
-        low, high = (
-            getattr(joint_mean(np.array(rows * times), family, least, most), side)
-            for rows, side in ((census.values, "lower"), (census.worst, "upper"))
-        )
-        if gate.min is not None:
-            return high < limit or low >= limit
-        reverse = -math.inf if metric.mirror is None else metric.mirror - low
-        return low > limit or max(high, reverse) <= limit
+    def decides(times: int) -> Outcome | None:
+        sure = certified(gate, _repeated(census, times), trainings.alpha, numbers)
+        return "fail" if sure else None
 
     return _least(decides)
 
 
-def _bound(gate: Gate, measurement: Measurement, limit: float) -> float | None:
+def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:
+    metric, limit = entry(measurement.metric), threshold(gate)
+    least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
+    most = max(1.0, *census.worst)
+
+    def decides(times: int) -> Outcome | None:
+        low, high = (
+            getattr(joint_mean(np.array(rows * times), family, least, most), side)
+            for rows, side in ((census.values, "lower"), (census.worst, "upper"))
+        )
+        reverse = -math.inf if metric.mirror is None else metric.mirror - low
+        broken, kept = low > limit, max(high, reverse) <= limit
+        if gate.min is not None:
+            broken, kept = high < limit, low >= limit
+        return "fail" if broken else "pass" if kept else None
+
+    return _least(decides)
+
+
+def _bound(gate: Gate, measurement: Measurement, limit: float) -> Needed | None:
     """Return it for the control of a bound on ε: coins are told with the odds of the planted leak.
 
     Its guesses are as good as any, so that fewer coins do not find it.
@@ -88,10 +107,11 @@ def _bound(gate: Gate, measurement: Measurement, limit: float) -> float | None:
         return None
     odds = math.exp(min(50.0, factor * limit))
 
-    def finds(times: int) -> bool:
+    def finds(times: int) -> Outcome | None:
         size = coins * times
         right = int(size * odds / (1 + odds))
-        return one_run_epsilon(size, size, right, alpha=measurement.estimate.alpha).lower > limit
+        lower = one_run_epsilon(size, size, right, alpha=measurement.estimate.alpha).lower
+        return "pass" if lower > limit else None
 
     return _least(finds)
 
@@ -104,11 +124,11 @@ def _repeated(census: Census, times: int) -> Census:
     )
 
 
-def _least(decides: Callable[[int], bool]) -> float | None:
+def _least(decides: Callable[[int], Outcome | None]) -> Needed | None:
     """Return the least multiple that decides, of powers of two; None without any."""
     times = 2
     while times <= _MOST:
-        if decides(times):
-            return times
+        if outcome := decides(times):
+            return Needed(times, outcome)
         times *= 2
     return None

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from typing import Self
+from typing import NamedTuple, Self
 
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.schema import Gate, Statement
@@ -37,6 +37,20 @@ _MOST, _CALIBRATING, _OF = 16, 5, 24
 _MOST_TARGETS = 100
 # What gates about the next training say that they are of; it is the default.
 NEXT: tuple[Statement | None, ...] = (None, "next-training")
+
+
+class Ruling(NamedTuple):
+    """What a gate says of one number.
+
+    Attributes:
+        outcome: its outcome on the number.
+        reason: why.
+        remedy: what decides it if it is inconclusive; empty otherwise.
+    """
+
+    outcome: Outcome
+    reason: str
+    remedy: str = ""
 
 
 def default_calibrating(trainings: int) -> int:
@@ -216,7 +230,7 @@ class JudgedTrainings:
             calibrating,
         )
 
-    def judge(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
+    def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
 
         - About the next training it passes if so few of the judged ones exceed that the next one
@@ -230,9 +244,10 @@ class JudgedTrainings:
             return self._at_hand(gate, measurement, census)
         shown = _shown(census)
         if self.alpha <= 0:
-            return "inconclusive", (
-                f"{shown} other gates and claims take the whole error probability: remove some of "
-                "them, or lower audit.confidence"
+            return Ruling(
+                "inconclusive",
+                f"{shown} other gates and claims take the whole error probability",
+                "remove some of them, or lower audit.confidence",
             )
         limit, beyond = threshold(gate), "above" if gate.min is None else "below"
         count, numbers = len(census.values), len(self.of_numbers)
@@ -240,17 +255,18 @@ class JudgedTrainings:
         by = ", by its own interval," if census.alpha else ""
         paid = 2 * self.spent <= self.alpha * (1 + 1e-9)
         if paid and certified(gate, census, self.alpha, numbers):
-            return "fail", (
+            return Ruling(
+                "fail",
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
                 f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
-                f"{percent(self.alpha, 2, ROUND_FLOOR)} of trainings are"
+                f"{percent(self.alpha, 2, ROUND_FLOOR)} of trainings are",
             )
         if paid and all(surely):
             which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
-            return "fail", f"{shown} {which}{by} {beyond} {limit:g}"
+            return Ruling("fail", f"{shown} {which}{by} {beyond} {limit:g}")
         return self._next(gate, measurement, census)
 
-    def _next(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
+    def _next(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether the next training keeps a threshold that no certificate breaks."""
         count, shown = len(census.values), _shown(census)
         may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
@@ -260,27 +276,31 @@ class JudgedTrainings:
         if count == 1:
             said = f"the judged training is {'' if may else 'not '}{beyond}"
         if self.trainings < count:
-            return "inconclusive", (
-                f"{shown} {said}, but gates pass together, and another model has {self.trainings}: "
-                "audit them apart"
+            return Ruling(
+                "inconclusive",
+                f"{shown} {said}, but gates pass together, and another model has {self.trainings}",
+                "audit them apart",
             )
         risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
-            return "pass", (
+            return Ruling(
+                "pass",
                 f"{shown} {said}; the next one is with a probability of at most "
-                f"{percent(risk, 2, ROUND_CEILING)}"
+                f"{percent(risk, 2, ROUND_CEILING)}",
             )
         if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
-            return "inconclusive", (
-                f"{shown} {said}{other}, too many for the next one and too few to certify it: use "
-                "more targets, whose intervals are narrower, or a larger limit"
+            return Ruling(
+                "inconclusive",
+                f"{shown} {said}{other}, too many for the next one and too few to certify it",
+                "use more targets, whose intervals are narrower, or a larger limit",
             )
-        return "inconclusive", (
+        return Ruling(
+            "inconclusive",
             f"{shown} {said}, too few to say it of the next one: it takes "
             f"{draws_needed(most, self.alpha / divisor)} judged trainings"
-            f"{f', {most} of which may exceed a limit' if most else ''}: raise "
-            "membership.trainings"
+            f"{f', {most} of which may exceed a limit' if most else ''}",
+            "raise membership.trainings",
         )
 
     def few(self, count: int) -> float:
@@ -304,31 +324,33 @@ class JudgedTrainings:
         most = exceeding if aside else self.exceeding
         return next_exceeds(self.trainings, most), 1, most
 
-    def _at_hand(self, gate: Gate, measurement: Measurement, census: Census) -> tuple[Outcome, str]:
+    def _at_hand(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether every judged training keeps a threshold, with the sampling of targets."""
         limit, mirror = threshold(gate), entry(measurement.metric).mirror
         low, high = min(census.lower), max(census.upper)
         shown = f"{_shown(census)} with the sampling of targets {low:.4g} to {high:.4g},"
         if not self.hold:
-            return "inconclusive", (
-                f"{shown} but these intervals do not hold together with all that is judged: run a "
-                "config that has these gates"
+            return Ruling(
+                "inconclusive",
+                f"{shown} but these intervals do not hold together with all that is judged",
+                "run a config that has these gates",
             )
         falls = gate.min is not None
         surely = breaks(gate, census.upper if falls else census.lower)
         if any(surely):
             word = "below" if falls else "above"
-            return "fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}"
+            return Ruling("fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}")
         if any(breaks(gate, census.lower if falls else census.upper)):
             times = _targets(census, limit)
             remedy = f"use {f'about {times} times the' if times else 'more'} targets"
-            return "inconclusive", f"{shown} which straddles {limit:g}: {remedy}"
+            return Ruling("inconclusive", f"{shown} which straddles {limit:g}", remedy)
         if not falls and mirror is not None and any(breaks(gate, [mirror - low])):
-            return "inconclusive", (
-                f"{shown} but the reverse attack may have {mirror - low:.4g}, above {limit:g}: "
-                "correct the direction of the scores"
+            return Ruling(
+                "inconclusive",
+                f"{shown} but the reverse attack may have {mirror - low:.4g}, above {limit:g}",
+                "correct the direction of the scores",
             )
-        return "pass", f"{shown} not {'below' if falls else 'above'} {limit:g}"
+        return Ruling("pass", f"{shown} not {'below' if falls else 'above'} {limit:g}")
 
 
 def _targets(census: Census, limit: float) -> int | None:

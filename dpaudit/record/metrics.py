@@ -175,8 +175,9 @@ _TABLE = (
            optional=(*_SEEN, "step", "event"), larger="worse", mirror=1.0,
            samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
            quantity="area of attack"),
-    Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate",
-           "share", _MEMBERS, ("attack", *_SEEN, "at"),
+    Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate that "
+           "is pooled over targets, so it is no single person's own rate", "share", _MEMBERS,
+           ("attack", *_SEEN, "at"),
            optional=("event",), larger="worse", role="attack", section=ATTACKS,
            columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True),
     Metric("attack.advantage", "true- minus false-positive rate: of membership inference "

@@ -465,6 +465,22 @@ class VerdictRecord(_Record):
     decided_by: GameName | None = None
 
 
+class JudgedNumber(_Record):
+    """A number that a gate judged.
+
+    Attributes:
+        model: the model's label.
+        epsilon: the ε of the sweep.
+        place: the `place` of the measurement; empty if a finding took the number of this point.
+        outcome: the gate's outcome on this number alone.
+    """
+
+    model: str
+    epsilon: Number
+    place: str
+    outcome: Outcome
+
+
 class GateRecord(_Record):
     """A gate with its outcome.
 
@@ -475,6 +491,9 @@ class GateRecord(_Record):
         reason: why, with the deciding number.
         trainings: with how many trainings of each model an inconclusive gate of a membership audit
             is decided, if further ones show the like; None where that is not known.
+        remedy: what decides an inconclusive gate otherwise; empty of other gates.
+        numbers: the numbers that it judged, first the one that decides: of those with its outcome,
+            the one furthest beyond the threshold.
     """
 
     id: str
@@ -482,6 +501,8 @@ class GateRecord(_Record):
     outcome: Outcome
     reason: str
     trainings: Annotated[int, Field(ge=1)] | None = None
+    remedy: str = ""
+    numbers: tuple[JudgedNumber, ...] = ()
 
 
 class PlaceRecord(_Record):

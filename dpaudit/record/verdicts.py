@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
@@ -136,6 +137,20 @@ def waivable(gates: Sequence[GateRecord], verdicts: Sequence[VerdictRecord]) -> 
     """
     false = {verdict.id for verdict in verdicts if verdict.verdict == "false"}
     return false | {gate.id for gate in gates if gate.outcome != "pass"}
+
+
+def remedy(kind: str, number: Measurement) -> str:
+    """Say what decides a number that is too uncertain, as its kind of audit has it.
+
+    Gates and reports take it from here alone; see `AuditKind.remedy`.
+
+    Args:
+        kind: the kind of audit, by its name in the registry.
+        number: the number.
+    """
+    if kind not in registry.names("audits"):
+        return "use more trials"
+    return str(registry.load("audits", kind).remedy(number))
 
 
 def claim_id(model: str, epsilon: float) -> str:

@@ -35,8 +35,8 @@ class Frequency:
 
     @property
     def value(self) -> float:
-        """Return the measured share."""
-        return self.measurement.estimate.value
+        """Return the measured share; none of what is less than that, as advantages may be."""
+        return max(0.0, self.measurement.estimate.value)
 
     @property
     def base(self) -> int:
@@ -60,7 +60,7 @@ class Frequency:
         """Return the range or interval of the count, e.g. `10 to 16 in 19 trainings`."""
         estimate, base = self.measurement.estimate, self.base
         low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
-        high = math.ceil(min(1.0, estimate.upper) * base - _ROUNDING)
+        high = math.ceil(min(1.0, max(0.0, estimate.upper)) * base - _ROUNDING)
         trainings = f" in {estimate.n:,} trainings" if estimate.kind == "range" else ""
         return f"{low:,} to {high:,}{trainings}"
 

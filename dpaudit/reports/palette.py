@@ -88,6 +88,10 @@ LEAK_MEASURED = Word("leak measured", "neutral")
 FORGOTTEN = Word("forgotten", "good")
 NOT_FORGOTTEN = Word("not forgotten", "bad")
 DELETION_UNDECIDED = Word("deletion undecided", "open")
+# The same where gates judge the deletion, and none fails: what is left is not above their limits,
+# or that is open; and nothing was found, where little would have been.
+TRACE_LEFT = Word("trace left", "open")
+NO_TRACE = Word("no trace found", "neutral")
 NOT_ATTACKED = Word("not attacked", "neutral")
 WAIVER: Mapping[State, Word] = {
     "active": Word("waived", "open"),

@@ -41,8 +41,8 @@ FAILED = Rule(
 INCONCLUSIVE = Rule(
     "gate-inconclusive",
     "A gate is inconclusive",
-    "The interval straddles the threshold, or the game found no mutant that breaks it. More trials "
-    "or trainings narrow the interval; the gate's reason says what is missing.",
+    "The interval straddles the threshold, or the game found no mutant that breaks it. The "
+    "gate's reason says what decides it.",
     5.0,
 )
 UNTESTED = Rule(
@@ -50,7 +50,7 @@ UNTESTED = Rule(
     "A claim was not tested",
     "The run says nothing for sure about this claim: no game is about what it covers, the games "
     "would miss a larger leak too, or what speaks against it is not certified. Add a game about "
-    "what the claim covers, or more trials.",
+    "what the claim covers, or do what the verdict asks.",
     3.0,
 )
 UNCLAIMED = Rule(

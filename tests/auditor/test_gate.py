@@ -8,6 +8,7 @@ import pytest
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.auditor.measure import MetricKey
+from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -15,6 +16,7 @@ from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
+    Census,
     ClaimRecord,
     Control,
     FindingRecord,
@@ -126,6 +128,93 @@ def test_the_worst_point_decides_and_where_picks() -> None:
     assert "ε = 2" in every.reason
     one = Gate(metric="attack.accuracy", max=0.35, where={"epsilon": 1.0})
     assert judge(one, POINTS, measured).outcome == "pass"
+
+
+@pytest.mark.cases(
+    ("gate", "ends", "decides"),
+    [
+        # Of what breaks the limit, of what may, and of what keeps it, the number furthest beyond.
+        ({"max": 0.35}, [(0.1, 0.2), (0.4, 0.5), (0.5, 0.6), (0.3, 0.9)], 2),
+        ({"max": 0.35}, [(0.1, 0.2), (0.3, 0.4), (0.3, 0.9)], 2),
+        ({"max": 0.35}, [(0.1, 0.2), (0.2, 0.3), (0.1, 0.3)], 1),
+        ({"min": 0.35}, [(0.1, 0.2), (0.0, 0.1), (0.3, 0.9)], 1),
+        ({"min": 0.35}, [(0.8, 0.9), (0.3, 0.9), (0.3, 0.4)], 2),
+        ({"min": 0.35}, [(0.8, 0.9), (0.4, 0.5)], 1),
+    ],
+)
+def test_the_number_furthest_beyond_the_threshold_decides(
+    gate: dict[str, Any], ends: list[tuple[float, float]], decides: int
+) -> None:
+    numbers = [
+        measurement_of(*one, metric="utility.ndcg" if "min" in gate else "attack.accuracy")
+        for one in ends
+    ]
+    if "max" in gate:
+        numbers = [one.model_copy(update={"attack": str(at)}) for at, one in enumerate(numbers)]
+        points = POINTS
+    else:
+        points = [POINTS[0].model_copy(update={"model": str(at)}) for at in range(len(numbers))]
+        numbers = [one.model_copy(update={"model": str(at)}) for at, one in enumerate(numbers)]
+    metric = numbers[0].metric
+    for order in (numbers, numbers[::-1]):
+        judged = judge(Gate.model_validate({"metric": metric, **gate}), points, order)
+        first = judged.numbers[0]
+        assert first.place == numbers[decides].place
+        assert first.outcome == judged.outcome
+        assert judged.reason.startswith(first.place)
+        assert {one.place for one in judged.numbers} == {one.place for one in numbers}
+
+
+def test_bounds_on_epsilon_are_compared_in_multiples_of_their_claims() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+    numbers = [measurement_of(low, math.inf, at, metric="epsilon", pair="p")
+               for low, at in ((1.9, 1.0), (2.1, 2.0))]  # fmt: skip
+    assert judge(gate, POINTS, numbers).numbers[0].epsilon == 1.0
+
+
+def test_a_point_without_its_number_decides_before_what_was_measured() -> None:
+    gate = Gate(metric="attack.accuracy", max=0.35)
+    lost = FindingRecord(
+        model="m", about="diverged", text="No model.", remedy="Clip it.", undecided=True,
+        epsilon=2.0,
+    )  # fmt: skip
+    judged = judge(gate, POINTS, [measurement_of(0.3, 0.4)], [lost])
+    assert [one.place for one in judged.numbers] == ["", measurement_of(0.3, 0.4).place]
+    assert (judged.remedy, judged.outcome) == ("Clip it", "inconclusive")
+
+
+def trainings_of(observer: str, values: list[float]) -> Measurement:
+    census = Census.known(values)
+    return measurement_of(
+        0.0, 1.0, metric="attack.advantage", attack=STRONGEST, unit="user", observer=observer
+    ).model_copy(update={"census": census, "estimate": census.estimate})
+
+
+@pytest.mark.cases(
+    ("others", "worst", "total", "outcome"),
+    [
+        # All pass with 19 judged trainings; each fails by itself once it is certified.
+        ([0.0] * 8, [0.05] * 8, 23, "inconclusive"),
+        ([0.0] * 12, [0.05, 0.05, 0.3] * 4, None, "inconclusive"),
+        # A larger mean that no training's number breaks decides less than one that some break.
+        ([0.09] * 19, [*[0.0] * 16, 0.2, 0.2, 0.2], None, "inconclusive"),
+    ],
+)
+def test_of_trainings_the_number_that_most_of_them_break_decides(
+    others: list[float], worst: list[float], total: int | None, outcome: str
+) -> None:
+    gate = Gate(metric="attack.advantage", max=0.1)
+    numbers = [trainings_of("scores", others), trainings_of("factors", worst)]
+    for order in (numbers, numbers[::-1]):
+        coming = JudgedTrainings.of([(gate, order)], 0.05, judged=len(worst))
+        judged = judge(gate, POINTS, order, (), coming, kind="membership")
+        assert judged.outcome == outcome
+        assert judged.numbers[0].place.endswith("user (factors)")
+        assert total in (None, judged.trainings)
+        # Either a number of trainings decides it, or something else does, and one of them is said.
+        assert (judged.trainings is None) == bool(judged.remedy)
+        assert judged.remedy in judged.reason
+        assert "use more" not in judged.reason or judged.trainings is None
 
 
 def test_only_frequentist_numbers_gate() -> None:
@@ -313,6 +402,7 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
         ("trained", "attack.auc", "transcript.trials", {}),
         ("trained", "leak", "game.trials", {"pair": "here"}),
         ("membership", "leak", "membership.trainings", {"unit": "user", "observer": "scores"}),
+        ("mechanism", "attack.advantage", "audit.trials", {"pair": "here"}),
         ("of-no-room", "utility.rmse", "trials", {}),
     ],
 )
@@ -324,7 +414,7 @@ def test_what_narrows_an_interval_is_named(
     measured = [measurement_of(0.4, 0.6, metric=metric, **changes)]
     judged = judge(gate, POINTS, measured, kind=kind)
     assert judged.outcome == "inconclusive"
-    assert judged.reason.endswith(f"straddles 0.5: more {more} narrow it")
+    assert judged.reason.endswith(f"straddles 0.5: use more {more}")
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
@@ -384,7 +474,7 @@ def test_a_membership_game_passes_by_a_planted_leak() -> None:
     passed = judge(ONE, POINTS, [game(0.4)])
     assert passed.outcome == "pass"
     assert judge(ONE, POINTS, [game(1.1)]).outcome == "fail"
-    silent = judge(ONE, POINTS, [game(0.4, tried=())])
+    silent = judge(ONE, POINTS, [game(0.4, tried=())], kind="membership")
     assert silent.outcome == "inconclusive"
     assert "use more membership.trainings or targets" in silent.reason
 

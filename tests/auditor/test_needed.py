@@ -31,7 +31,8 @@ def number(values: list[float], width: float = 0.0, metric: str = "attack.auc") 
 
 def times(gate: Gate, one: Measurement, limit: float | None = 0.55) -> float | None:
     coming = JudgedTrainings.of([(gate, [one])], 0.05, judged=8)
-    return times_needed(gate, one, coming, limit, FAMILY)
+    needed = times_needed(gate, one, coming, limit, FAMILY)
+    return needed and needed.times
 
 
 def gate(**fields: object) -> Gate:

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from dpaudit.config.picked import picked_by
+from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.metrics import table as metrics_table
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
@@ -16,6 +19,7 @@ from dpaudit.record.result import (
     DataRecord,
     Family,
     GateRecord,
+    JudgedNumber,
     Measurement,
     ModelRecord,
     PairRecord,
@@ -119,6 +123,19 @@ def judged(result: AuditResult) -> AuditResult:
     found = verdicts(result.models, result.points, result.measurements)
     outcome = decided(result.gates, found, fail_on_false_claim=result.fail_on_false_claim)
     return result.model_copy(update={"verdicts": found, "outcome": outcome})
+
+
+def numbers_of(result: AuditResult, table: dict[str, Any], outcome: Any) -> Any:
+    """What a gate of this table judges, all with one outcome, the largest value first."""
+    if table["metric"] not in metrics_table():
+        return ()
+    gate = Gate.model_validate(table)
+    sign = 1 if gate.min is None else -1
+    picked = picked_by(gate, result.measurements, result.points)
+    return tuple(
+        JudgedNumber(model=one.model, epsilon=one.epsilon, place=one.place, outcome=outcome)
+        for one in sorted(picked, key=lambda one: -sign * one.estimate.value)
+    )
 
 
 def make_result(

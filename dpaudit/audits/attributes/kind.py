@@ -10,6 +10,7 @@ from dpaudit.auditor.kind import AuditKind
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.config.schema import Config
+from dpaudit.record.result import Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
@@ -21,7 +22,6 @@ class AttributeAudits(AuditKind):
     name: ClassVar[str] = "attributes"
     config: ClassVar[type[Config]] = AttributesConfig
     words: ClassVar[str] = "[attributes]"
-    samples: ClassVar[str] = "users"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""
@@ -34,6 +34,14 @@ class AttributeAudits(AuditKind):
         from dpaudit.audits.attributes.measures import AttributeInferences
 
         return (AttributeInferences,)
+
+    def remedy(self, number: Measurement) -> str:
+        """Say that the users are the sample, and that the data have no more of them."""
+        return (
+            f"these data have no more: all {number.estimate.n:,} users who are left to guess are "
+            "used, and more attributes.trainings average out no difference between users; use data "
+            "of more users, or another limit"
+        )
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

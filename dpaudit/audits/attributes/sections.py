@@ -84,8 +84,8 @@ class AttributeSections(Sections):
         return [one for one in digest.of(self.result, "attributes.advantage") if _joint(one)]
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
-        """Return how many more guesses are right; None if fewer are."""
-        if measurement.metric != "attributes.advantage" or measurement.estimate.value < 0:
+        """Return how many more guesses are right."""
+        if measurement.metric != "attributes.advantage":
             return None
         over = {
             BEYOND_ABSENT: "the model without the user",

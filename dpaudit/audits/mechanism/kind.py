@@ -21,6 +21,7 @@ class MechanismAudits(AuditKind):
     config: ClassVar[type[Config]] = MechanismConfig
     words: ClassVar[str] = "[defense]"
     samples: ClassVar[str] = "audit.trials"
+    games: ClassVar[str] = "audit.trials"
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""

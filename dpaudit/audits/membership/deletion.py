@@ -8,13 +8,24 @@ from typing import Any
 
 from dpaudit.core import rounding
 from dpaudit.core.membership import UNLEARNING, WITNESS, Unlearning
-from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    FindingRecord,
+    Measurement,
+    Outcome,
+    worst,
+)
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
+from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import Printed
 
 # Keys of a `[[recommender]]` in which a model differs from itself before the deletion.
 _APART = {"label", "forget", "requests", "claim", "observers"}
+# The words of a certified trace.
+_TOLD = (palette.NOT_FORGOTTEN, palette.TRACE_LEFT)
 
 
 def forgets(result: AuditResult, label: str) -> bool:
@@ -29,16 +40,33 @@ def units(result: AuditResult, label: str) -> list[str]:
 
 
 def word(result: AuditResult, label: str, unit: str) -> Word:
-    """Return what became of one kind of target.
+    """Return what became of one kind of target, as the gates that judge it have it.
 
-    - NOT FORGOTTEN: the bound of an observer is above 0, jointly with all others of the audit.
-    - FORGOTTEN, as far as its trainings tell: all are 0, and a leak that was planted was found.
-    - UNDECIDED: all are 0, and some observer would not have found what was planted.
+    A trace is certified if the bound on ε of an observer is above 0, jointly with all others of the
+    audit, or if a gate fails by an observer. A gate has a limit of its own, so the words follow the
+    worst outcome of gates on these targets, of which the outcome of the run is made:
+
+    | gates | a trace is certified | none, a planted leak was found | none, none was found |
+    | --- | --- | --- | --- |
+    | fail | NOT FORGOTTEN | | |
+    | none | NOT FORGOTTEN | FORGOTTEN | DELETION UNDECIDED |
+    | inconclusive | TRACE LEFT | DELETION UNDECIDED | DELETION UNDECIDED |
+    | pass | TRACE LEFT | FORGOTTEN | NO TRACE FOUND |
+
+    Where a finding leaves open what is seen, nothing is forgotten; where the audit has a fault,
+    nothing is certified either.
     """
-    bounds = _bounds(result, label, unit)
-    if any(bound.estimate.lower > 0 for bound in bounds):
-        return palette.NOT_FORGOTTEN
-    return palette.DELETION_UNDECIDED if _trace(bounds) is None else palette.FORGOTTEN
+    bounds, judged = _bounds(result, label, unit), _judged(result, label, unit)
+    open_ = _open(result, bounds)
+    gates = worst([outcome for _, outcome in judged]) if judged else None
+    told = gates == "fail" or any(bound.estimate.lower > 0 for bound in bounds)
+    if told and not (open_ and open_.voids):
+        return palette.NOT_FORGOTTEN if gates in (None, "fail") else palette.TRACE_LEFT
+    if open_ or gates == "inconclusive":
+        return palette.DELETION_UNDECIDED
+    if _trace(bounds) is None:
+        return palette.NO_TRACE if judged else palette.DELETION_UNDECIDED
+    return palette.FORGOTTEN
 
 
 def witnessed(result: AuditResult, label: str) -> Iterator[str]:
@@ -58,7 +86,7 @@ def witnessed(result: AuditResult, label: str) -> Iterator[str]:
 def sentence(result: AuditResult, label: str, unit: str) -> str:
     """Return what became of one kind of target, with its numbers and those before the deletion."""
     how = UNLEARNING[_method(result, label) or "retrain"]
-    certified = _worst(_bounds(result, label, unit)).estimate.lower
+    certified = _teller(result, label, unit).estimate.lower
     bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
     parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
     return " ".join([*parts, *_left(result, label, unit), *_took(result, label)])
@@ -74,20 +102,30 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
         bound: what is certified, behind who tells it.
     """
     verdict, bounds = word(result, label, unit), _bounds(result, label, unit)
+    outcomes = {outcome for _, outcome in _judged(result, label, unit)}
     deleted = f"deleted {unit}s from those that were never there"
-    if verdict is palette.NOT_FORGOTTEN:
-        sight = words.observer(_worst(bounds).observer or "")
-        return f"NOT FORGOTTEN: who sees {sight} tells {deleted}{bound}."
-    trace = _trace(bounds)
-    if trace is None:
+    if verdict in _TOLD:
+        sight = words.observer(_teller(result, label, unit).observer or "")
+        beside = ""
+        if verdict is palette.TRACE_LEFT:
+            beside = ", and the limit allows it"
+            if "inconclusive" in outcomes:
+                beside = ", and it is open whether the limit allows it"
+        return f"{verdict.shown}: who sees {sight} tells {deleted}{bound}{beside}."
+    if open_ := _open(result, bounds):
+        return f"UNDECIDED: {open_.text}"
+    said, trace = f"no observer tells {deleted}", _trace(bounds)
+    if verdict is palette.FORGOTTEN and trace is not None:
         return (
-            f"UNDECIDED: no observer tells {deleted}, but the largest planted leak was not found "
-            "by all: raise membership.trainings, or the number of targets."
+            f"FORGOTTEN, as far as these trainings tell: {said}, and each would find a trace by "
+            f"which {_right(trace)} of 100 guesses are right, where chance has 50."
         )
-    return (
-        f"FORGOTTEN, as far as these trainings tell: no observer tells {deleted}, and each would "
-        f"find a trace by which {_right(trace)} of 100 guesses are right, where chance has 50."
-    )
+    missed = "the largest planted leak was not found by all"
+    if verdict is palette.NO_TRACE:
+        return f"{verdict.shown}: {said}, and the limit is kept, but {missed}."
+    if "inconclusive" in outcomes:
+        return f"UNDECIDED: {said}, but it is open whether the limit is kept."
+    return f"UNDECIDED: {said}, but {missed}: raise membership.trainings, or the number of targets."
 
 
 def printed(result: AuditResult) -> Printed:
@@ -124,8 +162,8 @@ def _row(result: AuditResult, label: str, unit: str) -> dict[str, str]:
     bounds = _bounds(result, label, unit)
     verdict, trace = word(result, label, unit), _trace(bounds)
     teller = "nobody; too few trainings or targets to find a trace"
-    if verdict is palette.NOT_FORGOTTEN:
-        teller = f"who sees {words.observer(_worst(bounds).observer or '')}"
+    if verdict in _TOLD:
+        teller = f"who sees {words.observer(_teller(result, label, unit).observer or '')}"
     elif trace is not None:
         teller = f"nobody; a trace that makes {_right(trace)} of 100 guesses right would be found"
     requests = _table(result, label).get("requests", 1)
@@ -144,8 +182,44 @@ def _right(epsilon: float) -> int:
     return math.ceil(round(100 / (1 + math.exp(-epsilon)), 9))
 
 
-def _worst(bounds: Sequence[Measurement]) -> Measurement:
-    return max(bounds, key=lambda bound: bound.estimate.lower)
+def _teller(result: AuditResult, label: str, unit: str) -> Measurement:
+    """Return the bound of the observer who tells most: by whom a gate is decided, if one is."""
+    judged = [one.observer for one, _ in _judged(result, label, unit)]
+    first = judged[0] if judged else None
+    bounds = _bounds(result, label, unit)
+    certified = any(bound.estimate.lower > 0 for bound in bounds)
+
+    def order(bound: Measurement) -> tuple[bool, bool, float]:
+        lower = bound.estimate.lower
+        return lower > 0 or not certified, bound.observer == first, lower
+
+    return max(bounds, key=order)
+
+
+def _judged(result: AuditResult, label: str, unit: str) -> list[tuple[Measurement, Outcome]]:
+    """Return what gates with a largest value judged of one kind of target, the worst first."""
+    judged = [
+        (one, outcome)
+        for gate, record in meter.gates(result)
+        if gate and gate.max is not None
+        for one, outcome in meter.numbers(gate, record, result)
+        if one and (one.model, one.unit) == (label, unit) and one.observer != WITNESS
+        # A limit below chance is broken by what is forgotten too.
+        if gate.max == "claim" or gate.max >= _chance(one)
+    ]
+    return sorted(judged, key=lambda one: one[1] != worst([outcome for _, outcome in judged]))
+
+
+def _chance(one: Measurement) -> float:
+    """Return what a number is if nothing is told."""
+    mirror = entry(one.metric).mirror
+    return (one.at or 0.0) if mirror is None else mirror / 2
+
+
+def _open(result: AuditResult, bounds: Sequence[Measurement]) -> FindingRecord | None:
+    """Return a finding that leaves open what an observer tells, one of a fault first."""
+    findings = [one for one in result.findings if any(map(one.opens, bounds))]
+    return max(findings, key=lambda one: one.voids, default=None)
 
 
 def _trace(bounds: Sequence[Measurement]) -> float | None:

@@ -10,6 +10,7 @@ from dpaudit.auditor.kind import AuditKind
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.config.schema import Config
+from dpaudit.record.result import Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
@@ -34,6 +35,10 @@ class MembershipAudits(AuditKind):
         from dpaudit.audits.membership.measures import MembershipInferences
 
         return (MembershipInferences,)
+
+    def remedy(self, number: Measurement) -> str:
+        """Name the trainings, and of a bound on ε, whose coins both have, the targets too."""
+        return f"use more {self.samples}{' or targets' * (number.metric == 'epsilon')}"
 
     def decisions(self, config: Any) -> Iterable[str]:
         """Say what numbers of trainings decide of the gates about the next one."""

@@ -28,9 +28,10 @@ _NOTES = (
     "training has an interval for all the data that the training had, of which its targets are a "
     "random part. A gate judges the next training unless its of names another statement.",
     "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
-    "absent ones. AUC is the probability that a present target scores above an absent one: "
-    "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "
-    "set beforehand: 0 is chance, and balanced accuracy is a half plus a half of it.",
+    "absent ones; both rates are pooled over targets, and no single person's own. AUC is the "
+    "probability that a present target scores above an absent one: 0.5 is chance. The advantage "
+    "is the true- minus the false-positive rate at a threshold set beforehand: 0 is chance, and "
+    "balanced accuracy is a half plus a half of it.",
     "The certified ε counts right guesses of the coins; it holds whatever the dependence "
     "between targets. A claim is compared with it only if it is about the same target and "
     "observer.",
@@ -108,13 +109,16 @@ class MembershipSections(Sections):
         return tables.surest(self.result)
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
-        """Return true positives, or right comparisons, of targets that are in the data."""
+        """Return true positives, advantages, or right comparisons, of targets in the data."""
         target, observer = measurement.unit, measurement.observer or ""
         attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
         kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
         if measurement.metric == "attack.tpr" and measurement.at is not None:
             clause = f"{kind} {target}s are recognised"
             return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
+        if measurement.metric == "attack.advantage":
+            clause = f"{kind} {target}s are recognised beyond false alarms"
+            return Frequency(measurement, attacker, clause, 0.0)
         if measurement.metric == "attack.auc":
             clause = f"comparisons of a {kind} {target} with another one are right"
             return Frequency(measurement, attacker, clause, 0.5)

@@ -19,6 +19,7 @@ from dpaudit.record.result import (
     Measurement,
     VerdictRecord,
 )
+from dpaudit.record.verdicts import remedy
 from dpaudit.reports import columns, deployed, digest, palette, words
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.guarantees import guarantees
@@ -32,7 +33,6 @@ _MOST = 4
 _MEMBERSHIP = "[membership], with the model as a [[recommender]] or a [[model]]"
 _CLAIM = "[recommender.claim] of a [[recommender]], or variant = 'corrected' of a [[model]]"
 _GAME = "a [[game]] about the claim, or membership.units and membership.observers that it covers"
-_POWER = "more audit.trials, or more membership.trainings"
 _GATES = (
     f"a [[gate]] on attack.auc with max = {GUESSING:g}, and one on attack.tpr at the lowest rate, "
     "for each observer"
@@ -86,8 +86,10 @@ def auditing(part: AuditResult) -> Answer:
         return Answer("met", lines)
     if claims[0].reason == "no game":
         return Answer("gap", lines, _GAME)
-    noticed = claims[0].reason == "finding"
-    return Answer("undecided", lines, "what the finding in the report asks" if noticed else _POWER)
+    if claims[0].reason == "finding":
+        return Answer("undecided", lines, "what the finding in the report asks")
+    games = [one for one in digest.of(part, "epsilon") if one.model == claims[0].model]
+    return Answer("undecided", lines, remedy(part.kind, games[0]))
 
 
 def _claim(verdict: VerdictRecord) -> str:

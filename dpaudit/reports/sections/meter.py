@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from operator import itemgetter
+from typing import Any
 
 from pydantic import ValidationError
 
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import AuditResult, GateRecord, Measurement, PointRecord
+from dpaudit.record.result import (
+    AuditResult,
+    GateRecord,
+    Measurement,
+    Outcome,
+    PointRecord,
+    worst,
+)
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of
@@ -24,16 +32,22 @@ MOST = 8
 def rows(result: AuditResult) -> list[Frequency]:
     """Return what each attacker finds of each model, the surest first.
 
-    Of a sweep it is the number with a limit, else that at `epsilon`, else the largest one.
+    It is the number that decides a gate, if there is one, the worst outcome first; else one with a
+    limit. Of a sweep it is else that at `epsilon`, else the largest one.
     """
-    at = epsilon(result)
+    at, decide = epsilon(result), _decide(result)
+
+    def order(row: Frequency) -> tuple[int, bool, bool, float, float]:
+        shown = row.measurement.epsilon == at
+        return _urgency(row, decide), row.limit is not None, shown, *_sureness(row)
+
     most: dict[tuple[str, str], Frequency] = {}
     for frequency in _all(result):
         key = frequency.measurement.model, frequency.attacker
-        most[key] = max(most.get(key, frequency), frequency, key=lambda row: _order(row, at))
+        most[key] = max(most.get(key, frequency), frequency, key=order)
     ordered = sorted(most.values(), key=_sureness, reverse=True)
     if len(ordered) > MOST:
-        ordered = _from_all_models(ordered)
+        ordered = _from_all_models(ordered, decide)
     return [_named(row, result) for row in ordered]
 
 
@@ -64,9 +78,16 @@ def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
 
 
 def _all(result: AuditResult) -> Iterator[Frequency]:
-    """Yield what each attacker finds of each model at each ε, with its limit."""
+    """Yield what each attacker finds of each model at each ε, and all that gates judge."""
     sections, judged = sections_of(result), gates(result)
-    for measurement in sections.metered():
+    picked = [
+        one
+        for gate, _ in judged
+        if gate
+        for one in picked_by(gate, result.measurements, result.points)
+    ]
+    every = {one.key: one for one in (*sections.metered(), *picked)}
+    for measurement in every.values():
         if frequency := _limited(sections.frequency(measurement), judged, result.points):
             yield frequency
 
@@ -107,6 +128,37 @@ def gates(result: AuditResult) -> list[tuple[Gate | None, GateRecord]]:
     ]
 
 
+def numbers(
+    gate: Gate | None, record: GateRecord, result: AuditResult
+) -> list[tuple[Measurement | None, Outcome]]:
+    """Return what a gate judged with its outcome on each number, first the one that decides.
+
+    A point that lacks its number has None, as has what the record has no more. The screen, the
+    sentence of the outcome and the kinds take the number of a gate from here alone.
+    """
+    at = {
+        (one.model, one.epsilon, one.place): one
+        for one in result.measurements
+        if gate and one.metric == gate.judged
+    }
+    return [(at.get((one.model, one.epsilon, one.place)), one.outcome) for one in record.numbers]
+
+
+def _decide(result: AuditResult) -> dict[tuple[Any, ...], Outcome]:
+    """Return the numbers that decide gates which count, by their keys, with the worst outcome."""
+    decide: dict[tuple[Any, ...], Outcome] = {}
+    for gate, record in gates(result):
+        for one, outcome in numbers(gate, record, result)[:1]:
+            if one and record.id not in result.waived:
+                decide[one.key] = worst([outcome, decide.get(one.key, outcome)])
+    return decide
+
+
+def _urgency(row: Frequency, decide: Mapping[tuple[Any, ...], Outcome]) -> int:
+    order: tuple[Outcome | None, ...] = (None, "pass", "inconclusive", "fail")
+    return order.index(decide.get(row.measurement.key))
+
+
 def _gate(table: object) -> Gate | None:
     try:
         return Gate.model_validate(table)
@@ -114,19 +166,17 @@ def _gate(table: object) -> Gate | None:
         return None
 
 
-def _from_all_models(rows: Sequence[Frequency]) -> list[Frequency]:
-    """Order rows so that the first are those with limits, then the surest of each model."""
+def _from_all_models(
+    rows: Sequence[Frequency], decide: Mapping[tuple[Any, ...], Outcome]
+) -> list[Frequency]:
+    """Order rows: what decides a gate, then what has a limit, then the surest of each model."""
     places: Counter[str] = Counter()
     keys = []
     for row in rows:
-        keys.append((row.limit is None, places[row.measurement.model]))
+        place = places[row.measurement.model]
+        keys.append((-_urgency(row, decide), row.limit is None, place))
         places[row.measurement.model] += 1
     return [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
-
-
-def _order(frequency: Frequency, at: float | None) -> tuple[bool, bool, float, float]:
-    shown = frequency.measurement.epsilon == at
-    return frequency.limit is not None, shown, *_sureness(frequency)
 
 
 def _sureness(frequency: Frequency) -> tuple[float, float]:

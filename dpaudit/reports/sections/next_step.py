@@ -36,19 +36,17 @@ def _mend(result: AuditResult) -> str:
 
 
 def _narrow(result: AuditResult) -> str:
-    needed = [
-        gate.trainings
+    open_ = [
+        gate
         for gate in result.gates
-        if gate.id not in result.waived and gate.trainings is not None
+        if gate.outcome == "inconclusive" and gate.id not in result.waived
     ]
+    needed = [gate.trainings for gate in open_ if gate.trainings is not None]
+    steps = dict.fromkeys(gate.remedy[:1].lower() + gate.remedy[1:] for gate in open_)
     if needed:
-        return (
-            f"set membership.trainings = {max(needed)}, which decides if further trainings show "
-            "the like"
-        )
-    return (
-        "run more trials or trainings, which narrow the intervals, as the reason of the gate says"
-    )
+        trainings = f"membership.trainings = {max(needed)}"
+        steps = {f"set {trainings}, which decides if further trainings show the like": None} | steps
+    return "; and ".join(filter(None, steps)) or "do what the reason of the gate asks"
 
 
 def _decide(result: AuditResult) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
@@ -71,39 +69,35 @@ def _more(count: int, one: str, several: str) -> str:
 
 
 def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
-    """Return what a gate that does not pass is about, with the number furthest from its limit."""
-    shown = _shown(gate, result) if gate else None
+    """Return what a gate that does not pass is about, with the number that decides it."""
+    shown = _shown(gate, record, result)
     if gate is None or shown is None:
         return f"{record.rule}: {record.reason}"
-    comparison = _comparison(gate, shown, result)
+    comparison = _comparison(gate, shown, result, alone=len(record.numbers) < 2)
     if record.outcome == "fail":
         return comparison
-    decides = f"; {record.trainings} trainings like these decide it" if record.trainings else ""
-    open_ = "This run is too small to tell on which side of the limit the model is"
-    return f"{open_}: {comparison}{decides}"
+    if record.trainings:
+        open_ = "This run is too small to tell on which side of the limit the model is"
+        return f"{open_}: {comparison}; {record.trainings} trainings like these decide it"
+    return f"It is open on which side of the limit the model is: {comparison}: {record.remedy}"
 
 
-def _shown(gate: Gate, result: AuditResult) -> Measurement | None:
-    """Return the measurement that a gate judges and that is furthest from passing."""
-    picked = picked_by(gate, result.measurements, result.points)
-    if gate.max == "claim":
-        return max(
-            picked,
-            key=lambda one: one.estimate.lower / (_claimed(one, result) or math.inf),
-            default=None,
-        )
-    sign = 1 if gate.min is None else -1
-    return max(picked, key=lambda one: sign * one.estimate.value, default=None)
+def _shown(gate: Gate | None, record: GateRecord, result: AuditResult) -> Measurement | None:
+    """Return the measurement that decides a gate."""
+    return next((one for one, _ in meter.numbers(gate, record, result)[:1]), None)
 
 
-def _comparison(gate: Gate, shown: Measurement, result: AuditResult) -> str:
-    """Return a measurement beside the limit of a gate that judges it."""
+def _comparison(gate: Gate, shown: Measurement, result: AuditResult, *, alone: bool) -> str:
+    """Return a measurement beside the limit of a gate that judges it, alone or with others."""
     frequency = meter.of(shown, result)
     named = f"{shown.model}: " if len(result.models) > 1 else ""
     if frequency is not None:
-        return f"{named}{frequency.sentence}"
+        attacker = "" if alone else f"{frequency.attacker}: "
+        return f"{named}{attacker}{frequency.sentence}"
     if swept(result, shown.model):
         named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
+    if shown.observer and not alone:
+        named += f"who sees {words.observer(shown.observer)}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.judged == "epsilon":
         return f"{named}{_of_bound(shown, limit, result)}"
@@ -188,7 +182,7 @@ def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
 
 def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield the number nearest to its limit, then the kind's result or the largest unlimited."""
-    shown = [one for gate, _ in judged if gate and (one := _shown(gate, result))]
+    shown = [one for gate, record in judged if (one := _shown(gate, record, result))]
     limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
     if limited:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))

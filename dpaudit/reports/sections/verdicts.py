@@ -15,6 +15,7 @@ from dpaudit.record.result import (
     ModelRecord,
     VerdictRecord,
 )
+from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import waivers
@@ -22,16 +23,16 @@ from dpaudit.reports.sections.base import sections_of
 
 # The roles of metrics that say what an attacker learns.
 _LEARNT = ("recovery", "attack")
-# Why a claim was not tested, for several ε; completed by what they are.
+# Why a claim was not tested, for several ε; completed by what they are, and by what decides it.
 _UNTESTED: Mapping[str, str] = {
     "missed": "too weak to tell {at}: the games also miss copies that leak more than is claimed, "
-    "so they say nothing here; use more trials",
-    "too few": "too weak to tell {at}: the trials are too few for any game to certify more than "
-    "is claimed; use more trials",
+    "so they say nothing here; {decides}",
+    "too few": "too weak to tell {at}: the games are too small to certify more than is claimed; "
+    "{decides}",
     "law": "in doubt {at}: by the law of its noise it reveals more than is claimed, but these "
-    "trials do not certify it; use more trials",
+    "games do not certify it; {decides}",
     "doubt": "in doubt {at}: the right guesses are as frequent as if more than is claimed were "
-    "revealed, but too few to certify it; use more trainings or targets",
+    "revealed, but too few to certify it; {decides}",
     "finding": "left open {at}: a finding on the model leaves open what it reveals",
 }
 
@@ -151,7 +152,10 @@ def _claims(
     for reason, sentence in _UNTESTED.items():
         untested = [record for record, why in zip(sweep, reasons, strict=True) if why == reason]
         if untested:
-            yield _capital(f"{sentence.format(at=_at(untested))}.")
+            # A claim that games leave open has one.
+            of_model = _games(result, untested[0].model)
+            decides = remedy(result.kind, of_model[0]) if of_model else ""
+            yield _capital(f"{sentence.format(at=_at(untested), decides=decides)}.")
 
 
 def _waived(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Config, Gate
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.record.bases import BEYOND_ABSENT
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render import markdown
+from dpaudit.reports.sections import meter, next_step, reason
 
 USERS = {"path": "users.csv", "columns": {"gender": 1}}
 
@@ -53,6 +56,22 @@ def test_lists_that_leave_out_what_was_seen_tell_the_kind_and_a_model_without_it
     assert advantage.estimate.value == pytest.approx(0.5)
     assert [gate.outcome for gate in result.gates] == ["pass"]
     assert problem(result) is None
+
+
+def test_what_is_open_of_users_is_decided_by_more_of_them_and_by_no_trainings(
+    result: AuditResult,
+) -> None:
+    """The 60 users of the data are all used: half teach the attacker, and 30 are guessed."""
+    gates = [Gate(metric="attributes.advantage", max=0.5)]
+    judged = judge_run(result, date(2026, 1, 1), gates=gates)
+    [gate] = judged.gates
+    assert (gate.outcome, gate.trainings) == ("inconclusive", None)
+    assert "have no more: all 30 users" in gate.remedy
+    said = (gate.reason, reason.sentence(judged), next_step.sentence(judged))
+    assert all(gate.remedy in one for one in said)
+    assert not any("use more" in one or "too small" in one for one in said)
+    [row] = meter.rows(judged)
+    assert row.measurement.place == gate.numbers[0].place
 
 
 def test_reports_say_it_in_one_sentence_and_name_no_user(result: AuditResult) -> None:

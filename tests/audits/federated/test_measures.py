@@ -531,7 +531,7 @@ def test_gates_judge_what_the_recommender_sees() -> None:
     # Too few trials to certify anything, and the published form's ε by law exceeds its claim.
     assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
     for gate, words in zip(
-        record.gates, ("finds noise for ε = 18", "use more trials", "by the law"), strict=True
+        record.gates, ("finds noise for ε = 18", "use more game.trials", "by the law"), strict=True
     ):
         assert words in gate.reason
 

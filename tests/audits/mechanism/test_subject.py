@@ -391,7 +391,7 @@ GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 'claim'\ndetectable = "
     [
         ({"tail": GATE + "3"}, 0, "the same game finds"),
         ({"epsilon": "0.1", "d_prime": "[0.0, 4.0]", "tail": GATE + "3"}, 1, "above 0.1"),
-        ({"tail": GATE + "1.01"}, 4, "use more trials"),
+        ({"tail": GATE + "1.01"}, 4, "use more audit.trials"),
         (
             {"d_prime": "[0.0, 4.0]", "tail": (GATE + "3").replace("'claim'", "0.001")},
             1,

@@ -41,7 +41,7 @@ from dpaudit.reports.card.sections import Fact, sections
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import next_step, screen, summary, verdicts
-from dpaudit.reports.sections.base import Printed
+from dpaudit.reports.sections.base import Printed, sections_of
 from tests.support.membership_records import Make, game, measured, record
 
 GAMES = ("scores", "own-list")
@@ -166,7 +166,11 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     assert "**FORGOTTEN** own" in markdown.render(result)
     failed = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
     [fact] = [text for name, text in screen.of(failed).facts if name == "Deletion"]
-    assert fact.startswith("FORGOTTEN, as far as these trainings tell")
+    # A gate that fails certifies a trace.
+    assert fact.startswith("NOT FORGOTTEN: who sees the scores")
+    [without] = [text for _, text in sections_of(result).judged(result.models[0])]
+    assert without.startswith("Deletion by its own method. FORGOTTEN, as far as these trainings")
+    fact = printed(result).result
     assert summary.decision(result).reason == f"Nothing was decided: no gate is set. {fact}"
     assert "Deletion" not in dict(screen.of(result).facts)
     assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)

@@ -135,7 +135,8 @@ def test_what_is_found_is_for_the_reader_to_judge(make: Make) -> None:
     member = answers.membership(record)
     assert member.status == "to judge"
     (line,) = member.lines
-    assert line.startswith("published, own scores, for users: 50 of 100 training users")
+    # The number that a gate judges, with its limit.
+    assert line.startswith("published, own scores, for users: 42 of 100 training users")
     assert answers.extraction(record).lines == [f"The most: {line}"]
     assert answers.attributes(record).status == "gap"
 

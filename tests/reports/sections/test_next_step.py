@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.sections.next_step import sentence
-from tests.support.records import judged
+from tests.support.records import judged, make_result
 
 Make = Callable[..., AuditResult]
 
@@ -32,15 +33,29 @@ def test_an_expired_waiver_is_reviewed(make: Make) -> None:
     assert "expired waiver" in sentence(late)
 
 
-@pytest.mark.parametrize(
-    ("trainings", "said"), [(None, "run more trials"), (40, "set membership.trainings = 40,")]
+@pytest.mark.cases(
+    ("fields", "said"),
+    [
+        ([{"remedy": "use more game.trials"}], "Next: use more game.trials."),
+        (
+            [{"trainings": 40}],
+            "Next: set membership.trainings = 40, which decides if further trainings show the "
+            "like.",
+        ),
+        (
+            [{"trainings": 40}, {"remedy": "Correct what it predicts"}, {"trainings": 80}],
+            "Next: set membership.trainings = 80, which decides if further trainings show the "
+            "like; and correct what it predicts.",
+        ),
+        # What passes has nothing to decide.
+        ([{"remedy": "use this"}, {"outcome": "pass", "remedy": "not this"}], "Next: use this."),
+        ([{}], "Next: do what the reason of the gate asks."),
+    ],
 )
-def test_an_undecided_gate_names_what_decides_it(
-    make: Make, trainings: int | None, said: str
-) -> None:
-    result = make(outcome="inconclusive")
-    gates = [gate.model_copy(update={"trainings": trainings}) for gate in result.gates]
-    assert sentence(result.model_copy(update={"gates": gates})).startswith(f"Next: {said}")
+def test_an_undecided_gate_names_what_decides_it(fields: list[dict[str, Any]], said: str) -> None:
+    result = make_result(outcome="inconclusive")
+    gates = [result.gates[0].model_copy(update=changes) for changes in fields]
+    assert sentence(result.model_copy(update={"gates": gates})) == said
 
 
 def test_without_a_decision_a_gate_on_what_was_measured_is_named(make: Make) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement
 from dpaudit.reports.sections import reason
 from tests.reports.sections.test_verdicts import low
-from tests.support.records import accuracy, estimate, judged
+from tests.support.records import accuracy, estimate, judged, numbers_of
 
 Make = Callable[..., AuditResult]
 FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
@@ -18,7 +18,10 @@ ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "on
 
 
 def gated(result: AuditResult, outcome: Any, table: dict[str, Any], **fields: Any) -> AuditResult:
-    gate = GateRecord(id="gate", rule="a rule", outcome=outcome, reason="because", **fields)
+    numbers = numbers_of(result, table, outcome)
+    gate = GateRecord(
+        id="gate", rule="a rule", outcome=outcome, reason="because", numbers=numbers, **fields
+    )
     config = {**result.config, "gate": [table]}
     return judged(result.model_copy(update={"config": config, "gates": [gate]}))
 

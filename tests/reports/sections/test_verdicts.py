@@ -44,7 +44,7 @@ def test_a_false_claim_names_the_bound_the_observer_the_attack_and_the_pair(make
     )
     assert verdict.sentences[2] == (
         "Too weak to tell at ε = 10: the games also miss copies that leak more than is claimed, "
-        "so they say nothing here; use more trials."
+        "so they say nothing here; use more game.trials, or a pair that shows more."
     )
 
 
@@ -165,8 +165,8 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
     [verdict] = verdicts.of(low(make(epsilons=(1.0,)), control=None))
     assert verdict.sentences == (
         [
-            "Too weak to tell at ε = 1: the trials are too few for any game to certify more than "
-            "is claimed; use more trials."
+            "Too weak to tell at ε = 1: the games are too small to certify more than is claimed; "
+            "use more game.trials, or a pair that shows more."
         ]
     )
 
