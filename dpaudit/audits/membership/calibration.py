@@ -33,7 +33,7 @@ Rows = NDArray[np.int64]
 # The most parts of the calibrating trainings of which each is attacked with the help of the others.
 _FOLDS = 4
 # The number of attacks that the strongest one may be.
-_RIVALS = 3
+RIVALS = 3
 
 
 class Division(NamedTuple):
@@ -293,4 +293,4 @@ def rivals(scored: Mapping[str, Judged], metric: str) -> list[str]:
     A rehearsal has fewer calibrating trainings than the judged ones, and an attack that needs more
     of them promises too little there: with two, the best one may come third.
     """
-    return sorted(scored, key=lambda label: -scored[label].promise[metric])[:_RIVALS]
+    return sorted(scored, key=lambda label: -scored[label].promise[metric])[:RIVALS]

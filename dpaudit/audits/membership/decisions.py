@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import ROUND_CEILING
 
+from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import MetricKey, picked
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
+from dpaudit.audits.membership.calibration import RIVALS
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.looks import FIRST
+from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
+
+# The most targets that are named.
+_MOST = 1_000_000
 
 
 def left_for_next(config: MembershipConfig, family: Family) -> float:
@@ -58,11 +66,64 @@ def own_intervals(config: MembershipConfig) -> int:
     )
 
 
+def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -> int | None:
+    """Return the least number of targets with which a model without a leak may keep a limit.
+
+    Half of them are present. The upper limits of `bounds.frequentist.roc_limits` are taken at what
+    is expected without a leak: scores of one law, and for the advantage the mean largest difference
+    of two samples, 0.87 √(1/n + 1/N) (Kolmogorov 1933).
+
+    Args:
+        metric: `attack.tpr`, `attack.auc`, `attack.advantage` or `leak`.
+        rate: the false-positive rate of `attack.tpr`.
+        limit: the largest number that passes.
+        alpha: the level of the interval.
+
+    Returns:
+        The number; None if a million are too few.
+    """
+
+    def upper(n: int) -> float:
+        if metric == "attack.auc":
+            return clopper_pearson(n // 2, n, alpha)[1]
+        if rate is None:
+            return math.sqrt(2 / n) * (0.87 + math.sqrt(math.log(2 / alpha) / 2))
+        # The k-th largest of n absent scores lets nearly k of as many others through.
+        above = int(binom.isf(alpha / 4, n, rate)) + 1
+        return clopper_pearson(min(above, n), n, alpha / 2)[1]
+
+    from scipy.stats import binom
+
+    sizes = range(10, _MOST // 2 + 1)
+    place = bisect.bisect_left(sizes, x=True, key=lambda n: upper(n) <= limit)
+    return 2 * sizes[place] if place < len(sizes) else None
+
+
+def _targets(config: MembershipConfig) -> Iterator[str]:
+    """Yield how many targets each gate about the trainings at hand needs to pass without a leak."""
+    alpha = family_of(config, None).alpha / RIVALS
+    judged = {key.metric: key for key in plan(config) if key.census}
+    for gate in config.gate:
+        metric = gate.judged
+        if gate.of != "this-model" or gate.max in (None, "claim") or metric not in judged:
+            continue
+        rate = max(config.membership.rates) if metric == "attack.tpr" else None
+        rate = gate.where.get("at", rate)
+        needed = least_targets(metric, rate, float(gate.max), alpha)
+        many = "more than a million" if needed is None else f"about {needed}"
+        yield (
+            f"The gate '{rule(gate)}' can pass with {many} targets of a unit if nothing leaks; "
+            "targets cost no training."
+        )
+
+
 def decisions(config: MembershipConfig) -> Iterator[str]:
     """Yield what its trainings can decide of the gates about the next one, and the fewest that can.
 
-    Nothing is said of a config without such gates.
+    Of gates about the trainings at hand it yields how many targets a limit needs. Nothing is said
+    of a config without such gates.
     """
+    yield from _targets(config)
     numbers = len(next_keys(config))
     if not numbers:
         return

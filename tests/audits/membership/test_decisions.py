@@ -11,6 +11,7 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import (
     decisions,
+    least_targets,
     left_for_next,
     next_keys,
     own_intervals,
@@ -58,7 +59,7 @@ def test_what_decides_a_claim_takes_its_share_of_the_error() -> None:
 
 def test_other_statements_are_not_foretold() -> None:
     assert not said()
-    assert not said({**GATE, "of": "average"}, {**GATE, "of": "this-model"})
+    assert not said({**GATE, "of": "average"})
 
 
 def test_the_first_look_is_foretold() -> None:
@@ -113,3 +114,29 @@ def test_what_is_left_in_the_end_is_what_was_planned(
     record = run_audit(judged)
     left = left_for_next(judged, record.family)
     assert judged_trainings(record, judged.gate).alpha == pytest.approx(left)
+
+
+@pytest.mark.cases(
+    ("metric", "rate", "limit", "least", "most"),
+    [
+        ("attack.tpr", 0.01, 0.1, 250, 600),
+        ("attack.tpr", 0.01, 0.03, 2000, 8000),
+        ("attack.auc", None, 0.55, 800, 2000),
+        ("leak", None, 0.1, 1500, 4000),
+        ("leak", None, 0.2, 400, 1000),
+    ],
+)
+def test_the_targets_that_a_limit_needs_are_told(
+    metric: str, rate: float | None, limit: float, least: int, most: int
+) -> None:
+    targets = least_targets(metric, rate, limit, 0.02)
+    assert targets is not None
+    assert least < targets < most
+    assert least_targets(metric, rate, limit, 0.2) < targets  # type: ignore[operator]
+
+
+def test_the_targets_of_gates_on_trainings_at_hand_are_foretold() -> None:
+    gate = {"metric": "leak", "max": 0.1, "of": "this-model"}
+    assert "targets of a unit if nothing leaks" in said(gate)
+    assert "more than a million" in said({**gate, "max": 0.0001})
+    assert "targets of a unit" not in said({**gate, "of": "average"})
