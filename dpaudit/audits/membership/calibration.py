@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -95,6 +95,26 @@ class Trials:
         """Return the same trainings with some of the targets, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[:, which]
         return type(self)(self.features[:, which], self.population, self.present[:, which], lacking)
+
+    @property
+    def comparable(self) -> Self:
+        """The trials with each feature twice: on the scale of its training, and by rank there.
+
+        Of scores only the order within a training counts, so a model may shift, stretch or bend
+        them from one training to the next, which hides each target's own level. The scale is the
+        distance from the median over all that is asked, less the median, in means of that distance;
+        the rank is that of a normal law. The scale tells more of models that do none of this.
+        """
+        from scipy.special import ndtri
+
+        shown = np.concatenate((self.features, self.population), axis=1)
+        away = shown - np.median(shown, axis=1, keepdims=True)
+        spread = np.abs(away).mean(1, keepdims=True)
+        scaled = away / np.where(spread > 0, spread, 1)
+        places = np.moveaxis(ranks(np.moveaxis(shown, 2, 1)), 1, 2)
+        normal = ndtri(places - 0.5 / shown.shape[1])
+        both, cut = np.concatenate((scaled, normal), axis=2), self.features.shape[1]
+        return replace(self, features=both[:, :cut], population=both[:, cut:])
 
     def mutant(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.

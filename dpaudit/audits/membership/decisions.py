@@ -107,8 +107,8 @@ def _targets(config: MembershipConfig) -> Iterator[str]:
         metric = gate.judged
         if gate.of != "this-model" or gate.max in (None, "claim") or metric not in judged:
             continue
-        rate = max(config.membership.rates) if metric == "attack.tpr" else None
-        rate = gate.where.get("at", rate)
+        at = gate.where.get("at", max(config.membership.rates))
+        rate = float(at) if metric == "attack.tpr" else None
         needed = least_targets(metric, rate, float(gate.max), alpha)
         many = "more than a million" if needed is None else f"about {needed}"
         yield (

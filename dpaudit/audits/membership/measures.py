@@ -67,6 +67,8 @@ from dpaudit.record.result import STRONGEST
 
 Numbers = NDArray[np.float64]
 
+# The observers of numbers whose order alone counts; lists are nothing but an order.
+_FREE = ("scores", "factors", "before-and-after")
 # The level of own intervals where nothing is left to gates about the next training.
 _NONE = 1e-12
 
@@ -281,7 +283,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)
-        return _Shown(trials, unanswered, marks)
+        return _Shown(trials.comparable if observer in _FREE else trials, unanswered, marks)
 
     def _inference(
         self,

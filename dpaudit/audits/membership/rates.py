@@ -125,13 +125,13 @@ class Curve:
 
 
 def ranks(scores: Numbers) -> Numbers:
-    """Return the rank of each score within its training, equal ones at their mean `(T, m)`.
+    """Return the rank of each score within its training, equal ones at their mean `(…, m)`.
 
-    Above 0 and at most 1.
+    Above 0 and at most 1; NaN for all of a training that has a NaN.
     """
     from scipy.stats import rankdata
 
-    within: Numbers = rankdata(scores, axis=1) / scores.shape[1]
+    within: Numbers = rankdata(scores, axis=-1) / scores.shape[-1]
     return within
 
 

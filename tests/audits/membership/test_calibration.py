@@ -303,3 +303,41 @@ def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
     mutant = trials(count=16, targets=200, shift=0.0).mutant(8.0, seed=4)
     for label, attack in ATTACKS.items():
         assert half_judged(mutant, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label
+
+
+@pytest.mark.cases("warp", ["none", "offset", "scale", "bend"])
+def test_what_a_model_may_do_to_all_scores_of_a_training_hides_no_level(warp: str) -> None:
+    """Targets differ more than presence changes them, so each has to be compared with itself."""
+    rng, targets = np.random.default_rng(1), 1000
+    present = rng.random((8, targets)) < 0.5
+    level = rng.normal(0, 3, targets)
+    scores = level + 0.6 * present + rng.normal(0, 0.15, present.shape)
+    others = rng.normal(0, 3, 200) + rng.normal(0, 0.15, (8, 200))
+    moves = {
+        "none": lambda values, by: values,
+        "offset": lambda values, by: values + 30 * by,
+        "scale": lambda values, by: values * np.exp(by),
+        "bend": lambda values, by: np.tanh(values * np.exp(by / 2) / 3),
+    }
+    by = rng.normal(size=(8, 1))
+    sample = Trials(
+        moves[warp](scores, by)[:, :, None], moves[warp](others, by)[:, :, None], present
+    ).comparable
+    calibration = Calibration.of(sample, Division(np.arange(3), np.arange(3, 8)), SEED)
+    one = judged(calibration, ATTACKS["conjugate-lira"], [0.01], FAMILY, 0)
+    assert one.curve.rates(0.01).mean() > 0.6
+
+
+def test_a_training_without_a_model_has_no_comparable_features() -> None:
+    sample = trials()
+    features = sample.features.copy()
+    features[3] = np.nan
+    comparable = replace(sample, features=features).comparable
+    assert comparable.ended.tolist() == [t for t in range(len(sample)) if t != 3]
+    assert comparable.features.shape[2] == 2 * sample.features.shape[2]
+    assert np.isfinite(comparable.features[comparable.ended]).all()
+
+
+def test_features_that_are_all_alike_stay_so() -> None:
+    alike = Trials(np.ones((2, 5, 1)), np.ones((2, 3, 1)), np.zeros((2, 5), np.bool_)).comparable
+    assert np.ptp(alike.features, axis=1).max() == 0
