@@ -113,7 +113,8 @@ class AuditKind(ABC):
             for table in listed(facts.get("game"))
             if number.pair in (table.get("pair"), f"{table.get('pair')} ({table.get('observe')})")
         ]
-        facts["attack"] = (result.attacks | result.sybil_attacks).get(number.attack or "")
+        attacks = result.attacks if number.effort is None else result.sybil_attacks
+        facts["attack"] = attacks.get(number.attack or "")
         table, _, key = (metric.samples or self.samples).partition(".")
         if key:
             table = "attack" if table == "sybil" else table

@@ -174,6 +174,16 @@ def test_a_baseline_that_lacks_keys_is_not_comparable() -> None:
         assert {number.judgement for number in compared.numbers} == {"not comparable"}
 
 
+def test_a_claim_that_a_stronger_attacker_finds_false_is_not_newly_false() -> None:
+    claim = {"epsilon": 0.5}
+    accepts = {"audit": {"fail_on_false_claim": False}}
+    runs = (run({"leak": 2.0}, claim=claim, trainings=n, **accepts) for n in (3, 12))
+    compared = compare(*runs)
+    [change] = compared.claims
+    assert (change.move, compared.outcome) == ("not comparable", "inconclusive")
+    assert change.reason.startswith("membership.trainings 3 → 12")
+
+
 def test_a_membership_and_a_deletion_are_other_games() -> None:
     compared = compare(run(), run(forget="retrain"))
     assert {number.judgement for number in compared.numbers} == {"not comparable"}
