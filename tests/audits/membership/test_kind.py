@@ -176,7 +176,7 @@ def test_a_baseline_that_lacks_keys_is_not_comparable() -> None:
 
 def test_a_claim_that_a_stronger_attacker_finds_false_is_not_newly_false() -> None:
     claim = {"epsilon": 0.5}
-    accepts = {"audit": {"fail_on_false_claim": False}}
+    accepts: dict[str, Any] = {"audit": {"fail_on_false_claim": False}}
     runs = (run({"leak": 2.0}, claim=claim, trainings=n, **accepts) for n in (3, 12))
     compared = compare(*runs)
     [change] = compared.claims
