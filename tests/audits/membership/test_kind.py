@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.record.comparison import Comparison, compare
@@ -126,6 +128,25 @@ def test_what_decides_no_number_keeps_none_apart(
     compared = compare(run(**before), run(**after))
     assert set(judged(compared).values()) == {"cannot tell"}
     assert compared.outcome == "pass"
+
+
+def test_the_first_trainings_of_a_longer_run_compare_with_a_shorter_one(
+    fits: list[int], tmp_path: Path
+) -> None:
+    def popular(trainings: int, folder: str) -> AuditResult:
+        table = {**TABLE, "trainings": trainings}
+        values = {"seed": 7, "data": {"synthetic": DATA}, "membership": table}
+        config = MembershipConfig.model_validate(
+            values | {"recommender": {"library": "most-popular"}}
+        )
+        return run_audit(config, folder=RunFolder(tmp_path / folder))
+
+    shorter, longer = popular(12, "shorter"), popular(24, "longer")
+    trained = len(fits)
+    first = popular(12, "longer")
+    assert len(fits) == trained
+    assert compare(shorter, first).same
+    assert judged(compare(shorter, longer))["attack.auc"] == "not comparable"
 
 
 STRONG: dict[str, Any] = {"trainings": 14, "calibrating": 4}
