@@ -108,17 +108,19 @@ class AuditKind(ABC):
         apart = {"seed", "keep_seed", "data", "attack", "sybil", *Config.judging}
         facts = without(result.config, *apart, *self.config.differing)
         facts["audit"] = without(facts.get("audit"), *Audit.judging)
-        facts["game"] = [
+        games = [
             without(table, *Game.judging)
             for table in listed(facts.get("game"))
             if number.pair in (table.get("pair"), f"{table.get('pair')} ({table.get('observe')})")
         ]
+        facts["game"] = {number.pair: games}
         attacks = result.attacks if number.effort is None else result.sybil_attacks
-        facts["attack"] = attacks.get(number.attack or "")
+        attack = attacks.get(number.attack or "")
         table, _, key = (metric.samples or self.samples).partition(".")
         if key:
-            table = "attack" if table == "sybil" else table
             facts[table] = without(facts.get(table), key)
+            attack = without(attack, key if table == "sybil" else "")
+        facts["attack"] = {number.attack: attack}
         if number.metric == "epsilon":
             facts["delta"] = _delta(result, number)
         if metric.role == "utility" and metric.unit == "share":

@@ -106,7 +106,8 @@ def test_numbers_are_apart_by_what_they_are_about(
     found = apart(record(kind), record(kind, **{path: value}), one, one)
     assert bool(found) is separate, found
     if separate:
-        key = path.replace("attacks.one", "attack").removeprefix("sybil_")
+        key = path.replace("game.0", "game.many.0").replace("attacks", "attack")
+        key = key.removeprefix("sybil_")
         assert found[0].key.startswith(key)
 
 
@@ -125,4 +126,13 @@ def test_a_leak_is_about_all_games_that_it_is_the_largest_of() -> None:
     assert [one.key for one in apart(before, after, leak, leak)] == ["games"]
     assert not apart(before, before, leak, leak)
     longer = record("trained", leak, ADVANTAGE, **{"game.0.trials": 500})
-    assert [one.key for one in apart(before, longer, leak, leak)] == ["game.0.trials"]
+    assert [one.key for one in apart(before, longer, leak, leak)] == ["game.many.0.trials"]
+
+
+def test_every_game_of_a_leak_counts() -> None:
+    """Also the first of several: none hides what another one is about."""
+    leak = number("leak", attack="canary", pair="many")
+    numbers = leak, ADVANTAGE, ADVANTAGE.model_copy(update={"pair": "user"})
+    games = [[{**GAME, "trials": trials}, {**GAME, "pair": "user"}] for trials in (50, 500)]
+    before, after = (record("trained", *numbers, game=tables) for tables in games)
+    assert [one.key for one in apart(before, after, leak, leak)] == ["game.many.0.trials"]

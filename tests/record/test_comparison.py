@@ -180,7 +180,7 @@ def test_a_claim_that_more_trials_find_to_be_false_is_not_newly_false() -> None:
     ]
     compared = compare(*records)
     assert [claim.move for claim in compared.claims] == ["not comparable"]
-    assert compared.claims[0].reason == "game.0.trials 100 → 10000"
+    assert compared.claims[0].reason == "game.tight.0.trials 100 → 10000"
     assert compared.outcome == "inconclusive"
     other = [{**table, "pair": "support-threshold"}]
     same = record(game(1.5), config={"seed": 7, "game": [table, *other]})
@@ -196,7 +196,7 @@ def test_a_claim_that_more_trials_find_to_be_false_is_not_newly_false() -> None:
         ({"config": {"seed": 8}}, "seed 7 → 8"),
         ({"config": {}}, "seed 7 → unset"),
         ({"config": {"seed": 7, "split": {"test_share": 0.5}}}, "split.test_share unset → 0.5"),
-        ({"attacks": {"one": {"name": "other"}}}, "attack.name unset → 'other'"),
+        ({"attacks": {"one": {"name": "other"}}}, "attack.one.name unset → 'other'"),
     ],
 )
 def test_a_number_is_compared_only_with_one_that_is_about_the_same(
