@@ -28,9 +28,9 @@ from other trainings of it:
 What is certified to be worse is therefore: the attack that is chosen on the one model, calibrated
 by the same coins, reaches more in every judged training than on the other model in any. A changed
 model of the very same law (another generator, say) has yet another attacker by the luck of its
-calibration, which no judged training shows. In simulations of 150 pairs of runs of such models, of
-six kinds, two pairs at most were told apart with three to five calibrating trainings, and eight
-with two, most often by the advantage, whose threshold is calibrated.
+calibration, which no judged training shows. In simulations of 150 pairs of runs of such a model, in
+eleven settings, two pairs at most were told apart with three to five calibrating trainings, and
+eight at most with two, most often by the advantage, whose threshold is calibrated.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ class Steady:
 
     Attributes:
         leak: by how much a pair of the training scores higher.
-        drifts: whether noise is drawn that the seed does not decide.
+        salt: which noise of the same law is drawn; a negative one lets no seed decide it.
     """
 
-    def __init__(self, leak: float = 0.6, drifts: bool = False) -> None:
-        self.leak, self.drifts = leak, drifts
+    def __init__(self, leak: float = 0.6, salt: int = 0) -> None:
+        self.leak, self.salt = leak, salt
 
     def fit(self, interactions: csr_array, seed: int) -> Fitted:
-        drawn = np.random.default_rng().integers(2**31) if self.drifts else seed
-        return Fitted(interactions, int(drawn), self.leak)
+        words = None if self.salt < 0 else [seed, self.salt]
+        return Fitted(interactions, int(np.random.default_rng(words).integers(2**31)), self.leak)
