@@ -115,7 +115,7 @@ class AuditKind(ABC):
         ]
         facts["game"] = {number.pair: games}
         attacks = result.attacks if number.effort is None else result.sybil_attacks
-        attack = attacks.get(number.attack or "")
+        attack = without(attacks.get(number.attack or ""), "title", "source")
         table, _, key = (metric.samples or self.samples).partition(".")
         if key:
             facts[table] = without(facts.get(table), key)

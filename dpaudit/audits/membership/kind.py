@@ -81,14 +81,17 @@ class MembershipAudits(AuditKind):
             if one.about == "stopped" and (one.model, one.epsilon) == (number.model, number.epsilon)
         ]
         if number.attack == STRONGEST:
-            facts["attack"] = result.attacks
+            facts["attack"] = {
+                label: without(attack, "title", "source")
+                for label, attack in result.attacks.items()
+            }
         if number.metric == "epsilon" and facts["delta"] is None:
-            facts["delta"] = table.get("delta")
+            asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):
             if model.get("label") == number.model:
                 forgets = model.get("forget") is not None
                 facts["recommender"] = {"forget": forgets, "requests": model.get("requests")}
-        return {**without(facts, "audit"), "membership": asked}
+        return {**without(facts, "audit", "top_k"), "membership": asked}
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

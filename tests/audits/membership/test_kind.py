@@ -89,7 +89,7 @@ EVERY = (*ATTACKED, *USEFUL, "utility.coverage")
         ({}, {"data": {"synthetic": DATA | {"seed": 9}}}, "data.digest", EVERY),
         # What is asked.
         ({}, {"k": 5}, "membership.k 10 → 5", (*USEFUL, "utility.coverage")),
-        ({}, {"delta": 1e-9}, "delta 1e-05 → 1e-09", ("epsilon",)),
+        ({}, {"delta": 1e-9}, "membership.delta 1e-05 → 1e-09", ("epsilon",)),
         # More to attack with, and to be seen.
         ({}, {"attack": [*ATTACKS, {"name": "rmia"}]}, "attack.rmia.name unset", ATTACKED),
         ({}, {"observers": ["scores", "own-list"]}, "games", ("leak",)),
