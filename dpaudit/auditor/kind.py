@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.measure import Measure
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Audit, Config
+from dpaudit.config.tables import Game
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Measurement
+from dpaudit.record.result import AuditResult, Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
@@ -105,6 +106,41 @@ class AuditKind(ABC):
         other = ", or a pair that shows more" if number.metric == "epsilon" else ""
         return f"use more {key}{other}"
 
+    def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
+        """Return what a number is about besides data, seed and model, by tables of the config.
+
+        Two runs are compared by it only if all of this is equal. By default it is all of the config
+        but the models, what judges and reports, attacks and games other than the number's own, and
+        the number of trials: it narrows an interval, whose number is a mean over all that could be
+        drawn. The lists that utility is about are as long as the model shows.
+
+        Args:
+            result: the record, perhaps of an older version that has other keys.
+            number: one of its numbers.
+        """
+        metric = entry(number.metric)
+        apart = {"seed", "keep_seed", "data", "attack", "sybil", *Config.judging}
+        facts = without(result.config, *apart, *self.config.differing)
+        facts["audit"] = without(facts.get("audit"), *Audit.judging)
+        games = [
+            without(table, *Game.judging)
+            for table in listed(facts.get("game"))
+            if number.pair in (table.get("pair"), f"{table.get('pair')} ({table.get('observe')})")
+        ]
+        facts["game"] = {number.pair: games}
+        attacks = result.attacks if number.effort is None else result.sybil_attacks
+        attack = without(attacks.get(number.attack or ""), "title", "source")
+        table, _, key = (metric.samples or self.samples).partition(".")
+        if key:
+            facts[table] = without(facts.get(table), key)
+            attack = without(attack, key if table == "sybil" else "")
+        facts["attack"] = {number.attack: attack}
+        if number.metric == "epsilon":
+            facts["delta"] = _delta(result, number)
+        if metric.role == "utility" and metric.unit == "share":
+            facts["top_k"] = [m.top_k for m in result.models if m.label == number.model]
+        return facts
+
     def forecast(
         self, config: Any, *, factor: float | None = None, minutes: float | None = None
     ) -> Sequence[Forecast]:
@@ -140,6 +176,24 @@ class AuditKind(ABC):
             ConfigError: the cost cannot be estimated; names the remedy.
         """
         return sampled()
+
+
+def without(table: Any, *keys: str) -> dict[str, Any]:
+    """Return a table of a recorded config without some keys; an empty one if there is none."""
+    whole = table if isinstance(table, Mapping) else {}
+    return {name: value for name, value in whole.items() if name not in keys}
+
+
+def listed(tables: Any) -> list[dict[str, Any]]:
+    """Return the repeated tables of a recorded config; none if there are none."""
+    return [without(table) for table in tables] if isinstance(tables, list) else []
+
+
+def _delta(result: AuditResult, number: Measurement) -> float | None:
+    """Return δ of the claim at a number's point; None without a claim."""
+    here = (number.model, number.epsilon)
+    claims = (point.claim for point in result.points if (point.model, point.epsilon) == here)
+    return next((claim.delta for claim in claims if claim), None)
 
 
 def kinds() -> list[AuditKind]:

@@ -38,7 +38,7 @@ _COMPARED = {"outcome", "reason"}
     "--baseline",
     type=PathType(),
     help="The folder or record of an earlier run: what is certified to be worse, or newly false, "
-    "fails.",
+    "fails; what is not comparable is undecided.",
 )
 @report_option
 @style_option("json")

@@ -200,6 +200,8 @@ class Config(Table):
     stops: ClassVar[bool] = False
     # The keys that judge or report results, and decide none.
     judging: ClassVar[frozenset[str]] = frozenset({"gate", "waiver", "card"})
+    # The tables in which two runs that are compared may differ: those of the models, above all.
+    differing: ClassVar[frozenset[str]] = frozenset({"model"})
 
     seed: Annotated[int, Field(ge=0, lt=2**64, default_factory=fresh_seed)]
     keep_seed: bool | None = None

@@ -5,8 +5,9 @@ All intervals of a run hold together with its confidence, so those of both runs 
 true change lies between the new lower end minus the old upper end, and the new upper end minus the
 old lower end. A number is worse or better only if all of this interval is on one side of 0.
 
-The seed of a run draws what its numbers are about: targets, held-out interactions, folds. On other
-draws the same model has other numbers, so runs of different seeds show no change of any number.
+The same model has other numbers on other targets, other data or other held-out interactions, to
+another attacker, and in other trainings. So two numbers are compared only if all that they are
+about is equal (`differences.apart`); others are not comparable, and shown beside each other.
 
 A certified ε is a lower bound and its interval has no upper end: it never shows that the true ε
 changed. Whether a claim is false is a verdict of each run, and a claim that is newly found to be
@@ -15,16 +16,14 @@ false counts as a regression.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.estimate import Estimate, Number, Probability
-from dpaudit.record.differences import Difference, differences
+from dpaudit.core.estimate import Probability
+from dpaudit.record.changes import NumberChange, listed, number_change
+from dpaudit.record.differences import Difference, Part, apart, differences
 from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
 
@@ -32,51 +31,21 @@ from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictReco
 _FOUND = ("measurements", "verdicts", "gates", "findings")
 # How many missing parts a sentence names.
 _NAMED = 3
-# With how many orders of the trainings of two runs, for each number compared, ranges that lie apart
-# by chance add 1/1000 at most to the error probability of all.
-_ORDERS = 2000
-Judgement = Literal["worse", "better", "cannot tell"]
-Move = Literal["newly false", "no longer tested", "changed", "same"]
+Move = Literal["newly false", "no longer tested", "changed", "same", "not comparable"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-class NumberChange(_Part):
-    """A number that both runs measured.
-
-    Attributes:
-        metric: its metric.
-        place: the model, the ε, and what else distinguishes it.
-        before: its estimate in the baseline.
-        after: its estimate in the run.
-        lower: lower end of the interval of its change.
-        upper: upper end of it.
-        judgement: `worse` or `better` if the interval excludes 0, else `cannot tell`.
-        reason: why no estimates could show that it got worse; empty if some could.
-    """
-
-    metric: MetricName
-    place: str
-    before: Estimate
-    after: Estimate
-    lower: Number
-    upper: Number
-    judgement: Judgement
-    reason: str
-
-
-class ClaimChange(_Part):
+class ClaimChange(Part):
     """The verdicts on a claim that both runs have.
 
     Attributes:
         id: the id of the verdict.
         before: the verdict in the baseline.
         after: the verdict in the run.
-        move: `newly false`, `no longer tested`, `changed` if the verdict, the claimed ε or the
-            least mutant that was found is another, else `same`.
+        move: `newly false`, `no longer tested`, `changed` if the verdict or the least mutant that
+            was found is another, `not comparable` if another claim was tested or by other games,
+            else `same`.
         waived: whether an active waiver of the run accepts that the claim is false.
+        reason: what keeps the verdicts apart; empty if they are comparable.
     """
 
     id: str
@@ -84,9 +53,10 @@ class ClaimChange(_Part):
     after: VerdictRecord
     move: Move
     waived: bool
+    reason: str = ""
 
 
-class GateChange(_Part):
+class GateChange(Part):
     """A gate whose outcome changed; it is judged by the run itself, not by the comparison.
 
     Attributes:
@@ -100,7 +70,7 @@ class GateChange(_Part):
     after: Outcome
 
 
-class Comparison(_Part):
+class Comparison(Part):
     """A run compared with its baseline.
 
     Attributes:
@@ -116,8 +86,8 @@ class Comparison(_Part):
             version and environment.
         same: whether the runs found the same: all numbers, verdicts, gates and findings.
         outcome: `fail` if a number is worse, or a claim is newly false and not waived; else
-            `inconclusive` if something is missing or no longer tested, or nothing could show a
-            change; else `pass`.
+            `inconclusive` if something is missing, not comparable or no longer tested, or nothing
+            could show a change; else `pass`.
         reason: what decided the outcome, as a sentence.
     """
 
@@ -153,11 +123,8 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
         )
     old, new = _by_key(before), _by_key(after)
     shared = [key for key in old if key in new and (_may_gate(old[key]) or _may_gate(new[key]))]
-    seeds = before.config.get("seed"), after.config.get("seed")
-    # A seed that is not stored is of its run alone.
-    drawn_alike = seeds[0] == seeds[1] and "entropy" not in seeds
     numbers = [
-        _number(old[key], new[key], drawn_alike=drawn_alike, compared=len(shared)) for key in shared
+        number_change(before, after, old[key], new[key], compared=len(shared)) for key in shared
     ]
     claims = list(_claims(before, after))
     missing = list(_lacking(before, after))
@@ -181,69 +148,20 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
     )
 
 
-def change(before: Estimate, after: Estimate) -> tuple[float, float]:
-    """Return the interval of a change from both intervals; an end that is unknown is infinite."""
-    lower = after.lower - before.upper
-    if math.inf in (before.upper, -after.lower):
-        lower = -math.inf
-    upper = after.upper - before.lower
-    if math.inf in (-before.lower, after.upper):
-        upper = math.inf
-    return lower, upper
-
-
-def _number(
-    before: Measurement, after: Measurement, *, drawn_alike: bool, compared: int
-) -> NumberChange:
-    lower, upper = change(before.estimate, after.estimate)
-    judgement: Judgement = "cannot tell"
-    reason = _unfit(before, after, drawn_alike=drawn_alike, compared=compared)
-    grows_worse = after.larger == "worse"
-    if not reason and (lower > 0 or upper < 0):
-        judgement = "worse" if (lower > 0) == grows_worse else "better"
-    elif not reason and grows_worse and before.estimate.upper == math.inf:
-        reason = "the baseline has only a lower bound"
-    return NumberChange(
-        metric=after.metric,
-        place=after.place,
-        before=before.estimate,
-        after=after.estimate,
-        lower=lower,
-        upper=upper,
-        judgement=judgement,
-        reason=reason,
-    )
-
-
-def _unfit(before: Measurement, after: Measurement, *, drawn_alike: bool, compared: int) -> str:
-    """Return why no comparison may rest on the estimates; empty if one may.
-
-    Ranges of exchangeable trainings lie apart with a probability of 2 J₁! J₂!/(J₁ + J₂)!, which has
-    to be so small that the comparisons of all numbers add nothing to the error probability.
-    """
-    if before.census and after.census and before.estimate.kind == after.estimate.kind == "range":
-        sizes = len(before.census.values), len(after.census.values)
-        if math.comb(sum(sizes), sizes[0]) < _ORDERS * compared:
-            return "the runs have too few judged trainings to tell their ranges apart"
-    else:
-        for measurement, run in ((before, "baseline"), (after, "run")):
-            if measurement.estimate.kind != "frequentist":
-                return f"the estimate of the {run} is of kind {measurement.estimate.kind}"
-    if not drawn_alike:
-        return "the runs have different seeds, and so different targets and test data"
-    return ""
-
-
 def _claims(before: AuditResult, after: AuditResult) -> Iterator[ClaimChange]:
     old = {verdict.id: verdict for verdict in before.verdicts}
     for verdict in after.verdicts:
         if verdict.id in old:
+            both = old[verdict.id], verdict
+            stated = all(one.claimed is not None for one in both)
+            reason = listed(apart(before, after, *both)) if stated else ""
             yield ClaimChange(
                 id=verdict.id,
                 before=old[verdict.id],
                 after=verdict,
-                move=_move(old[verdict.id], verdict),
+                move="not comparable" if reason else _move(*both),
                 waived=verdict.verdict == "false" and verdict.id in after.waived,
+                reason=reason,
             )
 
 
@@ -279,13 +197,19 @@ def _decided(
         for claim in claims
         if claim.move == "no longer tested"
     ]
-    if missing or lost:
-        gone = [*lost, *missing]
+    unlike = dict.fromkeys(
+        [
+            *(claim.reason for claim in claims if claim.move == "not comparable"),
+            *(number.reason for number in numbers if number.judgement == "not comparable"),
+        ]
+    )
+    gone = [*lost, *missing]
+    said = [f"Not comparable: {'; '.join([*unlike][:_NAMED])}."] if unlike else []
+    if gone:
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-        return "inconclusive", (
-            f"The run lacks what its baseline has: {', '.join(gone[:_NAMED])}{more}. If that is "
-            "meant, make this run the baseline."
-        )
+        said.append(f"The run lacks what its baseline has: {', '.join(gone[:_NAMED])}{more}.")
+    if said:
+        return "inconclusive", " ".join([*said, "If that is meant, make this run the baseline."])
     able = sum(not number.reason for number in numbers)
     tested = sum(claim.after.verdict != "not tested" for claim in claims)
     if not able and not tested:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dpaudit.record.comparison import Judgement, Move
+from dpaudit.record.changes import Judgement
+from dpaudit.record.comparison import Move
 from dpaudit.record.result import Outcome, RunOutcome, Untested, Verdict, VerdictRecord
 from dpaudit.record.waivers import State
 
@@ -102,6 +103,7 @@ CHANGE: Mapping[Judgement | Move, Word] = {
     "worse": Word("worse", "bad"),
     "newly false": Word("newly false", "bad"),
     "no longer tested": Word("no longer tested", "open"),
+    "not comparable": Word("not comparable", "open"),
     "cannot tell": Word("cannot tell", "neutral"),
     "changed": Word("changed", "neutral"),
     "same": Word("same", "neutral"),

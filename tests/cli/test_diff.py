@@ -72,3 +72,23 @@ def test_a_folder_without_a_record_is_an_error(folders: tuple[Path, Path], tmp_p
 def test_all_shows_what_cannot_be_told(folders: tuple[Path, Path]) -> None:
     assert "Cannot tell\n" not in call("diff", *folders).output
     assert "Cannot tell\n" in call("diff", *folders, "--all").output
+
+
+def test_what_is_not_comparable_is_undecided_unless_the_run_stops(
+    tmp_path: Path, make: Callable[..., AuditResult]
+) -> None:
+    """A record of an older version, with other keys, is no baseline; nor is it an error."""
+    run, stopped = make(outcome="pass"), make(outcome="fail")
+    older = run.model_copy(update={"config": {**run.config, "split": {"test_share": 0.5}}})
+    for name, result in (("run", run), ("stopped", stopped), ("older", older)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / record.NAME).write_text(record.render(result))
+    for name, code in (("run", 4), ("stopped", 1)):
+        gated = call("gate", tmp_path / name, "--baseline", tmp_path / "older")
+        assert gated.exit_code == code, gated.output
+        assert "Not comparable: split.test_share 0.5 → unset" in " ".join(gated.output.split())
+    compared = json.loads(
+        call("diff", tmp_path / "older", tmp_path / "run", "--format", "json").output
+    )
+    assert {number["judgement"] for number in compared["numbers"]} == {"not comparable"}
+    assert {number["lower"] for number in compared["numbers"]} == {"-Infinity"}

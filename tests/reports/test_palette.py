@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 import dpaudit.reports
-from dpaudit.record.comparison import Judgement, Move
+from dpaudit.record.changes import Judgement
+from dpaudit.record.comparison import Move
 from dpaudit.record.result import Outcome, RunOutcome, Verdict
 from dpaudit.record.waivers import State
 from dpaudit.reports import palette

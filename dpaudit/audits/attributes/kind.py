@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
-from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.kind import AuditKind, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.config.schema import Config
-from dpaudit.record.result import Measurement
+from dpaudit.record.result import AuditResult, Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
@@ -42,6 +42,12 @@ class AttributeAudits(AuditKind):
             "used, and more attributes.trainings average out no difference between users; use data "
             "of more users, or another limit"
         )
+
+    def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
+        """Return what a number is about; it names who observes, and only lists have a length."""
+        unread = ["observers", *(["k"] if number.observer != "own-list" else [])]
+        facts = super().about(result, number)
+        return {**facts, "attributes": without(facts.get("attributes"), *unread)}
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
-from dpaudit.auditor.kind import AuditKind, Forecast
+from dpaudit.auditor.kind import AuditKind, Forecast, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.mechanism.config import MechanismConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
+from dpaudit.record.result import AuditResult, Measurement
 
 
 class MechanismAudits(AuditKind):
@@ -34,6 +35,15 @@ class MechanismAudits(AuditKind):
         from dpaudit.audits.mechanism.subject import OutputGame
 
         return (OutputGame,)
+
+    def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
+        """Return what a number is about: all of the game but the function that is called.
+
+        The more trials there are, the better a score that is learned from half of them.
+        """
+        game = without(result.config.get("defense"), "target", "label")
+        trials = (result.config.get("audit") or {}).get("trials")
+        return {**super().about(result, number), "defense": game, "audit.trials": trials}
 
     def forecast(
         self, config: MechanismConfig, *, factor: float | None = None, minutes: float | None = None

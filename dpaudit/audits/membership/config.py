@@ -297,6 +297,7 @@ class RecommendersConfig(DataConfig):
 
     # The table of the kind, for messages.
     table: ClassVar[str] = ""
+    differing: ClassVar[frozenset[str]] = DataConfig.differing | {"recommender"}
 
     model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = []
     recommender: Annotated[

@@ -6,14 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
-from dpaudit.auditor.kind import AuditKind
+from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.config.schema import Config
-from dpaudit.record.result import Measurement
+from dpaudit.record.metrics import entry
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 
 if TYPE_CHECKING:
     from dpaudit.reports.sections.base import Sections
+
+
+# The keys that decide none of the numbers that are compared: each names its observer and its rate,
+# δ is that of the bound, and numbers of groups may not gate.
+_NAMED = ("observers", "rates", "delta", "groups", "stop")
+# Who sees lists.
+_LISTED = ("own-list", "others-lists")
 
 
 class MembershipAudits(AuditKind):
@@ -45,6 +54,48 @@ class MembershipAudits(AuditKind):
         from dpaudit.audits.membership.decisions import decisions
 
         return decisions(config)
+
+    def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
+        """Return what a number is about: held-out data, targets and coins, and who attacks.
+
+        The seed, the number of trainings and how many calibrate say which of them calibrate, and
+        with which coins. What is useful has no attacker, so none of these decides it. A run that
+        stopped early has other trainings than its config says.
+        """
+        facts, table = super().about(result, number), without(result.config.get("membership"))
+        metric, units, trainings = entry(number.metric), table.get("units"), table.get("trainings")
+        useful = metric.role == "utility"
+        shown = useful or number.observer in _LISTED
+        unread = {
+            "interactions": units == ["user"],
+            "users": units == ["interaction"],
+            "trainings": useful,
+            "calibrating": useful,
+            "k": not shown or metric.unit == "rating",
+        }
+        asked = without(table, *_NAMED, *(key for key, one in unread.items() if one))
+        if isinstance(units, list):
+            asked["units"] = sorted(map(str, units))
+        if isinstance(trainings, int) and not useful:
+            usual = table.get("calibrating") in (None, default_calibrating(trainings))
+            asked["calibrating"] = None if usual else table["calibrating"]
+        asked["stop"] = [
+            one.text
+            for one in result.findings
+            if one.about == "stopped" and (one.model, one.epsilon) == (number.model, number.epsilon)
+        ]
+        if number.attack == STRONGEST:
+            facts["attack"] = {
+                label: without(attack, "title", "source")
+                for label, attack in result.attacks.items()
+            }
+        if number.metric == "epsilon" and facts["delta"] is None:
+            asked["delta"] = table.get("delta")
+        for model in listed(result.config.get("recommender")):
+            if model.get("label") == number.model:
+                forgets = model.get("forget") is not None
+                facts["recommender"] = {"forget": forgets, "requests": model.get("requests")}
+        return {**without(facts, "audit", "top_k"), "membership": asked}
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

@@ -64,6 +64,8 @@ class OnDemandConfig(ModelsConfig):
     """
 
     title: ClassVar[str] = "recommenders that serve on demand"
+    # No number of a chain may gate.
+    differing: ClassVar[frozenset[str]] = ModelsConfig.differing | {"convergence"}
 
     split: Split = Split()
     convergence: Convergence | None = None

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.comparison import ClaimChange, Comparison, NumberChange
+from dpaudit.record.changes import NumberChange
+from dpaudit.record.comparison import ClaimChange, Comparison
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
@@ -18,6 +19,7 @@ DIFFERENCES = "What else differs between the runs, and may explain a change"
 _CAPTIONS = {
     "worse": "Certified to be worse",
     "better": "Certified to be better",
+    "not comparable": "Not comparable: beside each other, as the numbers are not about the same",
     "cannot tell": "Cannot tell",
 }
 
@@ -42,7 +44,7 @@ def tables(compared: Comparison, *, everything: bool) -> list[Table]:
 
 def claims(changes: Sequence[ClaimChange]) -> Table:
     """Return the table of verdicts on claims; those that are newly false are marked."""
-    order = ("newly false", "no longer tested", "changed", "same")
+    order = ("newly false", "no longer tested", "not comparable", "changed", "same")
     rows = sorted(changes, key=lambda change: order.index(change.move))
     return Table(
         "Verdicts on claims",
@@ -52,7 +54,8 @@ def claims(changes: Sequence[ClaimChange]) -> Table:
                 change.id,
                 _verdict(change.before),
                 _verdict(change.after),
-                f"{change.move}, waived" if change.waived else change.move,
+                ", ".join([change.move, *["waived"] * change.waived])
+                + (f": {change.reason}" if change.reason else ""),
             ]
             for change in rows
         ],
@@ -72,13 +75,15 @@ def sentences(compared: Comparison) -> Iterator[str]:
     yield compared.reason
     sure = words.percent(compared.confidence)
     yield f"All comparisons hold together with {sure} confidence (union bound over both runs)."
-    if any(difference.key == "data.digest" for difference in compared.differences):
-        yield "The data differ, so a change may come from the data and not from the models."
-    unsure = [change for change in compared.numbers if change.judgement == "cannot tell"]
-    if unsure:
-        reasons = Counter(change.reason or "the intervals overlap" for change in unsure)
+    unlike, unsure = (
+        [change for change in compared.numbers if change.judgement == judgement]
+        for judgement in ("not comparable", "cannot tell")
+    )
+    for lead, changes in (("Not comparable:", unlike), ("Cannot tell for", unsure)):
+        reasons = Counter(change.reason or "the intervals overlap" for change in changes)
         said = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
-        yield f"Cannot tell for {len(unsure)} of {len(compared.numbers)} numbers ({said})."
+        if said:
+            yield f"{lead} {len(changes)} of {len(compared.numbers)} numbers ({said})."
     leaning = [change for change in unsure if _leans(change)]
     if leaning:
         listed = "; ".join(

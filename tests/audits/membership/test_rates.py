@@ -116,7 +116,7 @@ def test_without_any_gain_the_rate_is_a_half() -> None:
 
 def test_what_a_training_adds_to_all_its_scores_changes_no_rate() -> None:
     scores, present = drawn(4, False, 8, 400)
-    moved = np.exp(scores) + 100 * np.arange(len(scores))[:, None]
+    moved = np.exp(scores) + 100.0 * np.arange(len(scores))[:, None]
     one, other = Curve(scores, present), Curve(moved, present)
     assert one.best_rate() == other.best_rate()
     np.testing.assert_array_equal(one.advantages(0.3), other.advantages(0.3))
@@ -183,7 +183,7 @@ def test_without_any_gain_nothing_is_above_the_threshold() -> None:
 
 def test_ranks_forget_what_a_training_adds_to_all_its_scores() -> None:
     scores, _ = drawn(4, True)
-    moved = np.exp(scores * 3) + 100 * np.arange(len(scores))[:, None]
+    moved = np.exp(scores * 3) + 100.0 * np.arange(len(scores))[:, None]
     np.testing.assert_array_equal(ranks(scores), ranks(moved))
     assert ranks(np.array([[5.0, 7, 7, 9]])).tolist() == [[0.25, 0.625, 0.625, 1]]
 

@@ -200,7 +200,7 @@ def test_the_rate_within_ties_is_covered(levels: int) -> None:
         score = np.r_[rng.choice(levels, 100, p=law), rng.choice(levels, 100, p=other)] * 1.0
         real, user = np.arange(200) < 100, rng.permutation(200)
         fakes = score[~real & (user % 2 == 0)]
-        truth = law @ calls(np.arange(levels) * 1.0, fakes, 0.1)
+        truth = float(np.dot(law, calls(np.arange(float(levels)), fakes, 0.1)))
         estimate = rate_at(score, real, user, 0.1)
         missed += not estimate.lower <= truth <= estimate.upper
     # At a rate of 1e-6 false though 5 % miss.

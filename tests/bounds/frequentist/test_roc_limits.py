@@ -30,7 +30,8 @@ def slow_calls(scores: Numbers, absent: Numbers, rate: float) -> Numbers:
     def at(wanted: int) -> Numbers:
         over = np.array([(absent > score).sum() for score in scores])
         equal = np.array([(absent == score).sum() for score in scores])
-        return np.clip((wanted - over) / (equal + 1), 0, 1)
+        clipped: Numbers = np.clip((wanted - over) / (equal + 1), 0, 1)
+        return clipped
 
     return (1 - place + rank) * at(rank) + (place - rank) * at(rank + 1)
 

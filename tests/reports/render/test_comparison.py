@@ -59,5 +59,5 @@ def test_markdown_shows_everything(result: AuditResult) -> None:
     other = result.model_copy(update={"tool": "0.2.0", "measurements": result.measurements[:-1]})
     text = comparison.render(compare(result, other))
     assert text.startswith("# Comparison with the baseline\n\n")
-    assert "**Cannot tell**" in text
+    assert "**Not comparable: beside each other" in text
     assert "| dpaudit | '0.1.0' | '0.2.0' |" in text
