@@ -131,7 +131,7 @@ class Observed:
         """
         pairs = paired(self.features.equal(), self.member)
         if len(pairs) >= LEAST_PAIRS:
-            return self._of(pairs, self.gamma or WITHIN, rates, at_most, equal=True)
+            return self._compared(pairs, self.gamma or WITHIN, rates, at_most, equal=True)
         few = (
             f"{len(pairs)} pairs of a member and another have equal features, and {LEAST_PAIRS} "
             "are needed; "
@@ -148,9 +148,9 @@ class Observed:
                 f"a factor of {at_least(explains, 2)} within these explain their scores without a "
                 "leak: name the factor gamma by which the odds may differ",
             )
-        return self._of(near, self.gamma, rates, at_most, equal=False)
+        return self._compared(near, self.gamma, rates, at_most, equal=False)
 
-    def _of(
+    def _compared(
         self,
         pairs: Pairs,
         gamma: float,
@@ -261,7 +261,7 @@ class Observed:
             f"{len(pairs)} have nearly equal propensities, and in these a learner of another kind "
             f"tells the member by the features alone, with odds of "
             f"{at_least(gamma * math.exp(2 * found), 2)} or more: name the kind of each feature, "
-            "or give features that are equal in more rows"
+            "give features that are equal in more rows, or a larger gamma"
         )
 
 

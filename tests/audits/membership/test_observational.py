@@ -72,7 +72,7 @@ def audit(
     x, odds = law(rng, rows)
     member = rng.random(rows) < expit(odds)
     scores = rng.normal(leak * member, 1) if leak else odds + rng.normal(0, 0.1, rows)
-    features = Features(x.astype(float), kinds or {})
+    features = Features(x.astype(np.float64), kinds or {})
     return Observed(scores, member, features, seed, 0.05, gamma).corrected((0.1,), at_most)
 
 
@@ -190,7 +190,9 @@ def test_the_same_rows_among_members_and_others_certify_nothing() -> None:
     x, scores = np.repeat(rng.integers(0, 9, 500), 2), np.repeat(rng.normal(0, 1, 500), 2)
     member = np.arange(1000) % 2 == 0
     order = rng.permutation(1000)
-    observed = Observed(scores[order], member[order], Features(x[order, None] * 1.0, {}), 0, 0.05)
+    observed = Observed(
+        scores[order], member[order], Features(x[order, None].astype(np.float64), {}), 0, 0.05
+    )
     one = observed.corrected((0.1,), at_most=1.0)
     assert one.epsilon is not None
     assert one.epsilon.lower == 0
