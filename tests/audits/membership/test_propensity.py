@@ -15,7 +15,8 @@ NUMBER, CODE = np.array([False]), np.array([True])
 def test_the_odds_of_a_shift_in_scale_are_found() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(3000) < 0.3
-    x: np.ndarray = rng.normal(0, np.where(member, 1.5, 1.0))[:, None]
+    x = rng.normal(0, 1, (3000, 1))
+    x[member] *= 1.5
     at = np.array([[-2.0], [0.0], [1.0], [2.5]])
     exact = np.log(0.3 / 0.7) - np.log(1.5) - at[:, 0] ** 2 / 2 * (1 / 1.5**2 - 1)
     assert log_odds(x, NUMBER, member, at, 0) == pytest.approx(exact, abs=0.4)
