@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
+    from dpaudit.audits.membership.features import FeatureKind
     from dpaudit.audits.membership.observational import Corrected
     from dpaudit.audits.membership.one_model import OneModel
     from dpaudit.record.result import GateRecord, RunOutcome
@@ -38,6 +38,10 @@ _DOUBTED = (
     "show this difference, and not the training."
 )
 _KEPT = "A classifier could not tell the two apart by features that the model never saw."
+_APART = (
+    "They take rows to be members or not one by one; name what keeps rows together, such as the "
+    "user, with --kind COLUMN=group."
+)
 
 _CONCLUSIONS: dict[RunOutcome, str] = {
     "go": "every limit is kept",
@@ -47,6 +51,18 @@ _CONCLUSIONS: dict[RunOutcome, str] = {
 }
 _RATES = (0.001, 0.01)
 _file = PathType(dir_okay=False)
+
+
+class _Kind(click.ParamType[Any]):
+    name = "kind"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        from dpaudit.audits.membership.features import KINDS
+
+        column, _, kind = value.rpartition("=")
+        if not column or kind not in KINDS:
+            self.fail(f"{value!r} is not COLUMN=KIND, with one of {', '.join(KINDS)}.", param, ctx)
+        return column, kind
 
 
 @click.command()
@@ -64,6 +80,21 @@ _file = PathType(dir_okay=False)
     "members and non-members differ. The first row of a csv is a header if it holds a word.",
 )
 @click.option("--features-out", type=_file, help="The same features of the non-members.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=_Kind(),
+    multiple=True,
+    metavar="COLUMN=KIND",
+    help="What a column of the features is: number, category, time (seconds since 1970, or dates), "
+    "or group (such as the user, whose rows are members only together).",
+)
+@click.option(
+    "--gamma",
+    type=NumberRange(1, 1e6),
+    help="By what factor the odds of being a member may differ between rows that are alike by the "
+    "features.  [default: 1.1 between rows with equal features]",
+)
 @click.option(
     "--rate",
     "rates",
@@ -103,6 +134,8 @@ def membership(
     scores_out: Path,
     features_in: Path | None,
     features_out: Path | None,
+    kinds: tuple[tuple[str, FeatureKind], ...],
+    gamma: float | None,
     rates: tuple[float, ...],
     max_auc: float | None,
     max_tpr: float | None,
@@ -134,15 +167,19 @@ def membership(
         )
     if (features_in is None) != (features_out is None):
         raise ConfigError("one of --features-in and --features-out is missing: give both")
-    features = None
+    features, by_place = None, dict[int, "FeatureKind"]()
     if features_in is not None and features_out is not None:
-        features = read_features(features_in, features_out)
+        features, by_place = read_features(features_in, features_out, dict(kinds))
+    elif kinds or gamma is not None:
+        raise ConfigError("--kind and --gamma are about features: give --features-in and -out")
     count = limits.count(len(rates or _RATES))
     audit = audit_scores(
         read_scores(scores_in),
         read_scores(scores_out),
         rates=rates or _RATES,
         features=features,
+        kinds=by_place,
+        gamma=gamma,
         at_most=max_epsilon,
         judged=count,
         confidence=confidence,
@@ -176,9 +213,10 @@ def _rows(audit: OneModel) -> dict[str, str]:
     if corrected and corrected.auc and corrected.epsilon:
         rows["corrected AUC"] = words.interval(corrected.auc)
         for rate, value in (corrected.tpr or {}).items():
-            cell = words.interval(value) if value else "too few comparable non-members"
+            cell = words.interval(value) if value else "too few pairs"
             rows[f"corrected TPR at {words.percent(rate)} FPR"] = cell
-        rows["certified ε"] = f">= {at_least(corrected.epsilon.lower, 2)}"
+        name = "certified ε" if corrected.equal else f"ε, if Γ <= {corrected.gamma:g}"
+        rows[name] = f">= {at_least(corrected.epsilon.lower, 2)}"
     return rows
 
 
@@ -206,16 +244,14 @@ def _lines(audit: OneModel, confidence: float, *, together: bool) -> Iterator[st
 
 def _assumed(corrected: Corrected) -> Iterator[str]:
     """Yield what the corrected numbers rest on."""
-    members, others = corrected.kept
     yield (
-        f"Corrected numbers compare {members} members with {others} others of like features. They "
-        f"assume that the features hold all by which members and others differ."
+        f"Corrected numbers compare {corrected.pairs} members with one other each, and hold "
+        f"{corrected.condition}. {_APART}"
     )
-    if corrected.epsilon and corrected.epsilon.lower > 0:
-        factor = math.exp(corrected.epsilon.lower)
+    if corrected.explains and corrected.explains > 1:
         yield (
-            f"Without a leak, what the features leave out would have to change the odds of a "
-            f"membership by a factor of {at_least(factor, 2)} or more to explain the certified ε."
+            f"Without a leak these odds would have to differ by a factor of "
+            f"{at_least(corrected.explains, 2)} or more to explain the scores."
         )
 
 
@@ -249,8 +285,10 @@ def _corrected(corrected: Corrected) -> dict[str, Any]:
     numbers = {"auc": corrected.auc, "epsilon": corrected.epsilon, "planted": corrected.planted}
     tpr = corrected.tpr
     return {
-        "comparable": corrected.comparable,
-        "kept": corrected.kept,
+        "pairs": corrected.pairs,
+        "equal": corrected.equal,
+        "gamma": corrected.gamma,
+        "explains": corrected.explains,
         "refused": corrected.refused,
         **{name: one and one.model_dump(mode="json") for name, one in numbers.items()},
         "tpr": tpr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import check_readable
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dpaudit.audits.membership.features import FeatureKind
     from dpaudit.bounds.outcomes import Scores
 
 
@@ -60,37 +63,77 @@ def _score(path: Path, line: int, text: str) -> float:
     raise DataError(f"{path}, line {line}: the score {show(text)} {fault}: {remedy}")
 
 
-def read_features(members: Path, others: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+class _Table(NamedTuple):
+    """A table of features: its file, the names of its columns if it has a header, and the cells."""
+
+    path: Path
+    names: list[str]
+    lines: Sequence[int]
+    columns: list[list[Any]]
+
+
+def read_features(
+    members: Path, others: Path, kinds: Mapping[str, FeatureKind]
+) -> tuple[tuple[NDArray[Any], NDArray[Any]], dict[int, FeatureKind]]:
     """Read the features of members and of others, each from a npy file, or a csv file.
 
-    The first row of a csv file is a header if one of its fields is a word.
+    The first row of a csv file is a header if one of its fields is a word. Categories and groups
+    may be words, which get numbers, and times may be dates.
+
+    Args:
+        members: the file of the members.
+        others: the file of the others.
+        kinds: what a column is, by its name or its number from 0; the others are numbers.
+
+    Returns:
+        The two tables, and the kinds by number.
 
     Raises:
-        DataError: a file cannot be read, or holds something else, or the two name other columns.
+        DataError: a file cannot be read, or holds something else, the two have other columns, or
+            a kind is of none of them.
     """
-    (names, features), (other_names, other_features) = _table(members), _table(others)
+    import numpy as np
+
+    tables = _table(members), _table(others)
+    names, other_names = tables[0].names, tables[1].names
     if names and other_names and names != other_names:
         raise DataError(
             f"{others} has the columns {show(', '.join(other_names))}, and {members} "
             f"{show(', '.join(names))}: give the same columns in the same order"
         )
-    return features, other_features
+    width = max(len(table.columns) for table in tables)
+    places = {str(k): k for k in range(width)}
+    places |= {name: k for k, name in enumerate(names or other_names)}
+    unknown = [column for column in kinds if column not in places]
+    if unknown:
+        raise DataError(
+            f"{members} has no column {show(unknown[0])}, of which --kind speaks: give one of "
+            f"{show(', '.join(places))}"
+        )
+    named = {places[column]: kind for column, kind in kinds.items()}
+    # Both tables have the same numbers for words.
+    readers = [_reader(named.get(column, "number")) for column in range(width)]
+    features = [
+        np.column_stack([*map(_column, repeat(table), count(), table.columns, readers)])
+        for table in tables
+    ]
+    return (features[0], features[1]), named
 
 
-def _table(path: Path) -> tuple[list[str], NDArray[Any]]:
-    """Return the names of the columns, none without a header, and the rows.
+def _table(path: Path) -> _Table:
+    """Return the cells of a table.
 
     Raises:
-        DataError: the file cannot be read, or holds something else.
+        DataError: the file cannot be read, or its lines have other numbers of fields.
     """
     import numpy as np
 
-    from dpaudit.data.readers.cells import number
     from dpaudit.data.readers.text_pieces import QuoteError, records
 
     if path.suffix == ".npy":
         features = np.array(_array(path), np.float64)
-        return [], features if features.ndim == 2 else features.reshape(len(features), -1)
+        features = features if features.ndim == 2 else features.reshape(len(features), -1)
+        return _Table(path, [], range(len(features)), features.T.tolist())
     try:
         cells = [
             (line, [cell.strip().strip('"') for cell in row])
@@ -102,22 +145,55 @@ def _table(path: Path) -> tuple[list[str], NDArray[Any]]:
     if not rows:
         raise DataError(f"{path} is empty: give one row of features per score")
     width, named = len(rows[0][1]), any(map(_is_name, rows[0][1]))
-    names, body = rows[0][1] if named else [], rows[named:]
+    names = [name.removeprefix("#").strip() for name in rows[0][1]] if named else []
+    body = rows[named:]
     for line, row in body:
-        wrong = [k for k, cell in enumerate(row) if math.isnan(number(cell))]
         if len(row) != width:
             raise DataError(
                 f"{path}, line {line}: the line does not have the {width} fields of the first one: "
                 "complete or remove it"
             )
-        if wrong:
-            raise DataError(
-                f"{path}, line {line}, column {wrong[0]} (counted from 0): {show(row[wrong[0]])} "
-                "is not a number: give a table of numbers as csv, whose first row may name the "
-                "columns, or npy"
-            )
-    values = np.array([[*map(number, row)] for _, row in body], np.float64)
-    return names, values.reshape(-1, width)
+    columns = [[row[k] for _, row in body] for k in range(width)]
+    return _Table(path, names, [line for line, _ in body], columns)
+
+
+def _reader(kind: FeatureKind) -> Callable[[Any], float]:
+    """Return what reads a cell of a column: a number, NaN if the cell is none of this kind."""
+    from dpaudit.data.readers.cells import number
+    from dpaudit.data.readers.missing import is_missing
+    from dpaudit.data.readers.times import moment
+
+    codes: dict[float | str, float] = {}
+
+    def code(cell: Any) -> float:
+        value = number(cell)
+        if not math.isnan(value):
+            return codes.setdefault(value, float(len(codes)))
+        word = str(cell)
+        return math.nan if is_missing(word) else codes.setdefault(word, float(len(codes)))
+
+    return {"number": number, "time": moment, "category": code, "group": code}[kind]
+
+
+def _column(
+    table: _Table, place: int, column: list[Any], read: Callable[[Any], float]
+) -> NDArray[Any]:
+    """Return the numbers of a column.
+
+    Raises:
+        DataError: a cell is none.
+    """
+    import numpy as np
+
+    values = np.array([*map(read, column)], np.float64)
+    wrong = np.flatnonzero(np.isnan(values))
+    if len(wrong):
+        raise DataError(
+            f"{table.path}, line {table.lines[wrong[0]]}, column {place} (counted from 0): "
+            f"{show(column[wrong[0]])} is not a number: give numbers, a first row of names, and "
+            "for words or dates the kind of the column (--kind NAME=category, =time or =group)"
+        )
+    return values
 
 
 def _lines(path: Path) -> io.StringIO:

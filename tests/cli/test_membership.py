@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from dpaudit.audits.membership.observational import WITHIN
 from dpaudit.cli import main
 from dpaudit.cli.scores import read_features
 from dpaudit.core.errors import DataError
@@ -62,31 +63,66 @@ def test_json_holds_every_estimate(files: Path) -> None:
     assert record["outcome"] == "no decision"
 
 
-@pytest.mark.long
 def test_corrected_numbers_are_judged(files: Path) -> None:
-    np.save(files / "a.npy", np.random.default_rng(1).normal(0, 1, (400, 2)))
-    features = ["--features-in", str(files / "a.npy"), "--features-out", str(files / "b.npy")]
-    result = call(files, *features, "--rate", "0.1", "--max-auc", "0.6", "--max-epsilon", "20")
+    rng = np.random.default_rng(1)
+    for name in ("a.csv", "b.csv"):
+        rows = "".join(f"{'DE' if k % 3 else 'FR'},{k % 2}\n" for k in rng.integers(0, 99, 400))
+        (files / name).write_text(f"country,new\n{rows}", encoding="utf-8")
+    features = ["--features-in", str(files / "a.csv"), "--features-out", str(files / "b.csv")]
+    options = [*features, "--kind", "country=category", "--rate", "0.1"]
+    result = call(files, *options, "--max-auc", "0.6", "--max-epsilon", "20")
     text = " ".join(result.output.split())
     assert result.exit_code == 1
     assert "blind baseline, AUC" in text
-    assert "FAIL corrected AUC <= 0.6, if the features hold all" in text
+    assert "certified ε >= 0." in text
+    assert "FAIL corrected AUC <= 0.6, if the odds of being a member differ by a factor of" in text
     assert "INCONCLUSIVE ε <= 20" in text
-    options = [*features, "--rate", "0.1", "--max-auc", "0.99", "--format", "json"]
-    result = call(files, *options)
-    record = json.loads(result.output)
-    assert (record["outcome"], record["exit_code"], result.exit_code) == ("go", 0, 0)
-    assert record["corrected"]["auc"]["upper"] <= 0.99
-    assert record["gates"][0]["rule"].startswith("corrected AUC <= 0.99")
+    record = json.loads(call(files, *options, "--max-auc", "0.99", "--format", "json").output)
+    assert (record["outcome"], record["exit_code"]) == ("go", 0)
+    corrected = record["corrected"]
+    assert corrected["auc"]["upper"] <= 0.99
+    assert (corrected["equal"], corrected["gamma"]) == (True, WITHIN)
+    assert corrected["pairs"] > 300
+    assert corrected["explains"] == pytest.approx(
+        WITHIN * np.exp(2 * corrected["epsilon"]["lower"])
+    )
 
 
 @pytest.mark.long
-def test_groups_without_overlap_are_inconclusive(files: Path) -> None:
-    np.save(files / "far.npy", np.random.default_rng(1).normal(9, 1, (400, 2)))
-    features = ["--features-in", str(files / "far.npy"), "--features-out", str(files / "b.npy")]
-    result = call(files, *features, "--max-auc", "0.6")
+def test_without_equal_features_no_limit_is_judged_unless_gamma_is_named(files: Path) -> None:
+    np.save(files / "a.npy", np.random.default_rng(1).normal(0, 1, (400, 2)))
+    features = ["--features-in", str(files / "a.npy"), "--features-out", str(files / "b.npy")]
+    result = call(files, *features, "--rate", "0.1", "--max-auc", "0.6", "--max-epsilon", "0.1")
     assert result.exit_code == 4
-    assert "Nothing is corrected: by the features 100 % of the rows almost surely" in result.output
+    assert "Nothing is corrected: 0 pairs" in " ".join(result.output.split())
+    assert "certified" not in result.output
+    named = call(files, *features, "--rate", "0.1", "--max-auc", "0.6", "--gamma", "1.3")
+    assert named.exit_code == 1
+    assert "ε, if Γ <= 1.3" in named.output
+    assert "certified" not in named.output
+
+
+def test_the_default_factor_is_that_of_the_help() -> None:
+    shown = CliRunner().invoke(main, ["membership", "--help"], env={"COLUMNS": "200"}).output
+    assert f"default: {WITHIN:g} between rows" in shown
+
+
+@pytest.mark.cases(
+    ("options", "words"),
+    [
+        (["--kind", "x"], "is not COLUMN=KIND"),
+        (["--kind", "x=word"], "with one of number, category, time, group"),
+        (["--kind", "z=time"], "has no column 'z', of which --kind speaks"),
+        (["--kind", "x=group", "--kind", "1=group"], "all features are groups"),
+        (["--gamma", "0.5"], "'--gamma'"),
+    ],
+)
+def test_kinds_that_are_none_are_one_sentence(files: Path, options: list[str], words: str) -> None:
+    features = ["--features-in", str(files / "a.csv"), "--features-out", str(files / "b.npy")]
+    result = call(files, *features, *options)
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.split())
+    assert call(files, *options).exit_code == 2
 
 
 def test_a_limit_needs_features(files: Path) -> None:
@@ -165,7 +201,7 @@ def test_features_that_are_no_numbers_are_refused(tmp_path: Path, text: str, wor
     path = tmp_path / "features.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=words):
-        read_features(path, path)
+        read_features(path, path, {})
 
 
 @pytest.mark.cases(
@@ -184,7 +220,7 @@ def test_a_first_row_of_numbers_is_no_header(
 ) -> None:
     path = tmp_path / "features.csv"
     path.write_text(text, encoding="utf-8")
-    assert read_features(path, path)[0].tolist() == rows
+    assert read_features(path, path, {})[0][0].tolist() == rows
 
 
 def test_features_of_other_columns_are_refused(tmp_path: Path) -> None:
@@ -193,5 +229,22 @@ def test_features_of_other_columns_are_refused(tmp_path: Path) -> None:
     others.write_text("count,time\n2,1\n", encoding="utf-8")
     unnamed.write_text("1,2\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"o\.csv has the columns 'count, time', and .*m\.csv"):
-        read_features(members, others)
-    assert read_features(members, unnamed)[1].tolist() == [[1, 2]]
+        read_features(members, others, {})
+    assert read_features(members, unnamed, {})[0][1].tolist() == [[1, 2]]
+
+
+def test_words_and_dates_become_numbers_by_the_kind_of_their_column(tmp_path: Path) -> None:
+    members, others = tmp_path / "m.csv", tmp_path / "o.csv"
+    members.write_text("who,land,at\nann,DE,2026-01-01\nbob,FR,1970-01-02\n", encoding="utf-8")
+    others.write_text("who,land,at\ncid,FR,1970-01-01T01:00:00Z\n", encoding="utf-8")
+    (first, second), kinds = read_features(
+        members, others, {"who": "group", "land": "category", "2": "time"}
+    )
+    assert kinds == {0: "group", 1: "category", 2: "time"}
+    assert first[0, 1] != first[1, 1] == second[0, 1]
+    assert len({*first[:, 0], *second[:, 0]}) == 3
+    assert first[1, 2] == 86400
+    assert second[0, 2] == 3600
+    others.write_text("who,land,at\ncid,,1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"o\.csv, line 2, column 1 .*'' is not a number"):
+        read_features(members, others, {"who": "group", "land": "category", "at": "time"})

@@ -69,9 +69,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("interactions.csv").write_text("\n".join(["user_id,item_id,rating", *rows, ""]))
     rated = [f"{p // 80 + 1},{p % 80 + 1},{s},0" for p, s in zip(pairs, stars, strict=True)]
     Path("ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rated, ""]))
-    for name, centre in (("members", 1.0), ("others", 0.0), ("m", 0.0), ("o", 0.2), ("in", 1.0)):
-        head = "x" if name in "mo" else ""  # features have names, scores have none
-        np.savetxt(f"{name}.csv", rng.normal(centre, 1, 2000), header=head, comments="")
+    for name, centre in (("members", 1.0), ("others", 0.0), ("in", 1.0)):
+        np.savetxt(f"{name}.csv", rng.normal(centre, 1, 2000))
+    for name, share in (("m", 0.5), ("o", 0.6)):
+        days = np.column_stack((rng.binomial(6, share, 2000), rng.integers(0, 24, 2000)))
+        np.savetxt(f"{name}.csv", days, "%d", ",", header="weekday,hour", comments="")
     np.save("out.npy", rng.normal(0, 1, 2000))
     data = '[data]\nformat = "synthetic"\n'
     Path("audit.toml").write_text(f"seed = 7\n{data}[[model]]\n[[attack]]\n[audit]\ntrials = 200\n")

@@ -1,49 +1,62 @@
 """Membership inference on one trained model, corrected for how its members differ from others.
 
-Rows are divided in halves at random. Each half fits propensities (`propensity`) for the other.
+Members are paired with others that are alike by the features, at random and without regard to
+scores. All rows that are in pairs have one law of features on either side, so an attack that reads
+features alone is at chance there.
 
-- **AUC and TPR.** A member is kept with a probability in proportion to 1 − e(x), a non-member to
-  e(x). What is kept of both has one law of features, f(x) e(x) (1 − e(x)) (the overlap weights of
-  Li, Morgan & Zaslavsky 2018, doi:10.1080/01621459.2016.1260466), so an attack that reads features
-  alone is at chance there. The propensities are drawn around the estimated ones several times, and
-  the interval is from the least lower to the largest upper end: it has their error too.
-- **ε.** One half chooses between the score and what the features leave of it, and the numbers of
-  guesses; the other half is guessed, and `observational_epsilon` bounds how many guesses are right.
-- **Refused** is what the propensities cannot carry: too few comparable rows.
+- **Equal pairs** have equal features. They need no model of who is a member, and ε is certified
+  (`bounds.frequentist.pairs`).
+- **Near pairs** are made where equal ones are few: rows whose propensities, fitted on the other
+  half of the rows, are nearly equal (Rosenbaum & Rubin 1983, doi:10.1093/biomet/70.1.41). Nothing
+  says how wrong a fitted propensity is, so near pairs are a sensitivity analysis: by what factor Γ
+  the odds within a pair have to differ to explain the scores without a leak (Rosenbaum 2002, ch. 4;
+  Tan 2006, doi:10.1198/016214506000000023). Numbers need a Γ that the user names.
+- **Refused** is what pairs cannot carry: too few of them, or near ones in which a learner of
+  another kind still tells the member by the features, with larger odds than Γ.
+
+**Γ for rates.** Let the odds of being a member differ by a factor of at most Γ between rows of one
+stratum, those that are paired with each other. Weighted to the members' law of what the features
+leave out, a share a of the others of a stratum becomes one with odds between 1/Γ and Γ times those
+of a. a/(a + Γ (1 − a)) is convex in a and Γ a/(1 − a + Γ a) concave, so by Jensen's inequality the
+same holds for all strata together: for the AUC, and for the false-positive rate of a threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.membership.propensity import COMPARABLE, ROWS_FOR_EACH, Propensity, basis_of
+from dpaudit.audits.membership.features import Features
+from dpaudit.audits.membership.propensity import (
+    RIVALS,
+    ROWS_FOR_EACH,
+    basis_of,
+    log_odds,
+    rivals,
+)
+from dpaudit.bounds.frequentist.pairs import paired_epsilon
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
 from dpaudit.bounds.frequentist.roc_limits import least_absent
-from dpaudit.bounds.model_based.observational import observational_epsilon
-from dpaudit.core.estimate import Estimate
-from dpaudit.core.rounding import percent
+from dpaudit.core.estimate import Estimate, Kind
+from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
+# The member and the other of each pair, `(k, 2)`.
+Pairs = NDArray[np.int64]
 
-# How often the propensities are drawn.
-_DRAWS = 20
-# The fewest members, and non-members, that are kept.
-LEAST_KEPT = 100
-# The least share of rows that are comparable.
-LEAST_COMPARABLE = 0.5
-# Shares of the rows to guess, at either end of the scores.
-_SHARES = (0.5, 0.25, 0.125, 0.0625)
-_FEWEST_GUESSES = 8
-# By how much the level is stricter at which a number of guesses is chosen.
-_STRICTER = 10
+# The factor Γ of equal pairs if none is named: nobody's coin is fair to the last digit.
+WITHIN = 1.1
+# The fewest pairs that say something.
+LEAST_PAIRS = 100
+# By how much fitted log-odds of near pairs differ at most.
+_WIDTH = 0.1
 # A leak is planted to see whether one of this size would be found.
 PLANTED = 2.0
 
@@ -53,40 +66,40 @@ class Corrected:
     """What is left of an attack once the features are accounted for.
 
     Attributes:
-        comparable: the share of the rows whose features do not almost decide who is a member.
-        kept: how many members and non-members are compared, mean over draws.
+        pairs: how many members are paired with another each.
+        equal: whether the features in a pair are equal.
+        gamma: the factor Γ by which the odds within a pair may differ; `WITHIN` for equal pairs if
+            none is named, None if nothing is corrected.
+        explains: the Γ that explains the scores without a leak: none below it does; None without
+            pairs.
         refused: why nothing is corrected; None if it is.
         auc: corrected AUC; None if it is refused.
-        tpr: corrected true-positive rates by false-positive rate; None with too few non-members.
-        epsilon: the certified lower bound on ε; None if it is refused.
-        planted: what the same bound certifies of a leak with `PLANTED` times `at_most`, planted in
-            the same rows; None without `at_most`.
-        at_most: the largest ε allowed, if there is one.
+        tpr: corrected true-positive rates by false-positive rate; None with too few pairs.
+        epsilon: the lower bound on ε, certified of equal pairs; None if it is refused.
+        planted: what the same bound says of a leak with `PLANTED` times the largest ε allowed,
+            planted in the same pairs; None if there is no such ε.
     """
 
-    comparable: float
-    kept: tuple[int, int]
+    pairs: int
+    equal: bool = False
+    gamma: float | None = None
+    explains: float | None = None
     refused: str | None = None
     auc: Estimate | None = None
     tpr: Mapping[float, Estimate | None] | None = None
     epsilon: Estimate | None = None
     planted: Estimate | None = None
-    at_most: float | None = None
 
-
-@dataclass(frozen=True, eq=False)
-class _Half:
-    """Rows that are judged, with propensities that others fit; all of them are comparable.
-
-    Attributes:
-        fitted: the propensities.
-        fit: the comparable rows that they are fitted on, in random order.
-        rows: the comparable rows that are judged, likewise.
-    """
-
-    fitted: Propensity
-    fit: Rows
-    rows: Rows
+    @property
+    def condition(self) -> str:
+        """What every number rests on, as nothing that was measured tests it."""
+        if self.gamma is None:
+            return "if the features hold all by which members and others differ"
+        alike = "equal features" if self.equal else "nearly equal propensities"
+        return (
+            f"if the odds of being a member differ by a factor of at most {self.gamma:g} between "
+            f"rows with {alike}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +109,18 @@ class Observed:
     Attributes:
         scores: the attack's scores `(n,)`.
         member: who is a member `(n,)`.
-        features: what the model never saw `(n, F)`.
+        features: what the model never saw.
         seed: of the draws.
         alpha: the level of each interval.
+        gamma: the factor Γ that is named; None if none is.
     """
 
     scores: Numbers
     member: Mask
-    features: Numbers
+    features: Features
     seed: int
     alpha: float
+    gamma: float | None = None
 
     def corrected(self, rates: Sequence[float], at_most: float | None = None) -> Corrected:
         """Correct the attack for the features.
@@ -114,139 +129,166 @@ class Observed:
             rates: false-positive rates.
             at_most: the largest ε allowed, to see whether more would be found.
         """
-        n, middle = len(self.member), len(self.member) // 2
-        size = basis_of(self.features)(self.features[:1]).shape[1]
-        if middle < ROWS_FOR_EACH * size:
-            return Corrected(
-                0.0,
-                (0, 0),
-                f"{n} rows are too few for the {size} coefficients of {self.features.shape[1]} "
-                f"features: give {2 * ROWS_FOR_EACH * size} rows, or fewer features",
-            )
-        parts = np.arange(middle), np.arange(middle, n)
-        fewest = min(int((self.member[part] == kind).sum()) for part in parts for kind in (0, 1))
-        if 2 * fewest < LEAST_KEPT:
-            few = min(int(self.member.sum()), int((~self.member).sum()))
-            return Corrected(
-                0.0,
-                (0, 0),
-                f"{few} members or others are too few to tell how the two differ: give more than "
-                f"{LEAST_KEPT} of each",
-            )
-        halves = [self._half(*parts), self._half(*parts[::-1])]
-        comparable = sum(len(half.rows) for half in halves) / n
-        draws = list(self._kept(halves))
-        members = [int(self.member[kept].sum()) for kept in draws]
-        kept = (
-            int(np.mean(members)),
-            int(np.mean([len(d) - m for d, m in zip(draws, members, strict=True)])),
+        pairs = paired(self.features.equal(), self.member)
+        if len(pairs) >= LEAST_PAIRS:
+            return self._compared(pairs, self.gamma or WITHIN, rates, at_most, equal=True)
+        few = (
+            f"{len(pairs)} pairs of a member and another have equal features, and {LEAST_PAIRS} "
+            "are needed; "
         )
-        reason = self._refused(halves, comparable, kept)
-        if reason:
-            return Corrected(comparable, kept, reason)
-        epsilon = self._certified(halves[0], self.scores)
-        planted = None if at_most is None else self._planted(halves[0], PLANTED * at_most)
+        near = self._near()
+        if isinstance(near, str):
+            return Corrected(len(pairs), refused=few + near)
+        if self.gamma is None:
+            explains = self._explains(near)
+            return Corrected(
+                len(near),
+                explains=explains,
+                refused=f"{few}{len(near)} have nearly equal propensities, and odds that differ by "
+                f"a factor of {at_least(explains, 2)} within these explain their scores without a "
+                "leak: name the factor gamma by which the odds may differ",
+            )
+        return self._compared(near, self.gamma, rates, at_most, equal=False)
+
+    def _compared(
+        self,
+        pairs: Pairs,
+        gamma: float,
+        rates: Sequence[float],
+        at_most: float | None,
+        *,
+        equal: bool,
+    ) -> Corrected:
+        planted = None if at_most is None else self._planted(PLANTED * at_most)
+        kind: Kind = "frequentist" if equal else "assumes-law"
+
+        def bound(scores: Numbers) -> Estimate:
+            return paired_epsilon(*scores[pairs.T], gamma=gamma, alpha=self.alpha).changed(
+                kind=kind
+            )
+
         return Corrected(
-            comparable,
-            kept,
-            auc=_envelope([self._area(rows) for rows in draws]),
-            tpr={rate: self._rate(draws, rate) for rate in rates},
-            epsilon=epsilon,
-            planted=planted,
-            at_most=at_most,
+            len(pairs),
+            equal,
+            gamma,
+            self._explains(pairs),
+            auc=self._area(pairs, gamma),
+            tpr={rate: self._rate(pairs, rate, gamma) for rate in rates},
+            epsilon=bound(self.scores),
+            planted=None if planted is None else bound(planted),
         )
 
-    def _half(self, fit: Rows, rows: Rows) -> _Half:
-        fitted = Propensity.of(self.features[fit], self.member[fit], self.seed)
-        able, known = (part[fitted.comparable(self.features[part])] for part in (rows, fit))
-        return _Half(fitted, known, able)
+    def _explains(self, pairs: Pairs) -> float:
+        """Return the least Γ at which these pairs say nothing: e^(2 ε) for the bound at Γ = 1."""
+        return math.exp(2 * paired_epsilon(*self.scores[pairs.T], alpha=self.alpha).lower)
 
-    def _refused(
-        self, halves: Sequence[_Half], comparable: float, kept: tuple[int, int]
-    ) -> str | None:
-        if comparable < LEAST_COMPARABLE or min(kept) < LEAST_KEPT:
-            return (
-                f"by the features {percent(1 - comparable)} of the rows almost surely are members, "
-                f"or are none (propensity outside {COMPARABLE:g} to {1 - COMPARABLE:g}), and "
-                f"{kept[0]} of the members can be compared with {kept[1]} of the others: give "
-                f"members and others that are more alike, at least {percent(LEAST_COMPARABLE)} of "
-                f"them and {LEAST_KEPT} of each"
-            )
-        return None
-
-    def _kept(self, halves: Sequence[_Half]) -> Iterator[Rows]:
-        """Yield the rows that are kept at each draw of the propensities."""
-        rng = generator(self.seed, "membership propensities")
-        able = [half for half in halves if len(half.rows)]
-        chances = [half.fitted.draws(self.features[half.rows], _DRAWS, rng) for half in able]
-        for number in range(_DRAWS):
-            rows = [np.arange(0)]
-            for half, drawn in zip(able, chances, strict=True):
-                one = drawn[number]
-                share = np.where(
-                    self.member[half.rows], (1 - one) / (1 - one).max(), one / one.max()
-                )
-                rows.append(half.rows[rng.random(len(one)) < share])
-            yield np.concatenate(rows)
-
-    def _area(self, rows: Rows) -> Estimate:
+    def _area(self, pairs: Pairs, gamma: float) -> Estimate:
+        rows = pairs.reshape(-1)
         area = clustered_auc(
             self.scores[rows], self.member[rows], np.arange(len(rows)), alpha=self.alpha
         )
-        return area.changed(method="auc of comparable rows, envelope over propensities")
-
-    def _rate(self, draws: Sequence[Rows], rate: float) -> Estimate | None:
-        fewest = min(int((~self.member[rows]).sum()) for rows in draws)
-        if fewest < 2 * least_absent(rate):
-            return None
-        of = partial(rate_of, rate=rate, alpha=self.alpha, seed=self.seed)
-        estimates = [of(self.scores[rows], self.member[rows]) for rows in draws]
-        return _envelope(estimates).changed(
-            method="rate of comparable rows at the threshold of the others, envelope over "
-            "propensities"
+        return area.changed(
+            lower=_with_odds(area.lower, 1 / gamma),
+            upper=_with_odds(area.upper, gamma),
+            method=f"auc of rows in pairs, odds {gamma:g}",
         )
 
-    def _planted(self, half: _Half, epsilon: float) -> Estimate:
-        """Certify scores that tell every membership by randomised response at ε."""
+    def _rate(self, pairs: Pairs, rate: float, gamma: float) -> Estimate | None:
+        least, most = (_with_odds(rate, odds) for odds in (1 / gamma, gamma))
+        if len(pairs) < 2 * least_absent(least):
+            return None
+        rows = pairs.reshape(-1)
+        low, middle, high = (
+            rate_of(self.scores[rows], self.member[rows], at, self.alpha, self.seed)
+            for at in (least, rate, most)
+        )
+        return middle.changed(
+            lower=low.lower, upper=high.upper, method=f"rate of rows in pairs, odds {gamma:g}"
+        )
+
+    def _planted(self, epsilon: float) -> Numbers:
+        """Return scores that tell every membership by randomised response at ε `(n,)`."""
         draws = generator(self.seed, "membership planted").random(len(self.member))
-        right = draws >= 1 / (1 + np.exp(epsilon))
-        return self._certified(half, np.where(self.member == right, 1.0, -1.0))
+        return np.where(self.member == (draws >= 1 / (1 + math.exp(epsilon))), 1.0, -1.0)
 
-    def _certified(self, half: _Half, scores: Numbers) -> Estimate:
-        """Certify ε by guesses on the judged rows that the others choose."""
-        basis = half.fitted.basis(self.features)
-        weights = np.linalg.lstsq(basis[half.fit], scores[half.fit], rcond=None)[0]
-        ties = generator(self.seed, "membership ties").random(len(scores))
-
-        def bound(rows: Rows, choice: tuple[Numbers, float, float], alpha: float) -> Estimate:
-            values, low, high = choice
-            order = rows[np.lexsort((ties[rows], values[rows]))]
-            out, into = int(low * len(rows)), int(high * len(rows))
-            picked = np.concatenate((order[:out], order[len(order) - into :]))
-            guessed = np.arange(out + into) >= out
-            return observational_epsilon(
-                basis[picked], guessed, self.member[picked], half.fitted.odds, alpha=alpha
+    def _near(self) -> Pairs | str:
+        """Return pairs of rows with nearly equal propensities, or why there are none."""
+        if question := self.features.unsaid():
+            return question
+        columns, codes = self.features.columns()
+        n, size = len(columns), basis_of(columns, codes)(columns[:1]).shape[1]
+        if n // 2 < ROWS_FOR_EACH * size:
+            return (
+                f"{n} rows are too few for the {size} coefficients of propensities: give "
+                f"{2 * ROWS_FOR_EACH * size} rows, or fewer features"
             )
+        fewest = min(int(self.member.sum()), int((~self.member).sum()))
+        if fewest < LEAST_PAIRS:
+            return f"give {LEAST_PAIRS} members and others, instead of {fewest}"
+        first = np.arange(n) < n // 2
+        strata, blind = np.empty(n, np.int64), np.empty((RIVALS, n))
+        for judged in (first, ~first):
+            fit, of, asked = columns[~judged], self.member[~judged], columns[judged]
+            odds = log_odds(fit, codes, of, asked, self.seed)
+            strata[judged] = np.floor(odds / _WIDTH)
+            blind[:, judged] = list(rivals(fit, of, asked, self.seed))
+        pairs = paired(2 * strata + first, self.member)
+        if len(pairs) < LEAST_PAIRS:
+            return (
+                f"{len(pairs)} have nearly equal propensities: give members and others that are "
+                "more alike"
+            )
+        return self._told(pairs, blind, first[pairs[:, 0]]) or pairs
 
-        def promise(choice: tuple[Numbers, float, float]) -> tuple[float, float]:
-            # Few guesses that happen to be right promise less at a stricter level.
-            estimate = bound(half.fit, choice, self.alpha / _STRICTER)
-            return estimate.lower, estimate.value
+    def _told(self, pairs: Pairs, blind: Numbers, first: Mask) -> str | None:
+        """Say if a rival tells the members in near pairs by the features, with odds above Γ.
 
-        choices = [
-            (values, low, share)
-            for values in (scores, scores - basis @ weights)
-            for share in _SHARES
-            if share * len(half.fit) >= _FEWEST_GUESSES
-            for low in (share, 0.0)
-        ]
-        return bound(half.rows, max(choices, key=promise), self.alpha)
+        Args:
+            pairs: the pairs.
+            blind: what each rival gives each row, fitted on the other half `(RIVALS, n)`.
+            first: which pairs are in the first half.
+        """
+        gamma, level = self.gamma or 1.0, self.alpha / (2 * RIVALS)
+        found = max(
+            paired_epsilon(*told[of.T], gamma=gamma, alpha=level).lower
+            for of in (pairs[first], pairs[~first])
+            for told in blind
+            if len(of)
+        )
+        if found == 0:
+            return None
+        return (
+            f"{len(pairs)} have nearly equal propensities, and in these a learner of another kind "
+            f"tells the member by the features alone, with odds of "
+            f"{at_least(gamma * math.exp(2 * found), 2)} or more: name the kind of each feature, "
+            "give features that are equal in more rows, or a larger gamma"
+        )
 
 
-def _envelope(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean, from the least lower to the largest upper end."""
-    return estimates[0].changed(
-        value=float(np.mean([one.value for one in estimates])),
-        lower=min(one.lower for one in estimates),
-        upper=max(one.upper for one in estimates),
-    )
+def paired(strata: Rows, member: Mask) -> Pairs:
+    """Pair members with others of the same stratum, each in the order of the rows `(k, 2)`.
+
+    In random order that is a random pairing.
+
+    Args:
+        strata: the stratum of each row `(n,)`.
+        member: who is a member `(n,)`.
+    """
+    numbers = np.unique(strata, return_inverse=True)[1]
+
+    def places(which: Mask) -> tuple[Rows, Rows]:
+        rows = np.flatnonzero(which)
+        rows = rows[np.argsort(numbers[rows], kind="stable")]
+        of = numbers[rows]
+        # The place of a row among those of its stratum.
+        return rows, of * len(member) + np.arange(len(rows)) - np.searchsorted(of, of)
+
+    (members, into), (others, out) = places(member), places(~member)
+    _, first, second = np.intersect1d(into, out, assume_unique=True, return_indices=True)
+    return np.column_stack((members[first], others[second]))
+
+
+def _with_odds(share: float, factor: float) -> float:
+    """Return the share whose odds are those of another times a factor."""
+    # a Γ / (1 − a + a Γ)
+    return share * factor / (1 - share + share * factor)

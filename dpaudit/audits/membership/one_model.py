@@ -4,21 +4,23 @@ Members and non-members of a given split are scored once. If the two groups diff
 than by training, for example in time, an attack that reads the difference looks like leakage. So
 the plain numbers assume that members and non-members are exchangeable but for the training, and
 decide nothing. With features that the model never saw, a classifier says what these alone tell (the
-blind baseline), and `observational` corrects for it.
+blind baseline), and `observational` compares members with others that are alike by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.audits.membership.features import FeatureKind, Features
 from dpaudit.audits.membership.observational import Corrected, Observed
 from dpaudit.audits.membership.rates import best_threshold
 from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.pairs import check_gamma
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
 from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.bounds.outcomes import check_alpha
@@ -74,6 +76,8 @@ def audit_scores(
     *,
     rates: Sequence[float] = (0.001, 0.01),
     features: tuple[ArrayLike, ArrayLike] | None = None,
+    kinds: Mapping[int, FeatureKind] | None = None,
+    gamma: float | None = None,
     at_most: float | None = None,
     judged: int = 1,
     confidence: float = 0.95,
@@ -90,6 +94,10 @@ def audit_scores(
         absent: the non-members' scores `(n',)`.
         rates: the false-positive rates.
         features: features that the model never saw, of members `(n, F)` and non-members `(n', F)`.
+        kinds: what a column of the features is; numbers, unless they are whole and few. One row of
+            each group is compared, drawn at random.
+        gamma: by what factor the odds of being a member may differ between rows that are compared,
+            from 1; `observational` says what needs it.
         at_most: the largest ε allowed, to see whether more would be found.
         judged: how many corrected numbers limits judge; these hold together.
         confidence: the confidence of each interval, or of all that are judged.
@@ -97,18 +105,25 @@ def audit_scores(
 
     Raises:
         InputError: a score or feature is not finite, a group has fewer than 4 scores, numbers of
-            rows differ, a rate is outside 10^-9 to 1, or the seed is negative.
+            rows differ, a rate is outside 10^-9 to 1, the seed is negative, a kind is none, or
+            gamma is below 1.
     """
     alpha = 1 - confidence
     check_alpha(alpha)
     _check_rates(rates)
     if seed < 0:
         raise InputError(f"the seed {seed} is negative: give an integer from 0")
+    if gamma is not None:
+        check_gamma(gamma)
     scores, real = _joined(present, absent)
     # Order decides which half a score is in, and a file may be sorted.
     order = generator(seed, "membership halves").permutation(len(scores))
-    table = None if features is None else _table(features, real)[order]
+    table = None if features is None else Features(_table(features, real)[order], kinds or {})
     scores, real = scores[order], real[order]
+    observed = None
+    if table is not None:
+        each = alpha / max(1, judged)
+        observed = _alone(Observed(scores, real, table, seed, each, gamma))
     given = int((~real).sum())
     # Twice as many as show the rate at all: with fewer, the largest score alone decides.
     needed = {rate: 2 * least_absent(rate) for rate in rates}
@@ -124,10 +139,29 @@ def audit_scores(
             for rate, least in needed.items()
             if given < least
         },
-        exchangeable=None if table is None else _classified(table, real, alpha, seed),
-        corrected=None
-        if table is None
-        else Observed(scores, real, table, seed, alpha / max(1, judged)).corrected(rates, at_most),
+        exchangeable=None if observed is None else _classified(observed, alpha),
+        corrected=None if observed is None else observed.corrected(rates, at_most),
+    )
+
+
+def _alone(observed: Observed) -> Observed:
+    """Keep one row of each group, the first in the random order.
+
+    Raises:
+        InputError: these are fewer than 4 members or non-members.
+    """
+    kept = observed.features.alone()
+    member = observed.member[kept]
+    if min(member.sum(), (~member).sum()) < 4:
+        raise InputError(
+            f"features have {member.sum()} groups of members and {(~member).sum()} of non-members: "
+            "give at least 4 of each"
+        )
+    return replace(
+        observed,
+        scores=observed.scores[kept],
+        member=member,
+        features=observed.features.of(kept),
     )
 
 
@@ -208,17 +242,18 @@ def _table(features: tuple[ArrayLike, ArrayLike], real: Mask) -> Numbers:
     return np.concatenate(groups)
 
 
-def _classified(features: Numbers, real: Mask, alpha: float, seed: int) -> Estimate:
+def _classified(observed: Observed, alpha: float) -> Estimate:
     """Return the AUC of a classifier that guesses each fold by those before it."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    classifier = HistGradientBoostingClassifier(max_iter=50, random_state=seed % 2**32)
+    real, (columns, _) = observed.member, observed.features.columns()
+    classifier = HistGradientBoostingClassifier(max_iter=50, random_state=observed.seed % 2**32)
     folds = _ranks(real) * _FOLDS // np.where(real, real.sum(), (~real).sum())
     chances = np.full(len(real), np.nan)
     for fold in range(1, _FOLDS):
         asked = folds == fold
-        fit = classifier.fit(features[folds < fold], real[folds < fold])
-        chances[asked] = fit.predict_proba(features[asked])[:, 1]
+        fit = classifier.fit(columns[folds < fold], real[folds < fold])
+        chances[asked] = fit.predict_proba(columns[asked])[:, 1]
     asked = folds > 0
     area = auc_in_folds(chances[None, asked], real[asked], folds[asked], alpha=alpha)
     return area.changed(method="classifier of earlier folds, placements in folds")

@@ -10,9 +10,6 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least, at_most
 from dpaudit.record.result import GateRecord, Outcome
 
-# What every outcome rests on; it stands in the rule, as nothing that was measured tests it.
-_IF = "if the features hold all by which members and others differ"
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -50,14 +47,14 @@ class Limits:
             limit = float(getattr(self, name))
             for label, estimate in _numbers(name, corrected):
                 outcome: Outcome = "inconclusive"
-                reason = corrected.refused or "too few comparable non-members: give more"
+                reason = corrected.refused or "too few pairs for this rate: give more"
                 if estimate is not None and name == "epsilon":
-                    outcome, reason = _of_epsilon(estimate, limit, corrected.planted)
+                    outcome, reason = _of_epsilon(estimate, limit, corrected)
                 elif estimate is not None:
                     outcome, reason = _of_rate(estimate, limit, mirror=name == "auc")
                 yield GateRecord(
                     id=f"one-model/{name}/{label}",
-                    rule=f"{label} <= {limit:g}, {_IF}",
+                    rule=f"{label} <= {limit:g}, {corrected.condition}",
                     outcome=outcome,
                     reason=reason,
                 )
@@ -84,12 +81,13 @@ def _of_rate(estimate: Estimate, limit: float, *, mirror: bool) -> tuple[Outcome
         return "pass", f"{interval} lies below"
     if estimate.upper <= limit:
         return "inconclusive", f"{interval}: the reverse attack may have {most:.3g}"
-    return "inconclusive", f"{interval} straddles it: more comparable rows narrow it"
+    return "inconclusive", f"{interval} straddles it: more rows narrow it"
 
 
-def _of_epsilon(estimate: Estimate, limit: float, planted: Estimate | None) -> tuple[Outcome, str]:
+def _of_epsilon(estimate: Estimate, limit: float, corrected: Corrected) -> tuple[Outcome, str]:
     """Judge a lower bound on ε, which passes only if a larger leak would have been found."""
-    certified = f"certified ε >= {at_least(estimate.lower, 2)}"
+    planted, word = corrected.planted, "certified " if corrected.equal else ""
+    certified = f"{word}ε >= {at_least(estimate.lower, 2)}"
     if estimate.lower > limit:
         return "fail", certified
     if estimate.value > limit:
@@ -99,9 +97,9 @@ def _of_epsilon(estimate: Estimate, limit: float, planted: Estimate | None) -> t
     if planted is not None and planted.lower > limit:
         return "pass", (
             f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is "
-            f"found (certified ε >= {at_least(planted.lower, 2)})"
+            f"found ({word}ε >= {at_least(planted.lower, 2)})"
         )
     return "inconclusive", (
         f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is not "
-        "found either: give more comparable rows"
+        "found either: give more rows"
     )

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
+from dpaudit.audits.membership.features import FeatureKind
 from dpaudit.audits.membership.one_model import audit_scores
 from dpaudit.bounds.frequentist.roc import rate_of
 from dpaudit.core.errors import InputError
@@ -119,6 +120,32 @@ def test_features_without_a_difference_are_rarely_doubted() -> None:
     assert doubted <= 6
 
 
+@pytest.mark.long
+def test_rows_that_are_members_only_together_count_once() -> None:
+    """Each user has a coin and a score, and twenty rows with both."""
+
+    def false(kinds: dict[int, FeatureKind]) -> int:
+        found = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            user = np.repeat(np.arange(300), 20)
+            member, score = rng.random(300)[user] < 0.5, rng.normal(0, 1, 300)[user]
+            x = np.column_stack((rng.integers(0, 3, len(user)), user)).astype(float)
+            if not kinds:
+                x = x[:, :1]
+            audit = audit_scores(
+                score[member], score[~member], rates=(), features=(x[member], x[~member]),
+                kinds=kinds, gamma=1.0, seed=seed,
+            )  # fmt: skip
+            assert audit.corrected is not None
+            assert audit.corrected.epsilon is not None
+            found += audit.corrected.epsilon.lower > 0
+        return found
+
+    assert false({}) >= 6
+    assert false({1: "group"}) <= 3
+
+
 def test_sorted_files_give_the_same_kind_of_answer() -> None:
     present, absent = shifted(4, 1)
     plain, ordered = audit_scores(present, absent), audit_scores(np.sort(present), np.sort(absent))
@@ -134,6 +161,9 @@ def test_wrong_input_is_refused() -> None:
         audit_scores(present, absent, features=(np.zeros((9, 2)), np.zeros((311, 2))))
     with pytest.raises(InputError, match="NaN or infinity"):
         audit_scores(present, absent, features=(np.full((10, 1), np.nan), np.zeros((311, 1))))
+    tables = np.zeros((10, 2)), np.zeros((311, 2))
+    with pytest.raises(InputError, match="groups of members and"):
+        audit_scores(present, absent, features=tables, kinds={0: "group"})
 
 
 @pytest.mark.cases(
@@ -142,6 +172,8 @@ def test_wrong_input_is_refused() -> None:
         *(({"rates": (rate,)}, "rates holds") for rate in (0, 1, 2, -1, np.nan, 1e-300, "a", None)),
         ({"rates": 0.1}, "rates = 0.1 is no sequence"),
         ({"seed": -1}, "the seed -1 is negative"),
+        *(({"gamma": value}, "gamma = ") for value in (0.9, 0, np.nan, np.inf, "2", True)),
+        ({"features": ([[1]] * 20, [[1]] * 20), "kinds": {1: "time"}}, "kinds holds 1: 'time'"),
         ({"features": ([[1j]] * 20, [[1]] * 20)}, "features are not numbers"),
         ({"present": ["1_0"] * 20}, "present are not numbers"),
         ({"present": [1, 2, 3, "1_0"]}, "present are not numbers"),

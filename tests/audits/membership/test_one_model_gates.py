@@ -18,8 +18,9 @@ def number(value: float, lower: float, upper: float) -> Estimate:
 
 def audit(epsilon: Estimate, planted: float) -> Corrected:
     return Corrected(
-        1.0,
-        (500, 500),
+        500,
+        equal=True,
+        gamma=1.1,
         auc=number(0.52, 0.49, 0.54),
         tpr={0.1: number(0.2, 0.15, 0.25), 0.001: None},
         epsilon=epsilon,
@@ -40,7 +41,7 @@ def audit(epsilon: Estimate, planted: float) -> Corrected:
 def test_the_interval_decides(limits: Limits, outcomes: list[str]) -> None:
     gates = limits.judge(audit(number(0.5, 0.2, 9.0), planted=1.4))
     assert [gate.outcome for gate in gates] == outcomes
-    assert all("if the features hold all" in gate.rule for gate in gates)
+    assert all("by a factor of at most 1.1 between rows with equal" in gate.rule for gate in gates)
 
 
 @pytest.mark.cases(
@@ -67,13 +68,21 @@ def test_every_rate_is_a_number() -> None:
 
 
 def test_the_reverse_attack_counts() -> None:
-    one = Corrected(1.0, (500, 500), auc=number(0.45, 0.42, 0.49))
+    one = Corrected(500, equal=True, gamma=1.1, auc=number(0.45, 0.42, 0.49))
     [gate] = Limits(auc=0.55).judge(one)
     assert gate.outcome == "inconclusive"
     assert "the reverse attack may have 0.58" in gate.reason
 
 
 def test_what_is_refused_decides_nothing() -> None:
-    gates = Limits(0.6, 0.1, 1.0).judge(Corrected(0.1, (3, 4), "too little overlap"))
+    gates = Limits(0.6, 0.1, 1.0).judge(Corrected(3, explains=9.0, refused="too few"))
     assert [gate.outcome for gate in gates] == ["inconclusive"] * 3
-    assert {gate.reason for gate in gates} == {"too little overlap"}
+    assert {gate.reason for gate in gates} == {"too few"}
+
+
+def test_near_pairs_certify_nothing_and_name_their_factor() -> None:
+    one = Corrected(500, gamma=1.5, epsilon=number(2.0, 1.2, 9.0), planted=number(1.4, 1.4, 9.0))
+    [gate] = Limits(epsilon=1.0).judge(one)
+    assert gate.outcome == "fail"
+    assert "at most 1.5 between rows with nearly equal propensities" in gate.rule
+    assert "certified" not in gate.reason
