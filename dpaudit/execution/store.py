@@ -264,7 +264,7 @@ def read(path: Path) -> Contents:
     try:
         meta = _words(path)
     except sqlite3.Error as error:
-        meta, damage = {}, f"{path} cannot be read ({error})"
+        meta, damage = {}, f"{path} is damaged, or no store ({error})"
     return Contents(identity_in(meta), meta, stages, keys, damage)
 
 
