@@ -7,10 +7,11 @@ trigger or a journal could write elsewhere (SQLite, "Defense Against The Dark Ar
 from __future__ import annotations
 
 import functools
+import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
         sqlite3.Error: it is missing, or cannot be opened.
     """
     for part in (path, *beside(path)):
-        if part.exists():
+        with suppress(OSError):  # it is missing, or SQLite says what is wrong
             check_readable(part)
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     file = sqlite3.connect(uri, uri=True, check_same_thread=False)
@@ -114,14 +115,20 @@ def _sound(file: sqlite3.Connection) -> bool:
 def _roll_back(path: Path) -> None:
     """Roll back a commit that a kill has cut, unless its journal names a further file."""
     journal = beside(path)[0]
-    if not journal.exists():
+    if not os.path.isfile(journal):
         return
     with closing(connected(path, "rw")) as file:
-        with journal.open("rb") as content:
-            content.seek(max(0, journal.stat().st_size - len(_NAMES_ANOTHER)))
-            if content.read() == _NAMES_ANOTHER:
-                raise sqlite3.DatabaseError("its journal names another file")
+        if _end(journal) == _NAMES_ANOTHER:
+            raise sqlite3.DatabaseError("its journal names another file")
         file.execute("select 1 from sqlite_master").fetchone()
+
+
+def _end(journal: Path) -> bytes:
+    """Return the end of a journal; nothing if a run has just removed it, or nobody can read it."""
+    with suppress(OSError), journal.open("rb") as content:
+        content.seek(max(0, journal.stat().st_size - len(_NAMES_ANOTHER)))
+        return content.read()
+    return b""
 
 
 def beside(path: Path) -> list[Path]:

@@ -395,9 +395,9 @@ def opened(
     """
     from filelock import FileLock, Timeout
 
-    path = folder / name
-    check_writable([path])
-    lock = FileLock(folder / f".{name}.lock", timeout=0)
+    path, locked = folder / name, folder / f".{name}.lock"
+    check_writable([path, locked])
+    lock = FileLock(locked, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -427,7 +427,7 @@ def opened(
             note(str(error))
     finally:
         if not path.exists():  # a run that was refused, or stopped at once, leaves nothing
-            Path(lock.lock_file).unlink(missing_ok=True)
+            locked.unlink(missing_ok=True)
             with suppress(OSError):  # other files are there
                 folder.rmdir()
         lock.release()

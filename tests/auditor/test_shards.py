@@ -188,9 +188,10 @@ def test_a_shard_without_a_seed_and_a_black_box_are_refused(tmp_path: Path) -> N
 def shard_of_others(folder: Path, **words: str) -> Path:
     """A finished shard without results, whose words somebody else wrote."""
     with opened(folder, {"code": "a"}, name="tasks-1-of-1.sqlite") as store:
-        known = {"shard": "1/1", "finished": "yes", "config": Config.model_validate(SMALL)}
+        config = Config.model_validate(SMALL).model_dump_json()
+        known = {"shard": "1/1", "finished": "yes", "config": config}
         for name, word in {**known, **words}.items():
-            store.set(name, word if isinstance(word, str) else word.model_dump_json())
+            store.set(name, word)
     return folder
 
 

@@ -177,3 +177,20 @@ def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError):
         connected(tmp_path / "none", "rw")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_goes_meanwhile_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path)
+    journal = path.with_name(f"{NAME}-journal")
+    known = database.check_readable
+
+    def gone(part: Path) -> None:
+        if part == journal:
+            journal.unlink()
+        known(part)
+
+    monkeypatch.setattr(database, "check_readable", gone)
+    journal.write_bytes(b"")
+    assert count(path) == 3

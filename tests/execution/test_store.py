@@ -241,11 +241,15 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("mine")
-    (tmp_path / NAME).symlink_to(tmp_path / "mine")
+@pytest.mark.cases("name", [NAME, f".{NAME}.lock"])
+def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / f"mine{name}"
+    mine.write_text("mine")
+    (tmp_path / name).symlink_to(mine)
     with pytest.raises(ConfigError, match="is a symbolic link"), opened(tmp_path, IDENTITY):
         pass
+    (tmp_path / name).unlink()
+    assert mine.read_text() == "mine"
 
 
 def test_the_seed_of_a_run_is_used_again_only_with_its_code(tmp_path: Path) -> None:
