@@ -24,6 +24,7 @@ from hostile_stores import (  # type: ignore[import-not-found]
 )
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import check_readable
 from dpaudit.execution import database
 from dpaudit.execution.database import connected, reading
 from dpaudit.execution.store import NAME, count, opened, read, seed_in, words_of
@@ -184,12 +185,10 @@ def test_a_journal_that_goes_meanwhile_is_no_fault(
 ) -> None:
     path = filled(tmp_path)
     journal = path.with_name(f"{NAME}-journal")
-    known = database.check_readable
-
     def gone(part: Path) -> None:
         if part == journal:
             journal.unlink()
-        known(part)
+        check_readable(part)
 
     monkeypatch.setattr(database, "check_readable", gone)
     journal.write_bytes(b"")

@@ -159,11 +159,12 @@ def test_slow_calls_change_neither_the_trials_nor_the_result(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("claim", "delta"), [(0.3, 0.0), (1.0, 0.0), (1.0, 1e-3), (3.0, 0.0)])
+@pytest.mark.parametrize(("claim", "delta"), [(0.5, 0.0), (1.0, 0.0), (1.0, 1e-3), (3.0, 0.0)])
 def test_the_default_finds_one_and_a_half_times_the_claim(claim: float, delta: float) -> None:
-    for seed in range(5):
+    wrong = round(1.5 * claim, 2)  # a number of many digits could be noise
+    for seed in range(3):
         with pytest.raises(AssertionError, match="DP is false"):
-            assert_satisfies_dp(Noisy(1.5 * claim, 0.001), (0.0, 1.0), claim, delta, seed=seed)
+            assert_satisfies_dp(Noisy(wrong, 0.001), (0.0, 1.0), claim, delta, seed=seed)
 
 
 @pytest.mark.cases(
