@@ -185,6 +185,7 @@ def test_a_journal_that_goes_meanwhile_is_no_fault(
 ) -> None:
     path = filled(tmp_path)
     journal = path.with_name(f"{NAME}-journal")
+
     def gone(part: Path) -> None:
         if part == journal:
             journal.unlink()
