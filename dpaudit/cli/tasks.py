@@ -63,8 +63,10 @@ def runs(folder: Path) -> None:
         raise ConfigError(f"{folder} holds no finished tasks: name the output folder of a run")
     for place in places:
         contents = read(place)
-        about = ", ".join(
-            f"{name} {word}" for name, word in _about(contents.meta, contents.identity)
+        if not contents.meta:
+            raise ConfigError(f"{contents.damage or place}: remove it, or start its run again")
+        about = plain(
+            ", ".join(f"{name} {word}" for name, word in _about(contents.meta, contents.identity))
         )
         click.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
         if contents.damage:
@@ -87,6 +89,6 @@ def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, st
     if meta.get("trials"):
         facts.append(("trials planned", meta["trials"]))
     if "shard" in meta:
-        facts.append(("shard", "/".join(meta["shard"].strip("[]").split(", "))))
+        facts.append(("shard", meta["shard"]))
         facts.append(("finished", meta.get("finished", "no")))
     return facts

@@ -23,20 +23,16 @@ import numpy as np
 
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.files import check_writable
+from dpaudit.execution.database import SCHEMA, beside, connected, reading, rows
 from dpaudit.execution.tasks import Result
 
 # The store's file in an output folder, and that of the lock beside it.
 NAME = "tasks.sqlite"
 _FORMAT = "1"
+# The most digits of a seed, which has 128 bits.
+_DIGITS = 39
 # The least seconds between two commits, and the largest share of the time that commits take.
 _LEAST, _SHARE = 0.1, 0.01
-_SCHEMA = """
-create table meta (name text primary key, value text not null);
-create table results (
-    key text primary key, stage text not null, size integer not null, seconds real not null,
-    kind text not null, value blob not null, digest blob not null
-);
-"""
 
 
 @dataclass
@@ -73,7 +69,7 @@ class Store:
                     )
             else:
                 return None
-        with suppress(ValueError):  # it is not what this version writes
+        with suppress(Exception):  # it is not what this version writes
             return _decoded(kind, value)
         return None
 
@@ -126,7 +122,7 @@ class Store:
         if why:
             self.notes.append(f"{path} is of another run ({why}), so it is not used")
             return
-        self._files[path] = _connected(path, "ro")
+        self._files[path] = connected(path, "ro")
         self._known = dict.fromkeys(contents.keys, path) | self._known
 
     def add(self, paths: Iterable[Path]) -> None:
@@ -175,7 +171,7 @@ class Store:
     def _writable(self) -> bool:
         """Whether SQLite can write the file; a damaged header may forbid it."""
         try:
-            with _reading(self.path) as file, file:
+            with closing(connected(self.path, "rw")) as file, file:
                 file.execute("update meta set value = value")
         except sqlite3.Error:
             return False
@@ -187,24 +183,24 @@ class Store:
         with _writing(self.path):
             draft.unlink(missing_ok=True)
             try:
-                with closing(sqlite3.connect(draft)) as file, file:
+                with closing(connected(draft, "rwc")) as file, file:
                     draft.chmod(0o600)  # it tells how attacks on single users ended
-                    file.executescript(_SCHEMA)
+                    file.executescript(SCHEMA)
                     words = {"format": _FORMAT, "identity": json.dumps(dict(self.identity))}
                     file.executemany("insert into meta values (?, ?)", words.items())
                     if old is not None:
                         self._known = dict.fromkeys(copied(old, file), self.path)
-                for rest in _beside(self.path):
+                for rest in beside(self.path):
                     rest.unlink(missing_ok=True)
                 draft.replace(self.path)
             finally:
-                for rest in (draft, *_beside(draft)):
+                for rest in (draft, *beside(draft)):
                     rest.unlink(missing_ok=True)
         self._connect()
 
     def _connect(self) -> None:
         with _writing(self.path):
-            self._file = self._files[self.path] = _connected(self.path, "rw")
+            self._file = self._files[self.path] = connected(self.path, "rw")
             # Survives a power loss; a commit that was cut is rolled back at the next opening.
             self._file.execute("pragma synchronous = full")
 
@@ -246,7 +242,11 @@ class Contents:
 
 
 def read(path: Path) -> Contents:
-    """Read a store's file, and check every result against its digest."""
+    """Read a store's file, and check every result against its digest.
+
+    Raises:
+        ConfigError: it is a folder, a pipe or a device.
+    """
     stages: dict[str, Stage] = {}
     keys: set[str] = set()
     sound = True
@@ -260,8 +260,11 @@ def read(path: Path) -> Contents:
             one.tasks + 1, one.trials + size, one.size + len(value), one.seconds + seconds
         )
         keys.add(key)
-    meta = words_of(path)
     damage = "" if sound else _damage(path, len(keys))
+    try:
+        meta = _words(path)
+    except sqlite3.Error as error:
+        meta, damage = {}, f"{path} is damaged, or no store ({error})"
     return Contents(identity_in(meta), meta, stages, keys, damage)
 
 
@@ -282,37 +285,20 @@ def copied(path: Path, file: sqlite3.Connection, known: Container[str] = ()) -> 
 def _rows(path: Path) -> Iterator[tuple[Any, ...] | None]:
     """Yield the results of a file, and None for each one, or each part, that is damaged."""
     try:
-        with _reading(path) as file:
-            if file.execute("pragma quick_check(1)").fetchone() != ("ok",):
-                yield None
-            for row in file.execute("select * from results"):
-                try:
-                    yield row if _digest(row[:-1]) == row[-1] else None
-                except TypeError:  # the value is no longer of its type
-                    yield None
-    except (sqlite3.Error, OverflowError, ValueError):
+        for row in rows(path):
+            yield row if row is not None and _digest(row[:-1]) == row[-1] else None
+    except sqlite3.Error:
         yield None
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    # Opened for writing, as a commit that a kill has cut is rolled back first.
-    with closing(_connected(path, "rw")) as file:
-        yield file
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.resolve().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
 def identity_in(meta: Mapping[str, str]) -> dict[str, str]:
     """Return the identity among a store's words; empty if there is none of this format."""
     if meta.get("format") != _FORMAT:
         return {}
-    with suppress(ValueError, KeyError):
+    with suppress(ValueError, KeyError, RecursionError):
         identity = json.loads(meta["identity"])
-        return identity if isinstance(identity, dict) else {}
+        if isinstance(identity, dict) and all(isinstance(word, str) for word in identity.values()):
+            return identity
     return {}
 
 
@@ -329,19 +315,26 @@ def seed_in(path: Path, identity: Mapping[str, str]) -> int | None:
     known = identity_in(words_of(path))
     if any(known.get(name) != value for name, value in identity.items()):
         return None
-    return int(known["seed"]) if known.get("seed", "").isdecimal() else None
+    seed = known.get("seed", "")
+    return int(seed) if seed.isdecimal() and len(seed) <= _DIGITS else None
 
 
 def words_of(path: Path) -> dict[str, str]:
     """Return a store's words about its run; empty if there is none, or it cannot be read."""
-    with suppress(sqlite3.Error, ValueError), _reading(path) as file:
-        return dict(file.execute("select name, value from meta"))
+    with suppress(sqlite3.Error):
+        return _words(path)
     return {}
+
+
+def _words(path: Path) -> dict[str, str]:
+    with reading(path) as file:
+        words = file.execute("select name, value from meta").fetchall()
+    return {name: word for name, word in words if isinstance(name, str) and isinstance(word, str)}
 
 
 def count(path: Path) -> int:
     """Return the number of results in a store's file; 0 if there is none, or it cannot be read."""
-    with suppress(sqlite3.Error, ValueError), _reading(path) as file:
+    with suppress(sqlite3.Error), reading(path) as file:
         (number,) = file.execute("select count(*) from results").fetchone()
         return int(number)
     return 0
@@ -402,9 +395,9 @@ def opened(
     """
     from filelock import FileLock, Timeout
 
-    path = folder / name
-    check_writable([path])
-    lock = FileLock(folder / f".{name}.lock", timeout=0)
+    path, locked = folder / name, folder / f".{name}.lock"
+    check_writable([path, locked])
+    lock = FileLock(locked, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -434,15 +427,10 @@ def opened(
             note(str(error))
     finally:
         if not path.exists():  # a run that was refused, or stopped at once, leaves nothing
-            Path(lock.lock_file).unlink(missing_ok=True)
+            locked.unlink(missing_ok=True)
             with suppress(OSError):  # other files are there
                 folder.rmdir()
         lock.release()
-
-
-def _beside(path: Path) -> list[Path]:
-    """Return the files that SQLite leaves beside a file when it is killed."""
-    return [path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm")]
 
 
 @contextmanager
@@ -473,5 +461,6 @@ def _encoded(result: Result) -> tuple[str, bytes]:
 def _decoded(kind: str, value: bytes) -> Result:
     if kind == "text":
         return value.decode()
-    array: Result = np.load(io.BytesIO(value), allow_pickle=False)
+    # `np.load` also takes archives.
+    array: Result = np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
     return array

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.files import read_text
 from dpaudit.core.messages import place
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
@@ -23,6 +23,8 @@ from dpaudit.recommenders.exchange import Exchange, Format
 
 # Says which data a folder's training was handed out with.
 _SEAL = "seal.json"
+# The most characters of one.
+_LONGEST = 1_000
 
 
 @parameters(frozen=True, config=STRICT)
@@ -68,8 +70,8 @@ class Returned(Trainable):
         """
         files = self._files(interactions, seed, query)
         path = files.folder / _SEAL
-        seal = json.dumps({"seed": seed, "data": _digest(interactions, query)})
-        if not path.exists() or path.read_text(encoding="utf-8") != seal:
+        seal = _sealed(interactions, seed, query)
+        if not path.exists() or read_text(path, _LONGEST) != seal:
             files.folder.mkdir(parents=True)
             files.write(interactions, seed)
             path.write_text(seal, encoding="utf-8")
@@ -85,15 +87,15 @@ class Returned(Trainable):
         files = self._files(interactions, seed, query)
         folder = place(files.folder)
         try:
-            seal: Any = json.loads((files.folder / _SEAL).read_text(encoding="utf-8"))
+            seal = read_text(files.folder / _SEAL, _LONGEST)
         except FileNotFoundError as error:
             raise RunError(
                 f"the training with seed {seed} has no folder {folder}: run 'dpaudit split' with "
                 "this config, and train on what it writes"
             ) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ConfigError) as error:
             raise RunError(f"{folder}/{_SEAL} cannot be read: split the data anew") from error
-        if seal != {"seed": seed, "data": _digest(interactions, query)}:
+        if seal != _sealed(interactions, seed, query):
             raise RunError(
                 f"{folder} was handed out with other data, targets or questions than this config "
                 "has: run the config that was split, or split the data anew"
@@ -121,6 +123,10 @@ def _named(folder: str) -> Iterator[None]:
         yield
     except RunError as error:
         raise RunError(f"{folder}: {error}") from error
+
+
+def _sealed(interactions: Interactions, seed: int, query: Query) -> str:
+    return json.dumps({"seed": seed, "data": _digest(interactions, query)})
 
 
 def _digest(interactions: Interactions, query: Query) -> str:

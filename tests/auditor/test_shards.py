@@ -183,3 +183,50 @@ def test_a_shard_without_a_seed_and_a_black_box_are_refused(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="has no shards"):
         run_shard(Config.model_validate({"defense": box}), Shard(1, 2), RunFolder(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def shard_of_others(folder: Path, **words: str) -> Path:
+    """A finished shard without results, whose words somebody else wrote."""
+    with opened(folder, {"code": "a"}, name="tasks-1-of-1.sqlite") as store:
+        config = Config.model_validate(SMALL).model_dump_json()
+        known = {"shard": "1/1", "finished": "yes", "config": config}
+        for name, word in {**known, **words}.items():
+            store.set(name, word)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["defense", "recommender"])
+def test_a_merge_runs_no_code_that_a_shard_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    marker = tmp_path / "was imported"
+    (tmp_path / "of_others.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    values = {name: SMALL[name] for name in ("seed", "data")}
+    if kind == "defense":
+        given = {"kind": "python", "target": "of_others:f", "d": [0], "d_prime": [1]}
+        values = {"seed": 3, "defense": {**given, "epsilon": 1.0}}
+    else:
+        values |= {"recommender": [{"target": "of_others:Model", "label": "m"}], "membership": {}}
+    config = Config.model_validate(values).model_dump_json()
+    with pytest.raises(ConfigError, match="has no shards, as"):
+        merge([shard_of_others(tmp_path / "shard", config=config)], tmp_path / "out")
+    assert not marker.exists()
+
+
+@pytest.mark.cases(
+    ("words", "said"),
+    [
+        ({"shard": "x"}, "names no shard"),
+        ({"shard": "[" * 50_000}, "names no shard"),
+        ({"shard": "1/99999999"}, "names no shard"),
+        ({"shard": "1/100000"}, "missing shards: 2/100000"),
+        ({"config": "[" * 50_000}, "holds no config"),
+        ({"origin": "[]"}, "holds no config"),
+    ],
+)
+def test_words_that_no_shard_has_are_refused(
+    tmp_path: Path, words: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        merge([shard_of_others(tmp_path / str(abs(hash(str(words)))), **words)], tmp_path / "out")

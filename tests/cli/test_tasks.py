@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
 from dpaudit.execution.reporter import Reporter
-from dpaudit.execution.store import NAME, read, words_of
+from dpaudit.execution.store import NAME, opened, read, words_of
 
 SMALL = """
 [data]
@@ -284,3 +284,24 @@ def test_a_merge_of_nothing_is_refused(tmp_path: Path) -> None:
     result = call("merge", tmp_path)
     assert result.exit_code == 2
     assert "holds no shards: name the folders that 'dpaudit run --shard' wrote" in result.stderr
+
+
+def test_runs_escapes_words_and_refuses_what_is_no_store(tmp_path: Path) -> None:
+    with opened(tmp_path, {"tool": "\x1b[2Jx"}) as store:
+        store.set("trials", "\x1b]0;title\x07")
+        store.put("key", "stage \x1b[2J", 1, 0.5, "text")
+    listed = call("runs", tmp_path)
+    assert listed.exit_code == 0
+    assert "trials planned" in listed.output
+    assert "\x1b" not in listed.output
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME).mkdir()
+    refused = call("runs", tmp_path)
+    assert refused.exit_code == 2
+    assert "is a folder, a pipe or a device" in refused.stderr
+    (tmp_path / NAME).rmdir()
+    (tmp_path / NAME).write_bytes(b"no store at all")
+    refused = call("runs", tmp_path)
+    assert refused.exit_code == 2
+    [sentence] = refused.stderr.splitlines()
+    assert "is damaged, or no store (file is not a database): remove it" in sentence

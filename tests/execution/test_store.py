@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sqlite3
 import subprocess
@@ -13,7 +15,16 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.execution.store import NAME, Store, count, opened, read, seed_in, words_of
+from dpaudit.execution.store import (
+    NAME,
+    Store,
+    _digest,
+    count,
+    opened,
+    read,
+    seed_in,
+    words_of,
+)
 from dpaudit.execution.tasks import Result
 
 IDENTITY = {"code": "a", "seed": "7"}
@@ -230,11 +241,15 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("mine")
-    (tmp_path / NAME).symlink_to(tmp_path / "mine")
+@pytest.mark.cases("name", [NAME, f".{NAME}.lock"])
+def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / f"mine{name}"
+    mine.write_text("mine")
+    (tmp_path / name).symlink_to(mine)
     with pytest.raises(ConfigError, match="is a symbolic link"), opened(tmp_path, IDENTITY):
         pass
+    (tmp_path / name).unlink()
+    assert mine.read_text() == "mine"
 
 
 def test_the_seed_of_a_run_is_used_again_only_with_its_code(tmp_path: Path) -> None:
@@ -271,3 +286,73 @@ def test_a_read_only_file_system_is_refused(small_disk: Path) -> None:
         pass
     with pytest.raises(ConfigError, match="cannot be written"), opened(small_disk / "a", IDENTITY):
         pass
+
+
+def written(path: Path, row: tuple[object, ...], **words: str) -> None:
+    """Add a result and words to a store, as whoever knows the format of digests can."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("insert into results values (?, ?, ?, ?, ?, ?, ?)", (*row, _digest(row)))
+        file.executemany("insert or replace into meta values (?, ?)", words.items())
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, array=np.zeros(10))
+    return file.getvalue()
+
+
+def pickled() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.array([Path()]), allow_pickle=True)
+    return file.getvalue()
+
+
+def header(shape: str) -> bytes:
+    words = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(words).to_bytes(2, "little") + words.encode()
+
+
+@pytest.mark.cases(
+    "value",
+    [b"", b"no array", archive(), pickled(), header("(10**14,)"), header("(100000000000000,)"),
+     header("(-1,)"), header("(" * 5000)],
+)  # fmt: skip
+def test_a_value_that_is_no_array_is_no_result(tmp_path: Path, value: bytes) -> None:
+    path = filled(tmp_path / str(abs(hash(value))), [])
+    written(path, ("key", "stage", 1, 0.5, "npy", value))
+    with opened(path.parent, IDENTITY) as store:
+        assert store.get("key") is None
+
+
+@pytest.mark.cases(
+    "row",
+    [
+        ("key", "stage", "many", 0.5, "text", b"x"),
+        ("key", "stage", 1, "long", "text", b"x"),
+        ("key", b"stage", 1, 0.5, "text", b"x"),
+        (b"key", "stage", 1, 0.5, "text", b"x"),
+    ],
+)
+def test_a_result_of_other_types_is_damaged(tmp_path: Path, row: tuple[object, ...]) -> None:
+    path = filled(tmp_path / str(abs(hash(row))))
+    written(path, row)
+    contents = read(path)
+    assert len(contents.keys) == len(VALUES)
+    assert "is damaged" in contents.damage
+
+
+@pytest.mark.cases(
+    "words",
+    [
+        {"identity": "[" * 100_000},
+        {"identity": '{"code": ["a"], "seed": "7"}'},
+        {"identity": '"a"'},
+        {"identity": json.dumps({"code": "a", "seed": "9" * 5000})},
+        {"format": "2"},
+    ],
+)
+def test_words_of_others_name_no_seed(tmp_path: Path, words: dict[str, str]) -> None:
+    path = filled(tmp_path / str(abs(hash(str(words)))))
+    written(path, ("key", "stage", 1, 0.5, "text", b"x"), **words)
+    assert seed_in(path, {"code": "a"}) is None
+    assert len(read(path).keys) == len(VALUES) + 1

@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,8 +40,15 @@ def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
     """False-failure rate 1e-6: the default false alarm."""
     audit = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000, stop=None)
     assert audit == audit_pairs(
-        laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000, seed=audit.seed
+        laplace,
+        [(0.0, 1.0)],
+        confidence=1 - 1e-6,
+        trials=2000,
+        claim=1.0,
+        detectable=None,
+        seed=audit.seed,
     )
+    assert audit.finds == detectable_epsilon(1.0, 1000, 1e-6)
     assert audit.seed != assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400).seed
     assert audit.epsilon.lower <= 1
 
@@ -109,6 +118,67 @@ def test_the_failure_names_what_repeats_the_test() -> None:
         seed=seed,
     )
     assert str(audit.event) in str(caught.value)
+
+
+class Noisy:
+    """A sum with Laplace noise of an ε, whose first calls may be slow."""
+
+    def __init__(self, epsilon: float, seconds: float = 0.0) -> None:
+        self.epsilon, self.seconds, self.calls = epsilon, seconds, 0
+
+    def __call__(self, data: float, rng: Rng) -> float:
+        self.calls += 1
+        if self.calls <= 80:
+            time.sleep(self.seconds)
+        return round(data + rng.laplace(0, 1 / self.epsilon), 6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stop", ["when-decided", None])
+def test_slow_calls_change_neither_the_trials_nor_the_result(
+    monkeypatch: pytest.MonkeyPatch, stop: Any
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    for name in ("perf_counter", "monotonic", "process_time", "time"):
+        monkeypatch.setattr(time, name, lambda: now[0])
+    calls, audits = [], []
+    for seconds in (0.0, 0.003, 0.011):
+        mechanism = Noisy(1.0, seconds)
+        audit = assert_satisfies_dp(mechanism, (0.0, 1.0), 1.0, stop=stop, seed=1)
+        audits.append(replace(audit, repetition=None))  # it names what the mechanism holds
+        calls.append(mechanism.calls)
+    assert set(calls) == {calls[0]}
+    assert audits == [audits[0]] * 3
+    assert audits[0].finds is not None
+    assert audits[0].finds < 1.5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("claim", "delta"), [(0.5, 0.0), (1.0, 0.0), (1.0, 1e-3), (3.0, 0.0)])
+def test_the_default_finds_one_and_a_half_times_the_claim(claim: float, delta: float) -> None:
+    wrong = round(1.5 * claim, 2)  # a number of many digits could be noise
+    for seed in range(3):
+        with pytest.raises(AssertionError, match="DP is false"):
+            assert_satisfies_dp(Noisy(wrong, 0.001), (0.0, 1.0), claim, delta, seed=seed)
+
+
+@pytest.mark.cases(
+    ("claim", "delta", "words"),
+    [
+        (0.01, 0.0, r"trials = 1000000 find a violation from ε = 0.0318 on, not from 1.5 times"),
+        (0.1, 0.01, r"ε = 0.152 on, not from 1.5 times 0.1: use more trials, or pass trials = "),
+        (0.0, 0.0, r"ε = 0.0224 on, not from 1.5 times 0:"),
+        (11.0, 0.0, "trials = 1000000 certify at most ε = 10.5, so a claim of 11 can never fail"),
+    ],
+)
+def test_a_claim_that_no_default_tests_is_refused(claim: float, delta: float, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        assert_satisfies_dp(never, (0, 1), claim, delta)
 
 
 @pytest.mark.long

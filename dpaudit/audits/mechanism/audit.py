@@ -25,8 +25,9 @@ from dpaudit.audits.mechanism.result import BlackBoxAudit, Stopped
 from dpaudit.audits.mechanism.search_pairs import most_informative
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
+from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
-from dpaudit.execution.executor import Executor
+from dpaudit.execution.executor import INLINE, Executor
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
@@ -130,7 +131,7 @@ def audit_pairs(
     batched: bool = False,
     fresh_process: bool = False,
     claim: float | None = None,
-    detectable: float = 1.5,
+    detectable: float | None = 1.5,
     stop: Stop | None = None,
     seed: int | None = None,
     executor: Executor | None = None,
@@ -152,7 +153,7 @@ def audit_pairs(
         batched: see `audit`.
         fresh_process: see `audit`.
         claim: see `audit`.
-        detectable: see `audit`.
+        detectable: see `audit`; None plants nothing.
         stop: see `audit`.
         seed: see `audit`.
         executor: its workers make the calls, if these depend on data and `rng` alone, and receives
@@ -162,52 +163,6 @@ def audit_pairs(
     Raises:
         InputError: no pair is given, or as in `audit`.
         RunError: as in `audit`.
-    """
-    seed = settled(seed)
-    exact = score == "learned" and log_ratio is None
-    return audit_calls(
-        Calls(mechanism, batched, seed, fresh_process, exact, executor),
-        pairs,
-        delta=delta,
-        confidence=confidence,
-        trials=trials,
-        search=search,
-        score=score,
-        log_ratio=log_ratio,
-        claim=claim,
-        detectable=detectable,
-        stop=stop,
-    )
-
-
-def audit_calls(
-    calls: Calls,
-    pairs: Sequence[tuple[Any, Any]],
-    *,
-    delta: float,
-    confidence: float,
-    trials: int,
-    search: int = 4_000,
-    score: Score | Literal["learned"] = "learned",
-    log_ratio: Score | None = None,
-    claim: float | None = None,
-    detectable: float | None = 1.5,
-    stop: Stop | None = None,
-) -> BlackBoxAudit:
-    """Run `audit_pairs` by a caller that may have made calls before; arguments and errors as there.
-
-    Args:
-        calls: the caller, which has taken its snapshot of the mechanism before the first call.
-        pairs: see `audit_pairs`.
-        delta: see `audit`.
-        confidence: see `audit`.
-        trials: see `audit`.
-        search: see `audit_pairs`.
-        score: see `audit`.
-        log_ratio: see `audit`.
-        claim: see `audit`.
-        detectable: see `audit`; None runs no game on copies.
-        stop: see `audit`.
     """
     check_probability("confidence", confidence)
     alpha = 1 - confidence
@@ -223,8 +178,10 @@ def audit_calls(
     check_claim(claim, detectable)
     check_stop(stop, claim)
     claim = None if claim is None else float(claim)
-    progress = calls.progress
-    calls = calls.on_workers(pairs[0], trials)
+    calls = Calls(
+        mechanism, batched, settled(seed), fresh_process, score == "learned", executor
+    ).on_workers(pairs[0])
+    progress = (executor or INLINE).progress
     if score != "learned":
         score = with_exceptions(score)
     game = OutputBound(calls, score, delta, confidence)
@@ -244,6 +201,9 @@ def audit_calls(
     if stop and claim is not None:
         bettor = game.bettor(claim, SHARE * alpha, log_odds=log_ratio is not None)
         alpha *= 1 - SHARE
+    finds = None
+    if claim is not None:
+        finds = detectable_epsilon(claim, game.sizes(trials)[1], alpha, delta=delta)
     first = game.run(pair, "certificate", trials, alpha, bettor)
     first = game.lengthened(first, pair, trials)
     if first.epsilon.lower > 0:
@@ -273,4 +233,5 @@ def audit_calls(
         doubtful=planted.doubtful,
         unread=certificate.scorer.unread,
         stopped=Stopped(bettor.outputs, bettor.p_value) if bettor and first.early else None,
+        finds=finds,
     )

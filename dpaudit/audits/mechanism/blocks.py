@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,8 +30,6 @@ from dpaudit.execution.workers import ONE_THREAD, Pool
 
 # The number of calls that are made twice.
 _TWICE = 32
-# Seconds of calls that are worth starting workers.
-_WORTH = 2.0
 # The number of blocks of a game.
 _BLOCKS = 64
 
@@ -137,30 +134,27 @@ def failed(words: str, culprit: str = "the mechanism") -> RunError:
     )
 
 
-def parallel(executor: Executor, caller: Caller, *, batched: bool, calls: int) -> Executor:
+def parallel(executor: Executor, caller: Caller, *, batched: bool) -> Executor:
     """Return the executor for the calls of a mechanism: the given one, or one for one sequence.
+
+    How long calls take decides nothing, as a state that they keep unnoticed differs by worker.
 
     Args:
         executor: has the workers.
         caller: calls the mechanism.
         batched: whether calls ask for a number of outputs.
-        calls: the number of calls.
 
     Returns:
-        `executor` if the outputs depend on data and stream alone, the mechanism and the data can be
-        sent to its workers, and the calls take so long that workers are worth it.
+        `executor` if the outputs depend on data and stream alone, and the mechanism and the data
+        can be sent to its workers.
     """
     # Noise of the process's own generators is not to repeat here: threads would share it.
     traced = replace(caller, mechanism=_traced(caller.mechanism), ambient=False)
     block = Block(0, np.arange(_TWICE) % 2 == 1, np.ones(_TWICE if batched else 0, np.int64))
-    first = traced(block)
-    clock = time.perf_counter()
-    again = traced(block)
-    seconds = (time.perf_counter() - clock) / _TWICE
+    first, again = traced(block), traced(block)
     workers = executor.pool.workers
     if (
         workers != ONE_THREAD
-        and seconds * calls >= _WORTH
         and all(isinstance(output, tuple) and output[1] for output in first)
         and _equal(first, again)
         and (workers.backend == "threads" or _can_be_sent(caller))

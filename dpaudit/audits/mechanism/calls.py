@@ -135,17 +135,16 @@ class Calls:
         """What receives the finished calls."""
         return (self.executor or INLINE).progress
 
-    def on_workers(self, pair: tuple[Any, Any], count: int) -> Calls:
+    def on_workers(self, pair: tuple[Any, Any]) -> Calls:
         """Return the same calls, but in one sequence unless they may run on several workers.
 
         Args:
             pair: a pair of data sets.
-            count: the number of calls.
         """
         if self.executor is None or self.fresh_process:
             return self
         caller = Caller(self.mechanism, pair, self.seed, "twice")
-        chosen = parallel(self.executor, caller, batched=self.batched, calls=count)
+        chosen = parallel(self.executor, caller, batched=self.batched)
         return replace(self, executor=chosen)
 
     def run(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:

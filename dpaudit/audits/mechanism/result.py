@@ -48,6 +48,9 @@ class BlackBoxAudit:
             repeat that: neither is it false, nor does the audit speak for it.
         unread: what the learned score does not read in the outputs, in words.
         stopped: where it ended early; the bound then holds at any time. Else None.
+        finds: the least true ε above the claim that all trials find with 95 % power, as forecast
+            for Laplace noise, see `bounds.power.power.detectable_epsilon`; infinite if they find
+            none, None without a claim.
     """
 
     epsilon: Estimate
@@ -65,3 +68,4 @@ class BlackBoxAudit:
     doubtful: bool = False
     unread: tuple[str, ...] = ()
     stopped: Stopped | None = None
+    finds: float | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from plain_mechanisms import laplace, many_laplace, words  # type: ignore[import-not-found]
 
-from dpaudit.audits.mechanism import blocks
 from dpaudit.audits.mechanism.audit import audit, audit_pairs
 from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
 from dpaudit.audits.mechanism.calls import Calls
@@ -30,9 +28,8 @@ MAIN = os.getpid()
 
 
 @pytest.fixture
-def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Executor]:
-    """An executor with two workers, which cheap calls are worth."""
-    monkeypatch.setattr(blocks, "_WORTH", 0.0)
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    """An executor with two workers."""
     with started(Workers(2, getattr(request, "param", "processes"))) as pool:
         yield Executor(pool)
 
@@ -40,7 +37,7 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def chosen(executor: Executor, mechanism: Any, *, batched: bool = False) -> bool:
     """Whether the calls of a mechanism run on the executor's workers."""
     caller = Caller(mechanism, (0, 1), 5, "twice")
-    choice = parallel(executor, caller, batched=batched, calls=1000)
+    choice = parallel(executor, caller, batched=batched)
     assert choice is executor or choice.pool.workers == ONE_THREAD
     return choice is executor
 
@@ -138,26 +135,14 @@ def test_a_sequence_is_the_same_for_any_number_of_workers(
     assert audit_pairs(make(), [(0, 1)], trials=400, seed=1, executor=executor) == alone
 
 
-def test_threads_need_nothing_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_WORTH", 0.0)
+def test_threads_need_nothing_sent() -> None:
     with started(Workers(2)) as pool:
         assert chosen(Executor(pool), locked())
 
 
-def test_cheap_calls_stay_where_they_are() -> None:
-    with started(Workers(2, "processes")) as pool:
-        assert not chosen(Executor(pool), laplace)
-
-
-@pytest.mark.long
-def test_one_worker_takes_one_sequence() -> None:
-    def slow(data: float, rng: Rng) -> float:
-        time.sleep(0.01)
-        return data + rng.laplace()
-
-    assert not chosen(Executor(), slow)
-    with started(Workers(2, "processes")) as pool:
-        assert chosen(Executor(pool), slow)
+def test_the_time_of_calls_does_not_choose_where_they_run(executor: Executor) -> None:
+    assert chosen(executor, laplace)
+    assert not chosen(Executor(), laplace)
 
 
 def test_data_that_are_changed_in_a_process_are_refused(executor: Executor) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,19 @@ def test_trainings_of_other_targets_or_in_the_wrong_folder_are_refused(config: P
     assert (code, "handed out with other data, targets or questions" in said) == (3, True), said
     code, said = ran("split", write(config.parent, other))
     assert (code, "exists: remove the trainings" in said) == (2, True), said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes in folders")
+def test_a_seal_of_others_is_refused(config: Path) -> None:
+    seal = trained(config)[0] / "seal.json"
+    for text, words in (("[" * 500, "handed out with other data"), ("[" * 10**6, "cannot be read")):
+        seal.write_text(text, encoding="utf-8")
+        code, said = ran("run", config, "-o", config.parent / "out")
+        assert (code, words in said) == (3, True), said
+    seal.unlink()
+    os.mkfifo(seal)
+    code, said = ran("run", config, "-o", config.parent / "out")
+    assert (code, "seal.json cannot be read: split the data anew" in said) == (3, True), said
 
 
 def test_more_trainings_extend_a_split(config: Path) -> None:
