@@ -16,10 +16,10 @@ from typing import Any
 
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Control
+from dpaudit.record.result import TRACE, Control
 
 # Factors to try: a mutant's ε as a multiple of the limit.
-LADDER = (1.25, 1.5, 2.0, 4.0)
+LADDER = (1.25, 1.5, 2.0, 3.0, 4.0)
 # Factors that differ by less than this, relatively, count as equal.
 _SAME = 1e-9
 
@@ -91,7 +91,11 @@ def rungs(
 
 
 def reported(controls: Sequence[Control]) -> Control | None:
-    """Return the control to report: the smallest mutant found, else the largest one tried."""
+    """Return the control to report: the smallest mutant found, else the largest one tried.
+
+    Traces of what was deleted are reported where nothing else was tried.
+    """
+    controls = [control for control in controls if control.noise != TRACE] or controls
     successes = [control for control in controls if control.found]
     return min(successes, key=_factor) if successes else max(controls, key=_factor, default=None)
 
