@@ -30,8 +30,6 @@ from dpaudit.record.waivers import WaiverRecord, accepted
 SCHEMA = 4
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
 WHOLE = "whole"
-# The law of a planted trace: of all leaks that make as many guesses right the hardest to certify.
-TRACE = "randomised response"
 # The label of the membership inference attack that does best in the calibrating trainings.
 STRONGEST = "strongest"
 # A moment in UTC.
@@ -45,6 +43,8 @@ RunOutcome = Literal["go", "stop", "undecided", "no decision"]
 Verdict = Literal["false", "survived", "not tested"]
 Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
 Noise = Literal["Gaussian", "Laplace", "randomised response"]
+# The law of a planted trace: of all leaks that make as many guesses right the hardest to certify.
+TRACE: Noise = "randomised response"
 
 
 class _Record(BaseModel):
@@ -634,8 +634,8 @@ class AuditResult(_Record):
         require_decision: whether a run that decides nothing ends as if it were undecided.
         outcome: `stop` if a waiver is expired, or a claim is false and that stops the run, else
             as the gates decide: `stop` if one fails, `undecided` if one is inconclusive, `go` if
-            none is; `no decision` if there is no gate and every claim is untested. What is waived
-            does not count.
+            none is. Without a gate and a tested claim, `undecided` if a game is too weak to test a
+            claim, else `no decision`. What is waived does not count.
         timing: start and duration.
     """
 

@@ -178,7 +178,9 @@ class Inference:
         )
         certificate = certify(game, limits)
         if self.forgets:
-            traces = certify(replace(game, claimed=None, noises=(TRACE,)), [Bar(_LEAST_TRACE)]).controls
+            traces = certify(
+                replace(game, claimed=None, noises=(TRACE,)), [Bar(_LEAST_TRACE)]
+            ).controls
             certificate = replace(certificate, controls=(*certificate.controls, *traces))
         return certificate.fields
 

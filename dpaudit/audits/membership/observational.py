@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.audits.membership import planted
 from dpaudit.audits.membership.propensity import COMPARABLE, ROWS_FOR_EACH, Propensity, basis_of
 from dpaudit.audits.membership.rates import least_absent
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
@@ -28,6 +29,7 @@ from dpaudit.bounds.model_based.observational import observational_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import percent
 from dpaudit.core.streams import generator
+from dpaudit.record.result import Control, Noise
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -44,8 +46,8 @@ _SHARES = (0.5, 0.25, 0.125, 0.0625)
 _FEWEST_GUESSES = 8
 # By how much the level is stricter at which a number of guesses is chosen.
 _STRICTER = 10
-# A leak is planted to see whether one of this size would be found.
-PLANTED = 2.0
+# The size of the leak that is planted to see whether it would be found.
+_PLANTED = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,8 @@ class Corrected:
         auc: corrected AUC; None if it is refused.
         tpr: corrected true-positive rates by false-positive rate; None with too few non-members.
         epsilon: the certified lower bound on ε; None if it is refused.
-        planted: what the same bound certifies of a leak with `PLANTED` times `at_most`, planted in
-            the same rows; None without `at_most`.
-        at_most: the largest ε allowed, if there is one.
+        planted: what the same bound certifies of a leak of twice the largest ε allowed that is
+            planted in place of the scores; None without a largest one.
     """
 
     comparable: float
@@ -70,8 +71,7 @@ class Corrected:
     auc: Estimate | None = None
     tpr: Mapping[float, Estimate | None] | None = None
     epsilon: Estimate | None = None
-    planted: Estimate | None = None
-    at_most: float | None = None
+    planted: Control | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,15 +145,14 @@ class Observed:
         if reason:
             return Corrected(comparable, kept, reason)
         epsilon = self._certified(halves[0], self.scores)
-        planted = None if at_most is None else self._planted(halves[0], PLANTED * at_most)
+        mutant = None if at_most is None else self._planted(halves[0], at_most)
         return Corrected(
             comparable,
             kept,
             auc=_envelope([self._area(rows) for rows in draws]),
             tpr={rate: self._rate(draws, rate) for rate in rates},
             epsilon=epsilon,
-            planted=planted,
-            at_most=at_most,
+            planted=mutant,
         )
 
     def _half(self, fit: Rows, rows: Rows) -> _Half:
@@ -206,11 +205,15 @@ class Observed:
             "propensities"
         )
 
-    def _planted(self, half: _Half, epsilon: float) -> Estimate:
-        """Certify scores that tell every membership by randomised response at ε."""
-        draws = generator(self.seed, "membership planted").random(len(self.member))
-        right = draws >= 1 / (1 + np.exp(epsilon))
-        return self._certified(half, np.where(self.member == right, 1.0, -1.0))
+    def _planted(self, half: _Half, at_most: float) -> Control:
+        """Certify scores that show every membership through noise."""
+        epsilon = _PLANTED * at_most
+
+        def of_mutant(noise: Noise, run: int) -> float:
+            rng = generator((self.seed, run), f"membership planted {noise}")
+            return self._certified(half, planted.shown(noise, epsilon, 0.0, self.member, rng)).lower
+
+        return planted.control(of_mutant, planted.laws(0.0), epsilon, 0.0, at_most, at_most)
 
     def _certified(self, half: _Half, scores: Numbers) -> Estimate:
         """Certify ε by guesses on the judged rows that the others choose."""

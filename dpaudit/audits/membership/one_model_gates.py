@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpaudit.audits.membership.observational import PLANTED, Corrected
+from dpaudit.audits.membership.observational import Corrected
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least, at_most
-from dpaudit.record.result import GateRecord, Outcome
+from dpaudit.record.result import Control, GateRecord, Outcome
 
 # What every outcome rests on; it stands in the rule, as nothing that was measured tests it.
 _IF = "if the features hold all by which members and others differ"
@@ -87,7 +87,7 @@ def _of_rate(estimate: Estimate, limit: float, *, mirror: bool) -> tuple[Outcome
     return "inconclusive", f"{interval} straddles it: more comparable rows narrow it"
 
 
-def _of_epsilon(estimate: Estimate, limit: float, planted: Estimate | None) -> tuple[Outcome, str]:
+def _of_epsilon(estimate: Estimate, limit: float, planted: Control | None) -> tuple[Outcome, str]:
     """Judge a lower bound on ε, which passes only if a larger leak would have been found."""
     certified = f"certified ε >= {at_least(estimate.lower, 2)}"
     if estimate.lower > limit:
@@ -96,12 +96,12 @@ def _of_epsilon(estimate: Estimate, limit: float, planted: Estimate | None) -> t
         return "inconclusive", (
             f"{certified}, but the right guesses suggest {estimate.value:.3g}: give more rows"
         )
-    if planted is not None and planted.lower > limit:
-        return "pass", (
-            f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is "
-            f"found (certified ε >= {at_least(planted.lower, 2)})"
-        )
+    if planted is None:
+        return "inconclusive", f"{certified}, and it was not tried what would be found"
+    often = f"{planted.hits} of {planted.runs} times"
+    if planted.found:
+        return "pass", f"{certified}, and {planted.mutant} in these rows is found {often}"
     return "inconclusive", (
-        f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is not "
-        "found either: give more comparable rows"
+        f"{certified}, and {planted.mutant} in these rows is found only {often}: give more "
+        "comparable rows"
     )

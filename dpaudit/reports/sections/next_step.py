@@ -46,6 +46,8 @@ def _narrow(result: AuditResult) -> str:
             f"set membership.trainings = {max(needed)}, which decides if further trainings show "
             "the like"
         )
+    if not result.gates:
+        return "run more trials, or more trainings and targets, to catch leaks above the claim"
     return (
         "run more trials or trainings, which narrow the intervals, as the reason of the gate says"
     )
