@@ -24,7 +24,7 @@ from dpaudit.audits.mechanism.early import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.frequentist.seeds import settled
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.power.planning import found_from
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
 from dpaudit.testing.trials import affordable, sufficient
@@ -107,7 +107,7 @@ def assert_satisfies_dp(
         return count - count // 2 if score == "learned" else count
 
     def least(count: int) -> float:
-        return detectable_epsilon(epsilon, certifying(count), level, delta=delta)
+        return found_from(epsilon, certifying(count), level, delta=delta)
 
     wanted = trials or 0
     if trials is None and detectable is not None:

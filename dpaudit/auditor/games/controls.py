@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.power.planning import found_from
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import TRACE, Control
 
@@ -99,7 +99,7 @@ def rungs(
     if not 0 < bar.limit < math.inf or math.isinf(claimed):
         return
     level = dependable(estimate.alpha)
-    least = detectable_epsilon(bar.limit, estimate.n, level, delta=delta, power=0.5)
+    least = found_from(bar.limit, estimate.n, level, delta=delta, power=0.5)
     if math.isinf(least):
         return
     shown = estimate.value if estimate.lower > 0 else 0.0

@@ -81,7 +81,7 @@ def test_the_trials_that_a_factor_needs() -> None:
     rows = by_place(forecast(config(), factor=2.0))
     alpha = run_audit(config()).family.alpha
     expected = trials_needed(
-        1.0, 2.0, confidence=1 - alpha, game="randomized-response", method="label test"
+        1.0, 2.0, confidence=1 - alpha, game="laplace", method="label test"
     )
     assert rows["published", "support-threshold", 1.0].needed == expected
     # A pair that shows a tenth of the ε cannot show twice the claim.
