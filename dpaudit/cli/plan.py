@@ -243,7 +243,7 @@ def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
         yield (
             f"positive controls run games again on mutants, which their results choose: {least} "
             f"{duration(cost.controlled)} more on one worker if each game needs one, and up to "
-            "four times as much"
+            "five times as much"
         )
 
 
