@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from dpaudit.bounds.model_based.gdp import gaussian_mu
 from dpaudit.record.result import TRACE, Control, Noise
 
-# Each leak is planted so often, and a game finds it that misses one at most: 19 of 20 are fewer
-# than one time in twenty those of a game that finds less than 78 % of them (Clopper & Pearson).
+# How often each leak is planted, and how many of these runs may miss it: of a game that finds less
+# than 78 % of them, 19 of 20 are found at most one time in twenty (Clopper & Pearson 1934).
 SEEDS = 20
 _MISSED = 1
 
 
 def laws(delta: float) -> tuple[Noise, ...]:
-    """Return the laws of noise of mechanisms with this δ, those first that are harder to find."""
+    """Return the laws of noise of mechanisms with this δ."""
     return ("Gaussian", "Laplace") if delta > 0 else ("Laplace",)
 
 
