@@ -11,10 +11,11 @@ import numpy as np
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
 from dpaudit.bounds.frequentist.next_draw import draws_needed
-from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+from dpaudit.bounds.power.planning import Game, trials_needed
 from dpaudit.config.schema import Gate
+from dpaudit.core.errors import InputError
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Census, Family, Measurement, Outcome
+from dpaudit.record.result import Census, Family, Measurement, Noise, Outcome
 
 # The largest multiple of the judged trainings that is tried.
 _MOST = 64
@@ -61,6 +62,29 @@ def times_needed(
     return _mean(gate, measurement, census, family)
 
 
+def coins_needed(
+    limit: float, factor: float, noise: Noise, delta: float, alpha: float
+) -> int | None:
+    """Forecast how many coins find a leak of so many times a limit in 95 of 100 runs.
+
+    Args:
+        limit: the ε to exceed.
+        factor: the leak's ε as a multiple of it.
+        noise: the law of the leak's noise.
+        delta: the δ of the bound and of the leak.
+        alpha: the level of the bound.
+
+    Returns:
+        The number of coins; None if no number below 10⁹ suffices.
+    """
+    game: Game = "gaussian" if noise == "Gaussian" else "laplace"
+    how = {"delta": delta, "confidence": 1 - alpha}
+    try:
+        return trials_needed(limit, factor, **how, game=game, method="one-run")
+    except InputError:
+        return None
+
+
 def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> Needed | None:
     count = len(census.values)
     # Gates pass together: trainings of a model that has fewer of them are the reason.
@@ -98,22 +122,14 @@ def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) 
 
 
 def _bound(gate: Gate, measurement: Measurement, limit: float) -> Needed | None:
-    """Return it for the control of a bound on ε: coins are told with the odds of the planted leak.
-
-    Its guesses are as good as any, so that fewer coins do not find it.
-    """
-    factor, coins = gate.detectable or 1.0, measurement.estimate.n
-    if factor <= 1 or not measurement.unit:
+    """Return it for the control of a bound on ε, by the law of the leaks that were planted."""
+    control = next(iter(measurement.controls), None)
+    if control is None or control.noise is None or not gate.detectable:
         return None
-    odds = math.exp(min(50.0, factor * limit))
-
-    def finds(times: int) -> Outcome | None:
-        size = coins * times
-        right = int(size * odds / (1 + odds))
-        lower = one_run_epsilon(size, size, right, alpha=measurement.estimate.alpha).lower
-        return "pass" if lower > limit else None
-
-    return _least(finds)
+    coins = coins_needed(
+        limit, gate.detectable, control.noise, control.delta, measurement.estimate.alpha
+    )
+    return None if coins is None else Needed(max(1.0, coins / measurement.estimate.n), "pass")
 
 
 def _repeated(census: Census, times: int) -> Census:

@@ -131,4 +131,6 @@ def _doubt(measurement: Measurement, limit: float) -> str | None:
 
 
 def _said(control: Control) -> str:
-    return f"the same game finds {control.mutant} (certified ε >= {at_least(control.certified)})"
+    often = f" in {control.hits} of {control.runs} runs" if control.runs else ""
+    certified = f"certified ε >= {at_least(control.certified)}{often}"
+    return f"the same game finds {control.mutant} ({certified})"

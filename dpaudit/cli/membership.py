@@ -116,7 +116,7 @@ class _Kind(click.ParamType[Any]):
 @click.option(
     "--max-epsilon",
     type=NumberRange(0, 25, min_open=True),
-    help="The largest ε allowed; it is kept if twice as much, planted, would be found.",
+    help="The largest ε allowed; it is kept if a planted leak of twice that is found (19 of 20).",
 )
 @click.option(
     "--confidence",

@@ -174,8 +174,8 @@ def _show_forecast(rows: Sequence[Forecast], console: Console) -> None:
     for sentence in (
         "finds ε from: a model that truly leaks this ε, or more, would be shown to break its claim "
         "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.",
-        "This is an optimistic forecast, for noise whose law is Laplace's. The run itself measures "
-        "what its games find, and gates on epsilon ask for that.",
+        "This is an optimistic forecast, for Laplace noise, or Gaussian noise where δ is above 0. "
+        "The run itself measures what its games find, and gates on epsilon ask for that.",
     ):
         say(sentence, console)
 
@@ -243,7 +243,7 @@ def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
         yield (
             f"positive controls run games again on mutants, which their results choose: {least} "
             f"{duration(cost.controlled)} more on one worker if each game needs one, and up to "
-            "four times as much"
+            "five times as much"
         )
 
 

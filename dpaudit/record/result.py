@@ -42,6 +42,9 @@ Outcome = Literal["pass", "fail", "inconclusive"]
 RunOutcome = Literal["go", "stop", "undecided", "no decision"]
 Verdict = Literal["false", "survived", "not tested"]
 Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
+Noise = Literal["Gaussian", "Laplace", "randomised response"]
+# The law of a planted trace: of all leaks that make as many guesses right the hardest to certify.
+TRACE: Noise = "randomised response"
 
 
 class _Record(BaseModel):
@@ -147,9 +150,16 @@ class Control(_Record):
         factor: by how much the mutant breaks the claim: its noise is scaled to `factor` times the
             claimed ε, or a violation of that size is planted. A pair on which the privacy loss
             stays below the claim shows less.
-        epsilon: the true ε of the mutant, if the privacy loss on the pair reaches it.
-        certified: the lower bound on ε that the same game, pair and score certify for the mutant.
+        epsilon: the true ε of the mutant at `delta`, if the privacy loss on the pair reaches it.
+        certified: the lower bound on ε that the same game, pair and score certify for the mutant
+            dependably: in all but one of its `runs`; of one run, at the level that such a power
+            takes (`dpaudit.auditor.games.certify.Level.dependable`).
         found: whether `certified` exceeds the claimed ε.
+        noise: the law of the noise that is planted in place of the mechanism's answers; None if the
+            mutant is the mechanism with less noise, or marks its outputs.
+        delta: the δ of a planted leak.
+        hits: in how many runs more than the claim is certified.
+        runs: the number of runs, each with noise of its own; fewer if more than one has missed.
     """
 
     mutant: str
@@ -157,6 +167,15 @@ class Control(_Record):
     epsilon: Size
     certified: Number
     found: bool
+    noise: Noise | None = None
+    delta: Probability = 0.0
+    hits: Count = 0
+    runs: Count = 0
+
+    @property
+    def condition(self) -> str:
+        """What a statement of its factor holds for, and in how many runs; empty for one run."""
+        return f" if the noise is {self.noise} ({self.hits} of {self.runs})" if self.noise else ""
 
 
 class Census(_Record):
@@ -384,7 +403,16 @@ class Measurement(_Record):
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        """Return every mutant that was tried."""
+        """Return every mutant that was tried, but for the traces of what was deleted."""
+        return tuple(one for one in self._tried if one.noise != TRACE)
+
+    @property
+    def traces(self) -> tuple[Control, ...]:
+        """Return the planted traces of what was deleted that were tried."""
+        return tuple(one for one in self._tried if one.noise == TRACE)
+
+    @property
+    def _tried(self) -> tuple[Control, ...]:
         return self.tried or ((self.control,) if self.control else ())
 
 
@@ -449,6 +477,7 @@ class VerdictRecord(_Record):
         law: the largest ε of a pair by the law of its noise, if it is above the claim.
         factor: the least multiple of the claim that a mutant had to reach to be found, by one of
             the games, or by every membership game; None if no mutant was found.
+        condition: for which law of noise that holds, and in how many runs (`Control.condition`).
         decided_by: the game behind the verdict; None without a game.
     """
 
@@ -462,6 +491,7 @@ class VerdictRecord(_Record):
     certified: Number | None = None
     law: Number | None = None
     factor: Size | None = None
+    condition: str = ""
     decided_by: GameName | None = None
 
 
@@ -647,8 +677,8 @@ class AuditResult(_Record):
         require_decision: whether a run that decides nothing ends as if it were undecided.
         outcome: `stop` if a waiver is expired, or a claim is false and that stops the run, else
             as the gates decide: `stop` if one fails, `undecided` if one is inconclusive, `go` if
-            none is; `no decision` if there is no gate and every claim is untested. What is waived
-            does not count.
+            none is. Without a gate and a tested claim, `undecided` if a game is too weak to test a
+            claim, else `no decision`. What is waived does not count.
         timing: start and duration.
     """
 

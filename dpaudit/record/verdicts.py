@@ -9,6 +9,7 @@ from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
+    Control,
     FindingRecord,
     GameName,
     GateRecord,
@@ -111,7 +112,8 @@ def decided(
     """Return the outcome of a run.
 
     An expired waiver stops it, whatever became of its finding. A finding with an active waiver
-    does not count. Without a gate and a tested claim there is no decision.
+    does not count. Without a gate and a tested claim there is no decision; claims that a game is
+    too weak to test leave the run undecided.
 
     Args:
         gates: the judged gates.
@@ -122,7 +124,8 @@ def decided(
     if any(waiver.state == "expired" for waiver in waivers):
         return "stop"
     if not gates and all(verdict.verdict == "not tested" for verdict in verdicts):
-        return "no decision"
+        weak = any(verdict.reason == "no power" for verdict in verdicts)
+        return "undecided" if weak else "no decision"
     waived = accepted(waivers)
     false = (verdict.id for verdict in verdicts if verdict.verdict == "false")
     if fail_on_false_claim and any(name not in waived for name in false):
@@ -213,11 +216,11 @@ def _verdict(
         if game.theory is not None and above_by_law(game, claim.epsilon)
     ]
     doubted = bool(laws) or any(suggests_more(game, claim.epsilon) for game in games)
-    decisive = (max if any(game.unit for game in games) else min)(games, key=_least_found)
-    factor = _least_found(decisive)
+    decisive = (max if any(game.unit for game in games) else min)(games, key=_least_factor)
+    least = _least_found(decisive)
     reason: Untested | None = None
     if not false:
-        reason = "doubt" if doubted else "no power" if factor == math.inf else None
+        reason = "doubt" if doubted else None if least else "no power"
         if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
     return VerdictRecord(
@@ -230,14 +233,21 @@ def _verdict(
         claimed=claim.epsilon,
         certified=strongest.estimate.lower,
         law=max(laws, default=None),
-        factor=None if factor == math.inf else factor,
+        factor=least and least.factor,
+        condition=least.condition if least else "",
         decided_by=game_name(strongest if false else decisive),
     )
 
 
-def _least_found(game: Measurement) -> float:
-    """Return the least factor of a mutant that a game finds; infinite without one."""
-    return min((control.factor for control in game.controls if control.found), default=math.inf)
+def _least_found(game: Measurement) -> Control | None:
+    """Return the mutant with the least factor that a game finds; None without one."""
+    found = (control for control in game.controls if control.found)
+    return min(found, key=lambda control: control.factor, default=None)
+
+
+def _least_factor(game: Measurement) -> float:
+    least = _least_found(game)
+    return least.factor if least else math.inf
 
 
 def game_name(game: Measurement) -> GameName:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
-from dpaudit.record.result import ClaimRecord, Control
+from dpaudit.record.result import ClaimRecord, Control, VerdictRecord
 from dpaudit.reports.table import NONE
 
 _NEIGHBOURS = {
@@ -111,6 +111,14 @@ def power(control: Control | None) -> str:
     if control is None:
         return "none"
     return f"{'finds' if control.found else 'none up to'} {control.factor:.3g}×"
+
+
+def caught(verdicts: Sequence[VerdictRecord]) -> str:
+    """Return the sizes of the leaks that are caught, from the least to the largest."""
+    factors = sorted(one.factor for one in verdicts if one.factor is not None)
+    ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
+    conditions = dict.fromkeys(one.condition for one in verdicts)
+    return f"{' to '.join(ends)} times the claim{' or'.join(conditions)}"
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:

@@ -17,13 +17,14 @@ from dpaudit.audits.mechanism.audit import BlackBoxAudit, Mechanism, Score, audi
 from dpaudit.audits.mechanism.early import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.power.planning import found_from
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
 from dpaudit.testing.trials import sufficient
 
-# The violation that the default number of trials finds, as a multiple of the claim.
-_FACTOR = 1.5
+# The violation that the default number of trials finds, as a multiple of the claim: at δ = 0, and
+# at δ > 0, where the noise may be Gaussian.
+_FACTOR, _GAUSSIAN = 1.5, 3.0
 # A failure shows the line of the user's test, and none of this module.
 __tracebackhide__ = True
 
@@ -63,9 +64,10 @@ def assert_satisfies_dp(
         delta: the claimed δ.
         trials: outputs drawn for the test, at most that many with `stop`; half of them train a
             learned score. None chooses the least number, up to 1 000 000, that is forecast to find
-            a violation of `detectable` times the claim, by default 1.5 times, with 95 % power: the
-            same on every machine, however long calls take. `result.finds` is the least ε that
-            they find.
+            a violation of `detectable` times the claim with 95 % power: the same on every machine,
+            however long calls take. The default is 1.5 times at δ = 0, and 3 times at δ > 0, where
+            Gaussian noise takes far more trials than its ε lets expect. `result.finds` is the least
+            ε that they find.
         false_alarm: the probability of failing although the claim holds.
         detectable: the factor by which mutants break the claim; all must be found. None skips this
             measurement of power and is faster.
@@ -103,9 +105,9 @@ def assert_satisfies_dp(
         return count - count // 2 if score == "learned" else count
 
     def least(count: int) -> float:
-        return detectable_epsilon(epsilon, certifying(count), level, delta=delta)
+        return found_from(epsilon, certifying(count), level, delta=delta)
 
-    factor = detectable or _FACTOR
+    factor = detectable or (_GAUSSIAN if delta else _FACTOR)
     wanted = trials or sufficient(least, epsilon, factor)
     most = most_certified(certifying(wanted), delta=delta, alpha=level)
     if most <= epsilon:

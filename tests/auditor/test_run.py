@@ -313,10 +313,11 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
     held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
     assert [(control.factor, control.found) for control in held.tried] == [
         (1.001, False),
-        (1.5, True),
+        (1.5, False),
+        (2.0, True),
     ]
-    assert held.control == held.tried[1]
-    assert "the same game finds noise for ε = 1.5" in record.gates[0].reason
+    assert held.control == held.tried[2]
+    assert "the same game finds noise for ε = 2" in record.gates[0].reason
     assert "the game cannot find 1.001; the same" in record.gates[1].reason
 
 

@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import controls
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.power.planning import found_from
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
@@ -32,12 +32,12 @@ from tests.support.coin_games import Coin, entry
 # The probability that a stochastic test fails although the code is correct.
 RARE = 1e-6
 # Cached, since the tests ask for the same few plans and the same environment.
-planned, described = cache(detectable_epsilon), cache(environment)
+planned, described = cache(found_from), cache(environment)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controls, "detectable_epsilon", planned)
+    monkeypatch.setattr(controls, "found_from", planned)
     monkeypatch.setattr(module, "environment", described)
     # statsmodels collects garbage in every call, which takes long.
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
@@ -121,7 +121,7 @@ def test_real_data_count_among_the_games() -> None:
         # With the game's own trials it must be detected; here the mechanism differs from its law.
         ("falsified", Coin("a", 0.5, law=5.0), "not falsified", "differs"),
         # The detected mutant leaks more than that.
-        ("falsified", Coin("a", 0.5, law=3.0), "inconclusive", "too few trials"),
+        ("falsified", Coin("a", 0.5, law=2.5), "inconclusive", "too few trials"),
         # No exact ε is known, so the trials may be too few.
         ("falsified", Coin("a", 1.01, law=None), "inconclusive", "too few trials"),
         ("falsified", Coin("a", 1.01), "inconclusive", "too few trials"),

@@ -240,6 +240,12 @@ def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
             )
 
 
+def test_a_delta_takes_the_trials_that_find_gaussian_noise() -> None:
+    """Randomised response, the easiest leak of its size, is found by a tenth of them."""
+    with pytest.raises(InputError, match=r"violation from ε = 3\.46 on, not from 1\.8"):
+        assert_satisfies_dp(never, (0, 1), 1.0, 1e-5, trials=20_000, detectable=1.8)
+
+
 @pytest.mark.long
 def test_a_stated_power_is_measured_on_a_mutant() -> None:
     audit = assert_satisfies_dp(

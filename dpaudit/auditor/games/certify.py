@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
-from dpaudit.auditor.games.controls import Bar, control_seed, reported, rungs, shows
+from dpaudit.auditor.games.controls import Bar, control_seed, dependable, reported, rungs, shows
 from dpaudit.auditor.games.outcomes import CoinScores, GameScores
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
@@ -38,6 +38,11 @@ class Level:
     def of(cls, family: Family, delta: float) -> Self:
         """Return the level of a bound that holds jointly with the others of a family."""
         return cls(delta, family.alpha, family.confidence)
+
+    @property
+    def dependable(self) -> Self:
+        """The level at which one run of a mutant shows the power of the game at this one."""
+        return replace(self, alpha=dependable(self.alpha))
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,8 @@ class NoiseGame(Generic[D]):
         epsilon = rung * self._claimed
         words = f"noise for ε = {epsilon:.4g}"
         try:
-            lower = self._certificate(mutant, control_seed(self.seed, rung)).estimate.lower
+            outcomes = self.score(mutant, control_seed(self.seed, rung))
+            lower = bound(outcomes, self.level.dependable, self.seed)[0].lower
         except (DpauditError, ValueError) as error:
             return FailedControl(words, plain(str(error)))
         return Control(

@@ -22,6 +22,10 @@ is used if that share is large enough. A last mutant is a rare leak: it reveals 
 outputs that occur nowhere else, in a small share of its outputs (ε = ∞ at δ = 0). The share is one
 at which the search finds at least 9 of 10 such leaks, as measured (docs/methods/statistics.md).
 
+A planted bit is the easiest leak of its size, so it shows that the score reads a place, and not how
+small a leak of noise is found. Nothing is planted in fewer trials than find noise of this ε with a
+power of 95 %, by the law of the noise (`dpaudit.bounds.power.planning.found_from`).
+
 Plants do not depend on the score, except that a given score chooses the entry to split by. A given
 score states what it reads, so violations are planted only in values, texts and lengths. A learned
 score claims to see any form, so every plant that the outputs can carry must be found.
@@ -40,6 +44,7 @@ from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.audits.mechanism.calls import Score, Trials
 from dpaudit.audits.mechanism.plants import Bits, Pair, Plant, Written, splits, writings
 from dpaudit.audits.mechanism.pool import Pool
+from dpaudit.bounds.power.planning import found_from
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.record.result import Control
 
@@ -84,10 +89,10 @@ def positive_control(
 
     Returns:
         The least certified bound and the mutants that it belongs to; None if there are too few
-        trials to find such a violation even with the best score.
+        trials to find noise of such an ε even with the best score.
     """
     epsilon = factor * claim
-    if not _enough(claim, epsilon, sizes[1], alpha, delta):
+    if sizes[1] == 0 or found_from(claim, sizes[1], alpha, delta=delta) > epsilon:
         return None
     if unread:
         return _not_found(
@@ -109,7 +114,7 @@ def positive_control(
         plants += [
             plant
             for plant in writings(pool, rng)
-            if _enough(claim, epsilon, int(plant.share * sizes[1]), alpha, delta, _SURE)
+            if _enough(claim, epsilon, int(plant.share * sizes[1]), alpha, delta)
         ]
     bounds: dict[str, float] = {}
     for plant in plants:
@@ -144,13 +149,11 @@ def _not_found(mutant: str, epsilon: float, claim: float) -> Control:
     )
 
 
-def _enough(
-    claim: float, epsilon: float, trials: int, alpha: float, delta: float, power: float = 0.95
-) -> bool:
-    """Whether this number of trials detects a violation of this ε with this power, by forecast."""
+def _enough(claim: float, epsilon: float, trials: int, alpha: float, delta: float) -> bool:
+    """Whether this number of trials surely finds a planted violation of this ε, by forecast."""
     if trials == 0:
         return False
-    return detectable_epsilon(claim, trials, alpha, delta=delta, power=power) <= epsilon
+    return detectable_epsilon(claim, trials, alpha, delta=delta, power=_SURE) <= epsilon
 
 
 def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) -> str:

@@ -10,7 +10,6 @@ others are judged: their coins are independent of those of the quarter.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -22,10 +21,11 @@ from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.audits.membership.estimates import Guesses, best_guesses
+from dpaudit.audits.membership.planted import shown
 from dpaudit.audits.membership.rates import Curve, ranks
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import generator
-from dpaudit.record.result import Family
+from dpaudit.record.result import Family, Noise
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -116,25 +116,30 @@ class Trials:
         both, cut = np.concatenate((scaled, normal), axis=2), self.features.shape[1]
         return replace(self, features=both[:, :cut], population=both[:, cut:])
 
-    def mutant(self, epsilon: float, seed: int) -> Self:
-        """Return the trials with one more feature, which tells every coin by randomised response.
+    def mutant(self, noise: Noise, epsilon: float, delta: float, seed: int, run: int) -> Self:
+        """Return the trials with a planted leak in place of the features.
 
-        It is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less, and whoever sees it
-        besides the model sees at least as much.
+        The first feature shows every coin through noise (`planted.shown`); the others are noise of
+        the same law, like the population's. So the mutant is (ε, δ)-DP for each coin, and no less.
+        Where a training ends without a model, the mutant has none.
 
         Args:
-            epsilon: the ε of the answers.
-            seed: of the answers.
+            noise: the law of the noise.
+            epsilon: the ε of each coin.
+            delta: the δ of each coin.
+            seed: the seed of the noise.
+            run: the number of the run; each has a stream of its own.
         """
-        draws = generator(seed, "membership planted").random(self.present.shape)
-        right = draws >= 1 / (1 + math.exp(epsilon))
-        answers = np.where(self.present == right, 1.0, -1.0)[:, :, None]
-        none = np.zeros((*self.population.shape[:2], 1))
-        return type(self)(
-            np.concatenate((self.features, answers), axis=2),
-            np.concatenate((self.population, none), axis=2),
-            self.present,
-        )
+        rng = generator((seed, run), f"membership planted {noise}")
+
+        def hidden(shape: tuple[int, ...]) -> Numbers:
+            return shown(noise, epsilon, delta, np.zeros(shape, np.bool_), rng)
+
+        features, population = hidden(self.features.shape), hidden(self.population.shape)
+        features[:, :, 0] = shown(noise, epsilon, delta, self.present, rng)
+        ended = np.isin(np.arange(len(self)), self.ended)
+        features[~ended] = population[~ended] = np.nan
+        return type(self)(features, population, self.present)
 
     def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
         """Return an attack's score of each target in each training `(T, m)`.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.certify import Certificate
 from dpaudit.auditor.games.controls import LADDER, Bar
+from dpaudit.audits.membership import planted
 from dpaudit.audits.membership.calibration import Judged, Trials, rivals
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.estimates import certified
@@ -29,6 +30,7 @@ class CoinGame:
         judging: judges each attack on other trials.
         claimed: the claimed ε, if the claim is about the game.
         delta: the δ of the bound.
+        noises: the laws of planted leaks, see `planted`.
     """
 
     context: Context[MembershipConfig]
@@ -38,6 +40,7 @@ class CoinGame:
     judging: Callable[[Trials], Mapping[str, Judged]]
     claimed: float | None
     delta: float
+    noises: tuple[records.Noise, ...]
 
     def run(self) -> Certificate[Judged]:
         """Certify ε by the attacks' scores."""
@@ -50,16 +53,14 @@ class CoinGame:
 
     def control(self, rung: float, bar: Bar) -> records.Control:
         """Certify ε of trainings with a planted leak."""
-        mutant = self.trials.mutant(rung, self.context.seed)
-        lower = self._certificate(self.judging(mutant)).estimate.lower
+
+        def of_mutant(noise: records.Noise, run: int) -> float:
+            mutant = self.trials.mutant(noise, rung, self.delta, self.context.seed, run)
+            return self._certificate(self.judging(mutant)).estimate.lower
+
         base = self.claimed or bar.limit
-        return records.Control(
-            mutant=f"a planted leak of ε = {rung:.4g}",
-            factor=rung / base,
-            epsilon=rung,
-            certified=lower,
-            found=lower > base,
-        )
+        least = min(base, bar.limit)
+        return planted.control(of_mutant, self.noises, rung, self.delta, base, least)
 
     def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
         """Return the largest bound of the attacks that promise most, which share the level."""

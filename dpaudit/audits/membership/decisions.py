@@ -9,18 +9,23 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import ROUND_CEILING
 
+from dpaudit.auditor.games.controls import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import MetricKey, picked
+from dpaudit.auditor.needed import coins_needed
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
 from dpaudit.audits.membership.calibration import RIVALS
-from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.looks import FIRST
+from dpaudit.audits.membership.planted import laws
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
+from dpaudit.core.claim import Claim
+from dpaudit.core.membership import Unit, covers
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Family
+from dpaudit.record.result import Family, Noise
 
 # The most targets that are named.
 _MOST = 1_000_000
@@ -118,11 +123,12 @@ def _targets(config: MembershipConfig) -> Iterator[str]:
 
 
 def decisions(config: MembershipConfig) -> Iterator[str]:
-    """Yield what its trainings can decide of the gates about the next one, and the fewest that can.
+    """Yield what its trainings can decide of claims, and of gates about the next training.
 
     Of gates about the trainings at hand it yields how many targets a limit needs. Nothing is said
-    of a config without such gates.
+    of a config without any of these.
     """
+    yield from _claims(config)
     yield from _targets(config)
     numbers = len(next_keys(config))
     if not numbers:
@@ -149,3 +155,49 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
     which = f"{judged} of which are judged" if table.trainings > 1 else "which is judged"
     count = f"{table.trainings} training{'s' if table.trainings > 1 else ''}"
     yield f"With {count}, {which}, they can {can}."
+
+
+def _claims(config: MembershipConfig) -> Iterator[str]:
+    """Yield which leaks above each claim would be found, and what finds a smaller one."""
+    table, alpha = config.membership, family_of(config, None).alpha
+    for model in config.recommender:
+        claim = model.claim.claim() if model.claim else None
+        for unit in table.units if claim else ():
+            if claim and any(covers(claim, unit, seen) for seen in table.observers_of(model)):
+                yield _power(model.label, claim, unit, table, alpha)
+
+
+def _power(label: str, claim: Claim, unit: Unit, table: Membership, alpha: float) -> str:
+    targets, judged = table.judged(unit), table.trainings - table.calibrating_trainings
+    found, factor, needed = _found(claim, judged * targets, alpha)
+    which = f"no leak of up to {LADDER[-1]:g} times as much"
+    if found:
+        which = f"a leak of {found[0]:g} times as much if the noise is {found[1]}"
+    said = (
+        f"The claim ε = {claim.epsilon:g} of {label}: by forecast, {judged} judged trainings of "
+        f"{targets} {unit}s find {which}"
+    )
+    if needed == math.inf:
+        return f"{said}."
+    trainings = trainings_for(math.ceil(needed / targets), table.calibrating)
+    smaller = f"one of {factor:g} times takes membership.trainings = {trainings}"
+    return f"{said}; {smaller}, or more targets."
+
+
+def _found(
+    claim: Claim, coins: int, alpha: float
+) -> tuple[tuple[float, Noise] | None, float, float]:
+    """Return the least factor found, by which law, and the next smaller one with the coins of it.
+
+    Of the laws of planted leaks, the one decides that takes most coins.
+    """
+    found: tuple[float, Noise] | None = None
+    for factor in reversed(LADDER):
+        needed, noise = max(
+            (coins_needed(claim.epsilon, factor, noise, claim.delta, alpha) or math.inf, noise)
+            for noise in laws(claim.delta)
+        )
+        if needed > coins:
+            return found, factor, needed
+        found = factor, noise
+    return found, LADDER[0], math.inf

@@ -224,8 +224,8 @@ def _open(result: AuditResult, bounds: Sequence[Measurement]) -> FindingRecord |
 
 def _trace(bounds: Sequence[Measurement]) -> float | None:
     """Return the ε of the least planted leak that every observer finds; None if one finds none."""
-    traces = [bound.control.epsilon for bound in bounds if bound.control and bound.control.found]
-    return max(traces) if len(traces) == len(bounds) else None
+    traces = [[trace.epsilon for trace in bound.traces if trace.found] for bound in bounds]
+    return max(map(min, traces)) if all(traces) else None
 
 
 def _bounds(result: AuditResult, label: str, unit: str | None = None) -> list[Measurement]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +25,11 @@ from dpaudit.audits.membership.estimates import quantile
 from dpaudit.audits.membership.groups import groups_of
 from dpaudit.audits.membership.looks import Look
 from dpaudit.audits.membership.numbers import average, numbers, range_of
+from dpaudit.audits.membership.planted import laws
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST, Census
+from dpaudit.record.result import STRONGEST, TRACE, Census
 
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
@@ -39,8 +40,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
-# The ε that planted leaks exceed, to measure which trace of what was deleted would be found.
-_TRACE = 0.25
+# The ε that planted traces of what was deleted exceed, to measure which would be found.
+_LEAST_TRACE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +118,6 @@ class Inference:
         limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
-        if self.forgets:
-            limits = (*limits, Bar(_TRACE))
         yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
@@ -180,8 +179,16 @@ class Inference:
         judging = partial(self._judged, rates=[], delta=delta)
         shared = self.context.family
         family = records.Family.of(shared.confidence, shared.size * self.look.looks)
-        game = CoinGame(self.context, family, self.trials, scored, judging, claimed, delta)
-        return certify(game, limits).fields
+        game = CoinGame(
+            self.context, family, self.trials, scored, judging, claimed, delta, laws(delta)
+        )
+        certificate = certify(game, limits)
+        if self.forgets:
+            traces = certify(
+                replace(game, claimed=None, noises=(TRACE,)), [Bar(_LEAST_TRACE)]
+            ).controls
+            certificate = replace(certificate, controls=(*certificate.controls, *traces))
+        return certificate.fields
 
 
 def keys(model: str, epsilon: float, unit: Unit, observer: Observer, *, forgets: bool) -> Keys:

@@ -24,12 +24,13 @@ same holds for all strata together: for the AUC, and for the false-positive rate
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.audits.membership import planted
 from dpaudit.audits.membership.features import Features
 from dpaudit.audits.membership.propensity import (
     RIVALS,
@@ -44,6 +45,7 @@ from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.core.estimate import Estimate, Kind
 from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
+from dpaudit.record.result import Control, Noise
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -76,8 +78,8 @@ class Corrected:
         auc: corrected AUC; None if it is refused.
         tpr: corrected true-positive rates by false-positive rate; None with too few pairs.
         epsilon: the lower bound on ε, certified of equal pairs; None if it is refused.
-        planted: what the same bound says of a leak with `PLANTED` times the largest ε allowed,
-            planted in the same pairs; None if there is no such ε.
+        planted: what the same bound says of a leak with `PLANTED` times the largest ε allowed that
+            is planted in place of the scores; None without a largest one.
     """
 
     pairs: int
@@ -88,7 +90,7 @@ class Corrected:
     auc: Estimate | None = None
     tpr: Mapping[float, Estimate | None] | None = None
     epsilon: Estimate | None = None
-    planted: Estimate | None = None
+    planted: Control | None = None
 
     @property
     def condition(self) -> str:
@@ -159,7 +161,6 @@ class Observed:
         *,
         equal: bool,
     ) -> Corrected:
-        planted = None if at_most is None else self._planted(PLANTED * at_most)
         kind: Kind = "frequentist" if equal else "assumes-law"
 
         def bound(scores: Numbers) -> Estimate:
@@ -175,7 +176,7 @@ class Observed:
             auc=self._area(pairs, gamma),
             tpr={rate: self._rate(pairs, rate, gamma) for rate in rates},
             epsilon=bound(self.scores),
-            planted=None if planted is None else bound(planted),
+            planted=None if at_most is None else self._planted(bound, at_most),
         )
 
     def _explains(self, pairs: Pairs) -> float:
@@ -206,10 +207,15 @@ class Observed:
             lower=low.lower, upper=high.upper, method=f"rate of rows in pairs, odds {gamma:g}"
         )
 
-    def _planted(self, epsilon: float) -> Numbers:
-        """Return scores that tell every membership by randomised response at ε `(n,)`."""
-        draws = generator(self.seed, "membership planted").random(len(self.member))
-        return np.where(self.member == (draws >= 1 / (1 + math.exp(epsilon))), 1.0, -1.0)
+    def _planted(self, bound: Callable[[Numbers], Estimate], at_most: float) -> Control:
+        """Bound ε of scores that show every membership through noise."""
+        epsilon = PLANTED * at_most
+
+        def of_mutant(noise: Noise, run: int) -> float:
+            rng = generator((self.seed, run), f"membership planted {noise}")
+            return bound(planted.shown(noise, epsilon, 0.0, self.member, rng)).lower
+
+        return planted.control(of_mutant, planted.laws(0.0), epsilon, 0.0, at_most, at_most)
 
     def _near(self) -> Pairs | str:
         """Return pairs of rows with nearly equal propensities, or why there are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpaudit.audits.membership.observational import PLANTED, Corrected
+from dpaudit.audits.membership.observational import Corrected
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least, at_most
 from dpaudit.record.result import GateRecord, Outcome
@@ -94,12 +94,11 @@ def _of_epsilon(estimate: Estimate, limit: float, corrected: Corrected) -> tuple
         return "inconclusive", (
             f"{certified}, but the right guesses suggest {estimate.value:.3g}: give more rows"
         )
-    if planted is not None and planted.lower > limit:
-        return "pass", (
-            f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is "
-            f"found ({word}ε >= {at_least(planted.lower, 2)})"
-        )
+    if planted is None:
+        return "inconclusive", f"{certified}, and it was not tried what would be found"
+    often = f"{planted.hits} of {planted.runs} times"
+    if planted.found:
+        return "pass", f"{certified}, and {planted.mutant} in these rows is found {often}"
     return "inconclusive", (
-        f"{certified}, and a leak of {PLANTED * limit:.3g} that is planted in these rows is not "
-        "found either: give more rows"
+        f"{certified}, and {planted.mutant} in these rows is found only {often}: give more rows"
     )

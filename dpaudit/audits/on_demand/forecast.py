@@ -12,8 +12,7 @@ from dpaudit.auditor.plan import family_of
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import PairScores, match_of
 from dpaudit.audits.on_demand.model import OnDemandModel
-from dpaudit.bounds.power.planning import trials_needed
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.power.planning import found_from, trials_needed
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import InputError
@@ -113,7 +112,7 @@ def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None)
 
 def _detectable(claim: Claim, share: float, trials: int, alpha: float) -> float:
     """Forecast, optimistically, the least true ε at which the claim would be found to be false."""
-    least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
+    least = found_from(claim.epsilon, trials, alpha, delta=claim.delta)
     return least / share if share > 0 else math.inf
 
 
@@ -126,7 +125,7 @@ def _needed(claim: Claim, factor: float, alpha: float) -> float:
             factor,
             delta=claim.delta,
             confidence=1 - alpha,
-            game="randomized-response",
+            game="gaussian" if claim.delta else "laplace",
         )
     except InputError:  # more trials than can be run
         return math.inf

@@ -24,6 +24,7 @@ from dpaudit.bounds.power.power import (
     check_claim,
     check_trials,
     counting_power,
+    detectable_epsilon,
     label_power,
     least_found,
     one_run_power,
@@ -161,6 +162,34 @@ def plan(
 
     reaches = tuple(reach(method) for method in get_args(Method))
     return PowerPlan(claimed, delta, confidence, trials, game, reaches)
+
+
+def found_from(
+    claimed: float, trials: int, alpha: float, *, delta: float = 0.0, power: float = 0.95
+) -> float:
+    """Return the least ε of noise that the label test finds to exceed a claim with this power.
+
+    The noise is Laplace's at δ = 0. At δ > 0 it is Laplace's or Gaussian, whichever is found later:
+    randomised response, the easiest leak of its size, says nothing about either.
+
+    Args:
+        claimed: the ε of the claim.
+        trials: the number of trials on both data sets together, assigned by a fair coin.
+        alpha: the level of the bound.
+        delta: the δ of the claim.
+        power: the wanted probability, in (0, 1).
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    least = detectable_epsilon(claimed, trials, alpha, delta=delta, power=power)
+    if delta == 0:
+        return least
+
+    def power_at(epsilon: float) -> float:
+        return _power("label test", epsilon, claimed, delta, alpha, trials, "gaussian")
+
+    return max(least, least_found(power_at, claimed, power))
 
 
 def trials_needed(

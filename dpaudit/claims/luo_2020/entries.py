@@ -223,7 +223,7 @@ GAUSSIAN = (
                 "whole users, one of three candidates, two rounds",
                 _corrected(rounds=2, batch_size=1),
                 data.turned(3),
-                trials=800,
+                trials=2_000,
             ),
         ),
         reading="σ is the smaller one of Theorem 3's source for sampled records, and the observer "

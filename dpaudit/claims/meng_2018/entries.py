@@ -261,7 +261,7 @@ SERVER = (
                 "whole users, 10 rounds",
                 corrected(rounds=10),
                 data.turned(1),
-                trials=1_000,
+                trials=2_000,
             ),
         ),
         reading=f"{_KNOWN_FACTORS}; the game stops training after 10 rounds, and the derivation "

@@ -112,6 +112,7 @@ class Guarantee(_Part):
         verdict: the audit's verdict on the claim.
         reason: why the claim was not tested.
         power: the least multiple of the claim that the same game found on a mutant.
+        condition: for which law of noise that holds, and in how many runs; empty for the model's.
         certified: the certified lower bound on ε; None without a game.
         derived: what the claim and the bound mean for an attacker.
     """
@@ -132,6 +133,7 @@ class Guarantee(_Part):
     verdict: Verdict
     reason: Untested | None = None
     power: Number | None = None
+    condition: Text = ""
     certified: Number | None = None
     derived: Derived
 

@@ -52,6 +52,7 @@ def _guarantee(
         verdict=verdict.verdict,
         reason=verdict.reason,
         power=verdict.factor,
+        condition=verdict.condition,
         certified=verdict.certified,
         derived=_derived(claim, verdict, data),
         **({} if claim is None else _claimed(claim)),

@@ -159,7 +159,7 @@ def _claim(guarantee: Guarantee) -> str:
     factor = f"{guarantee.power or math.nan:.3g}"
     return (
         f"Survived: the attacks show {least}, no more than is claimed. They catch copies that leak "
-        f"{factor} times what is claimed."
+        f"{factor} times what is claimed{guarantee.condition}."
     )
 
 

@@ -99,7 +99,7 @@ def _claim(verdict: VerdictRecord) -> str:
     certified = "" if bound is None else f", ε ≥ {rounding.at_least(bound, 2)} is certified"
     power = ""
     if verdict.factor is not None and verdict.verdict != "false":
-        power = f", copies that leak {verdict.factor:.3g} times the claim are caught"
+        power = f", copies that leak {words.caught([verdict])} are caught"
     return f"{claimed}{certified}{power}; claim {palette.became(verdict)}."
 
 

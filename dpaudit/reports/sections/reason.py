@@ -133,7 +133,7 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         yield from _nearest(result, judged)
     elif tested or result.outcome != "no decision":
         yield "Every gate is waived." if result.gates else "No gate is set."
-    if tested:
+    if tested or result.outcome == "undecided":
         yield from _claims(result)
     elif stated and judged:
         yield "No privacy claim was tested."
@@ -163,10 +163,9 @@ def _claims(result: AuditResult) -> Iterator[str]:
     untested = [model for model, words in verdicts.items() if words == {"not tested"}]
     if untested and len(verdicts) > 1:
         yield f"No claim of {' or '.join(untested)} was decided."
-    factors = sorted(one.factor for one in stated if one.verdict == "survived" and one.factor)
-    if factors:
-        ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
-        yield f"Where claims survived, a leak of {' to '.join(ends)} times the claim is caught."
+    kept = [one for one in stated if one.verdict == "survived"]
+    if kept:
+        yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
 
 
 def _false(result: AuditResult) -> bool:

@@ -126,7 +126,7 @@ def _meanings(verdicts: Iterable[VerdictRecord]) -> Iterator[str]:
 
 def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
     certified = NONE if verdict.certified is None else rounding.at_least(verdict.certified, 2)
-    caught = NONE if verdict.factor is None else f"{verdict.factor:.3g} times the claim"
+    caught = NONE if verdict.factor is None else words.caught([verdict])
     swept = "" if point.epsilon == verdict.claimed else f" at ε = {words.epsilon(point.epsilon)}"
     return [
         verdict.model,

@@ -138,13 +138,11 @@ def _claims(
         )
     kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
-        factors = sorted({record.factor for record in kept if record.factor is not None})
-        ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
         games = dict.fromkeys(_game(one.decided_by, by_epsilon[one.epsilon]) for one in kept)
         yield (
-            f"No violation found {_at(kept)}. The same attack catches leaks of {' to '.join(ends)} "
-            "times the claim; it may miss smaller ones. This is no proof of privacy: other attacks "
-            "may find more."
+            f"No violation found {_at(kept)}. The same attack catches leaks of "
+            f"{words.caught(kept)}; it may miss smaller ones. This is no proof of privacy: other "
+            "attacks may find more."
         )
         yield " ".join(games)
     yield from _uncovered(sweep, by_epsilon)

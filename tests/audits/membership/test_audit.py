@@ -150,7 +150,7 @@ def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
     """The claim holds at scores and others' lists: broken with probability 0.05 at most."""
     [verdict] = honest.record.verdicts
     assert verdict.verdict != "false"
-    assert honest.record.outcome == "go"
+    assert honest.record.outcome != "stop"
     assert honest.estimate("epsilon", observer="own-list").lower > 0.74
     about = {finding.about for finding in honest.record.findings}
     assert {"hide-seen", "beside-claim"} <= about

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -288,19 +288,50 @@ def test_an_attack_that_a_short_rehearsal_undervalues_is_among_the_rivals() -> N
     assert rates[chosen[0]] < max(rates.values()) / 2
 
 
-def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
-    sample = trials(count=40, targets=500)
-    mutant = sample.mutant(1.0, seed=3)
-    assert mutant.features.shape == (40, 500, 3)
-    assert mutant.population.shape == (40, 12, 3)
-    np.testing.assert_array_equal(mutant.features[:, :, :2], sample.features)
-    right = (mutant.features[:, :, 2] > 0) == sample.present
-    assert right.mean() == pytest.approx(np.e / (1 + np.e), abs=0.01)
-    assert np.isin(mutant.features[:, :, 2], (-1, 1)).all()
+def gap(delta: float, epsilon: float, absent: Any, present: Any) -> float:
+    """The largest P(A) − e^ε Q(A) − δ over the events that a planted score is large or small."""
+    cuts = np.quantile(np.concatenate((absent, present)), np.linspace(0.001, 0.999, 999))
+    below = [np.searchsorted(np.sort(scores), cuts) / len(scores) for scores in (absent, present)]
+    ends = [(1 - below[1], 1 - below[0]), (below[0], below[1])]
+    return max(float((p - np.exp(epsilon) * q).max()) for p, q in ends) - delta
 
 
-def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
-    mutant = trials(count=16, targets=200, shift=0.0).mutant(8.0, seed=4)
+@pytest.mark.cases(
+    ("noise", "delta"),
+    [("Gaussian", 0.05), ("Gaussian", 0.2), ("Laplace", 0.0), ("Laplace", 0.2)],
+)
+def test_a_planted_leak_has_its_epsilon_and_no_less(noise: Any, delta: float) -> None:
+    sample = trials(count=200, targets=2000)
+    mutant = sample.mutant(noise, 1.0, delta, seed=3, run=0)
+    shown, coins = mutant.features[:, :, 0], sample.present
+    assert gap(delta, 1.0, shown[~coins], shown[coins]) == pytest.approx(0, abs=0.01)
+    assert gap(delta, 0.8, shown[~coins], shown[coins]) > 0.01
+
+
+def test_a_planted_leak_stands_in_place_of_the_answers() -> None:
+    """Nothing of the model is left, so that it is no larger than what is planted."""
+    sample = trials(count=16, targets=500)
+    sample.features[3] = np.nan
+    mutant = sample.mutant("Gaussian", 1.0, 1e-5, seed=3, run=0)
+    assert mutant.features.shape == sample.features.shape
+    assert mutant.population.shape == sample.population.shape
+    assert mutant.ended.tolist() == sample.ended.tolist() == [0, 1, 2, *range(4, 16)]
+    other = trials(count=16, targets=500, shift=9.0)
+    other.features[3] = np.nan
+    np.testing.assert_array_equal(
+        mutant.features, other.mutant("Gaussian", 1.0, 1e-5, seed=3, run=0).features
+    )
+
+
+def test_runs_of_a_planted_leak_share_no_noise() -> None:
+    sample = trials(count=8, targets=100)
+    runs = [sample.mutant("Laplace", 1.0, 0.0, seed=3, run=run).features for run in range(3)]
+    assert np.unique(np.concatenate([one[:, :, 1].ravel() for one in runs])).size == 3 * 8 * 100
+
+
+@pytest.mark.cases("noise", ["Gaussian", "Laplace", "randomised response"])
+def test_planted_leaks_are_found_by_every_attack_that_reads_features(noise: Any) -> None:
+    mutant = trials(count=16, targets=200, shift=0.0).mutant(noise, 40.0, 1e-5, seed=4, run=0)
     for label, attack in ATTACKS.items():
         assert half_judged(mutant, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label
 

@@ -140,3 +140,33 @@ def test_the_targets_of_gates_on_trainings_at_hand_are_foretold() -> None:
     assert "targets of a unit if nothing leaks" in said(gate)
     assert "more than a million" in said({**gate, "max": 0.0001})
     assert "targets of a unit" not in said({**gate, "of": "average"})
+
+
+@pytest.mark.cases(
+    ("claim", "trainings", "said_of_it"),
+    [
+        (
+            {"epsilon": 4.38, "delta": 1e-5},
+            24,
+            "find a leak of 3 times as much if the noise is G",
+        ),
+        ({"epsilon": 4.38, "delta": 1e-5}, 5, "find no leak of up to 4 times as much; one of 4"),
+        ({"epsilon": 4.38}, 24, "find a leak of 1.25 times as much if the noise is Laplace."),
+        ({"epsilon": 1.0, "adjacency": "user-add-remove"}, 24, ""),
+    ],
+)
+def test_the_power_on_a_claim_is_forecast_by_the_law_of_its_noise(
+    claim: dict[str, Any], trainings: int, said_of_it: str
+) -> None:
+    text = said(claim=claim, trainings=trainings, units=["interaction"], interactions=300)
+    assert said_of_it in text
+    assert bool(text) == bool(said_of_it)
+
+
+def test_the_trainings_that_a_claim_needs_are_those_of_the_forecast() -> None:
+    claim = {"epsilon": 4.38, "delta": 1e-5}
+    sizes: dict[str, Any] = {"units": ["interaction"], "interactions": 300}
+    few = said(claim=claim, trainings=5, **sizes)
+    trainings = int(few.partition("membership.trainings = ")[2].partition(",")[0])
+    assert "a leak of 4 times" in said(claim=claim, trainings=trainings, **sizes)
+    assert "no leak" in said(claim=claim, trainings=trainings - 1, **sizes)

@@ -33,7 +33,7 @@ from dpaudit.core.membership import WITNESS
 from dpaudit.data.interactions import Interactions
 from dpaudit.execution.executor import Executor
 from dpaudit.recommenders.base import Answer, Query, Took, Trainable
-from dpaudit.record.result import STRONGEST, AuditResult, Control
+from dpaudit.record.result import STRONGEST, TRACE, AuditResult, Control
 from dpaudit.reports import palette
 from dpaudit.reports.card import page
 from dpaudit.reports.card.build import card_of
@@ -49,7 +49,12 @@ GAMES = ("scores", "own-list")
 
 def control(found: bool, epsilon: float = 0.5) -> Control:
     return Control(
-        mutant="a planted leak", factor=2.0, epsilon=epsilon, certified=0.3 * found, found=found
+        mutant="a planted leak",
+        factor=2.0,
+        epsilon=epsilon,
+        certified=0.3 * found,
+        found=found,
+        noise=TRACE,
     )
 
 

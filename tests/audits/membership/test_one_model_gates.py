@@ -7,6 +7,7 @@ import pytest
 from dpaudit.audits.membership.observational import Corrected
 from dpaudit.audits.membership.one_model_gates import Limits
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import Control
 
 
 def number(value: float, lower: float, upper: float) -> Estimate:
@@ -24,7 +25,16 @@ def audit(epsilon: Estimate, planted: float) -> Corrected:
         auc=number(0.52, 0.49, 0.54),
         tpr={0.1: number(0.2, 0.15, 0.25), 0.001: None},
         epsilon=epsilon,
-        planted=number(planted, planted, 9.0),
+        planted=Control(
+            mutant="a leak of ε = 2 planted by Laplace noise",
+            factor=2.0,
+            epsilon=2.0,
+            certified=planted,
+            found=planted > 1,
+            noise="Laplace",
+            hits=20 if planted > 1 else 7,
+            runs=20 if planted > 1 else 9,
+        ),
     )
 
 
@@ -49,8 +59,8 @@ def test_the_interval_decides(limits: Limits, outcomes: list[str]) -> None:
     [
         (2.0, 1.2, 1.4, "fail", "certified ε >= 1.2"),
         (2.0, 0.2, 1.4, "inconclusive", "the right guesses suggest 2"),
-        (0.5, 0.2, 0.9, "inconclusive", "a leak of 2 that is planted"),
-        (0.5, 0.2, 1.4, "pass", "a leak of 2 that is planted"),
+        (0.5, 0.2, 0.9, "inconclusive", "is found only 7 of 9 times"),
+        (0.5, 0.2, 1.4, "pass", "planted by Laplace noise in these rows is found 20 of 20 times"),
     ],
 )
 def test_a_bound_on_epsilon_passes_only_if_more_would_be_found(
@@ -81,7 +91,7 @@ def test_what_is_refused_decides_nothing() -> None:
 
 
 def test_near_pairs_certify_nothing_and_name_their_factor() -> None:
-    one = Corrected(500, gamma=1.5, epsilon=number(2.0, 1.2, 9.0), planted=number(1.4, 1.4, 9.0))
+    one = Corrected(500, gamma=1.5, epsilon=number(2.0, 1.2, 9.0))
     [gate] = Limits(epsilon=1.0).judge(one)
     assert gate.outcome == "fail"
     assert "at most 1.5 between rows with nearly equal propensities" in gate.rule

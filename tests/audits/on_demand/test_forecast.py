@@ -80,9 +80,7 @@ def test_a_forecast_for_every_game_at_every_claim() -> None:
 def test_the_trials_that_a_factor_needs() -> None:
     rows = by_place(forecast(config(), factor=2.0))
     alpha = run_audit(config()).family.alpha
-    expected = trials_needed(
-        1.0, 2.0, confidence=1 - alpha, game="randomized-response", method="label test"
-    )
+    expected = trials_needed(1.0, 2.0, confidence=1 - alpha, game="laplace", method="label test")
     assert rows["published", "support-threshold", 1.0].needed == expected
     # A pair that shows a tenth of the ε cannot show twice the claim.
     assert rows["published", "tight", 1.0].needed == math.inf

@@ -20,7 +20,7 @@ def scores(right: int, wrong: int, ties: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 def test_the_bound_is_half_the_log_odds_of_clopper_and_pearson_less_half_that_of_gamma() -> None:
-    limit = beta.ppf(0.05, 300, 101)
+    limit = beta.ppf(0.05 / 4, 300, 101)
     for gamma in (1.0, 1.5):
         estimate = paired_epsilon(*scores(300, 100), gamma=gamma)
         assert estimate.lower == pytest.approx((logit(limit) - math.log(gamma)) / 2, abs=1e-6)
@@ -62,3 +62,15 @@ def test_one_release_is_seldom_certified_to_exceed_its_epsilon(
 def test_wrong_arguments_are_refused(shapes: tuple[int, int], gamma: float, alpha: float) -> None:
     with pytest.raises(InputError):
         paired_epsilon(np.zeros(shapes[0]), np.zeros(shapes[1]), gamma=gamma, alpha=alpha)
+
+
+def test_the_surest_pairs_show_the_noise_whose_ratio_is_bounded() -> None:
+    """Of Laplace noise with ε = 2 all pairs together show 0.93 at best."""
+    rng = np.random.default_rng(0)
+    noise = rng.laplace(size=(2, 4000))
+    assert 1.2 < paired_epsilon(2 + noise[0], noise[1]).lower < 2
+
+
+def test_the_order_of_pairs_with_equal_differences_says_nothing() -> None:
+    member = np.where(np.arange(400) < 200, 1.0, -1.0)
+    assert paired_epsilon(member, -member).lower == 0

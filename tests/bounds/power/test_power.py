@@ -26,6 +26,7 @@ from dpaudit.bounds.power.planning import (
     PowerPlan,
     Reach,
     _events,
+    found_from,
     plan,
     trials_needed,
 )
@@ -412,3 +413,27 @@ def test_trials_needed_is_what_a_plan_needs() -> None:
 def test_bad_input(call: Callable[[], object], names: str) -> None:
     with pytest.raises(InputError, match=re.escape(names)):
         call()
+
+
+@pytest.mark.cases(("claimed", "delta"), [(1.0, 1e-3), (0.5, 0.05), (0.1, 0.2)])
+def test_the_noise_that_trials_find_is_the_law_that_is_found_later(
+    claimed: float, delta: float
+) -> None:
+    """At a small δ that is Gaussian noise; at a large one Laplace's is found no sooner."""
+    trials, alpha = 4000, 0.05
+    epsilon = found_from(claimed, trials, alpha, delta=delta)
+    assert epsilon >= detectable_epsilon(claimed, trials, alpha, delta=delta)
+    if math.isinf(epsilon):
+        return
+    games: tuple[Game, ...] = ("gaussian", "laplace")
+    for game in games:
+        found = 0
+        for run in range(40):
+            rng = np.random.default_rng([7, run])
+            absent, present = (
+                draw(game, epsilon, delta, trials // 2, rng, side) for side in (False, True)
+            )
+            bound, _ = label_epsilon(absent, present, delta=delta, alpha=alpha, seed=run)
+            found += bound.lower > claimed
+        assert found >= 32
+    assert found_from(claimed, trials, alpha) == detectable_epsilon(claimed, trials, alpha)
