@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
@@ -117,17 +118,19 @@ def import_from(folder: Path, code: Sequence[str]) -> None:
                 f"{key}: {here} stands beside the config, and Python finds {installed} before it: "
                 "rename the former, or install its package with 'python -m pip install -e'"
             )
+
+    def leave() -> None:
+        with suppress(ValueError):  # the user's code may have left it
+            sys.path.remove(beside)
+
     sys.path.append(beside)
-    # The user's code may have removed it already.
-    click.get_current_context().call_on_close(
-        lambda: beside in sys.path and sys.path.remove(beside)
-    )
+    click.get_current_context().call_on_close(leave)
 
 
 def _file(module: str, places: Sequence[str]) -> str | None:
     """Return the file of a module that is found in these folders, if any."""
     spec = PathFinder.find_spec(module, places) if module else None
-    return spec and spec.origin
+    return spec.origin if spec else None
 
 
 def style_option(*styles: str) -> Callable[[F], F]:
