@@ -85,7 +85,11 @@ class Step:
         self.folder, self.tools = folder / "checkout", folder / "bin"
         for made in (self.folder, self.tools):
             made.mkdir()
-        self.poison = Poison(self.folder, names)
+        self.poison = Poison(self.folder, names | {"own_plugin"})
+        plugin = self.folder / "own_plugin-1.0.dist-info"
+        plugin.mkdir()
+        (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: own-plugin\nVersion: 1.0\n")
+        (plugin / "entry_points.txt").write_text("[dpaudit.metrics]\nown = own_plugin:METRIC\n")
         self.write("audit.toml", CONFIG.format(data=SYNTHETIC))
         # As pip writes it. What pip would install is installed already.
         self.tool(
