@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -31,8 +30,6 @@ from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 
 # Messages contain values of configs and records, which may be long.
 _LONGEST = 1000
-# What numba reads in the current folder, whoever put it there.
-_NUMBA = ".numba_config.yaml"
 # A message about data or from the user's code may quote ids and ratings, which no report holds.
 _UNSAID = "the command's output says why; this report does not, as the reason may quote the data"
 
@@ -173,11 +170,6 @@ def main() -> None:
     outputs could not be written and no gate failed, 4 inconclusive, 130 interrupted (Ctrl-C), 143
     terminated (SIGTERM).
     """
-    if os.path.lexists(_NUMBA):
-        raise ConfigError(
-            f"the current folder holds {_NUMBA}, with which numba may write to any file: rename "
-            "it, and set variables NUMBA_… instead"
-        )
 
 
 for command in (

@@ -87,12 +87,3 @@ def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:
     assert result.returncode == 3
     assert result.stderr.startswith("dpaudit: the system refused: ")
     assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_file_that_numba_would_obey_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "audit.toml").write_text(TINY)
-    (tmp_path / ".numba_config.yaml").write_text("chrome_trace: audit.toml\n")
-    result = command("run", "audit.toml", cwd=tmp_path, stdout=subprocess.DEVNULL)
-    assert result.returncode == 2
-    assert ".numba_config.yaml" in result.stderr
-    assert (tmp_path / "audit.toml").read_text() == TINY
