@@ -3,14 +3,15 @@
 # code is that of the audit. Inputs: AUDIT_CONFIG, AUDIT_ARGS, AUDIT_OUTPUT, AUDIT_PACKAGE.
 set -euo pipefail
 
-python -m pip install --quiet "${AUDIT_PACKAGE:-$GITHUB_ACTION_PATH}"
+# The checkout may hold a `pip` or a `json.py`: no Python may take the current folder for its own.
+PYTHONPATH='' python -P -m pip install --quiet "${AUDIT_PACKAGE:-$GITHUB_ACTION_PATH}"
 
 out=${AUDIT_OUTPUT:-dpaudit-out/ci}
 read -r -d '' -a more <<<"${AUDIT_ARGS:-}" || true  # it fails at the end of its input
 rm -f "$out/annotations.txt"
 
 # A label of a config may look like a workflow command: none is obeyed while the audit prints.
-token=$(python -c 'import secrets; print(secrets.token_hex(16))')
+token=$(python -I -c 'import secrets; print(secrets.token_hex(16))')
 echo "::stop-commands::$token"
 code=0
 dpaudit run ${AUDIT_CONFIG:+"$AUDIT_CONFIG"} -o "$out" \
@@ -25,7 +26,7 @@ cat "$out/annotations.txt" || echo "::error title=dpaudit::The audit did not sta
 
 case $code in
 1) outcome=stop ;;
-0 | 4) outcome=$(python -c 'import json, sys; print(json.load(open(sys.argv[1]))["outcome"])' \
+0 | 4) outcome=$(python -I -c 'import json, sys; print(json.load(open(sys.argv[1]))["outcome"])' \
     "$out/record.json") ;;
 *) outcome=error ;;
 esac

@@ -1,8 +1,11 @@
 """dpaudit attacks and audits recommender systems that claim differential privacy."""
 
-from typing import TYPE_CHECKING, Any
+# As in typing, which would be loaded before `python -m dpaudit` leaves the current folder.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.audits.membership.audit import audit_recommender
     from dpaudit.data.interactions import Interactions
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Interactions", "__version__", "audit", "audit_pairs", "audit_recommender"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     # Lazy: reading the package metadata or importing the auditor takes longer than the rest of a
     # command's start.
     if name == "__version__":

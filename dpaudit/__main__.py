@@ -1,10 +1,13 @@
 """`python -m dpaudit`, and the command `dpaudit`."""
 
-from __future__ import annotations
+# Nothing is imported before the current folder is off the path, not even __future__.
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # `python -m` has put it there
 
 import os
 import signal
-import sys
 from types import FrameType
 
 
@@ -18,9 +21,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    if "--allow-code" in sys.argv and sys.platform != "win32":
-        from dpaudit.core.processes import supervise
+    from dpaudit.core.processes import leave_current_folder, supervise
 
+    leave_current_folder()
+    if "--allow-code" in sys.argv and sys.platform != "win32":
         supervise()
     from dpaudit.cli import main as command
 

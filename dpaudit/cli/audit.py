@@ -122,7 +122,7 @@ def run(
     else:
         keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
-        import_from(config.parent)
+        import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
     with Reporter(quiet=quiet) as reporter:

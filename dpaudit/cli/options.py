@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.types import FloatParamType
 
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.numbers import plain_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,9 +97,40 @@ allow_code_option = click.option(
 )
 
 
-def import_from(folder: Path) -> None:
-    """Let modules beside a config be imported, as Python does for a script."""
-    sys.path.insert(0, str(folder.resolve()))
+def import_from(folder: Path, code: Sequence[str]) -> None:
+    """Let modules beside a config be imported until the command ends.
+
+    What is installed goes first, so that a `types.py` there hides no module that dpaudit needs.
+
+    Args:
+        folder: the folder of the config.
+        code: the keys of the config that name code, as `Config.code`.
+
+    Raises:
+        ConfigError: a key names a module that stands there and is installed too.
+    """
+    beside = str(folder.resolve())
+    for key in code:
+        module = key.partition(".target = '")[2].partition(":")[0].partition(".")[0]
+        here, installed = _file(module, [beside]), _file(module, sys.path)
+        if here and installed and os.path.realpath(here) != os.path.realpath(installed):
+            raise ConfigError(
+                f"{key}: {here} stands beside the config, and Python finds {installed} before it: "
+                "rename the former, or install its package with 'python -m pip install -e'"
+            )
+
+    def leave() -> None:
+        with suppress(ValueError):  # the user's code may have left it
+            sys.path.remove(beside)
+
+    sys.path.append(beside)
+    click.get_current_context().call_on_close(leave)
+
+
+def _file(module: str, places: Sequence[str]) -> str | None:
+    """Return the file of a module that is found in these folders, if any."""
+    spec = PathFinder.find_spec(module, places) if module else None
+    return spec.origin if spec else None
 
 
 def style_option(*styles: str) -> Callable[[F], F]:

@@ -142,7 +142,7 @@ def _plan_config(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
         )
     if allow_code:
-        import_from(path.parent)
+        import_from(path.parent, checked.code)
     console = Console()
     for sentence in kind_of(checked).decisions(checked):
         say(sentence, console)

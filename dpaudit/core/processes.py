@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 from dpaudit.core.exit_codes import RUN_FAILED
@@ -17,11 +18,61 @@ _LOOK = 0.5
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 # The exit codes of a process that one of these signals stops, as Python and as shells give them.
 _STOPPED = {code for number in _FORWARDED for code in (-number, 128 + number)}
+# Where this variable is set, Python leaves its current folder and that of its script off its path.
+# The value tells it from the user's own.
+_SAFE, _OURS = "PYTHONSAFEPATH", "dpaudit"
 
 
-def modules_path() -> str:
-    """Return the PYTHONPATH by which a new Python finds the modules that this process finds."""
-    return os.pathsep.join(os.path.abspath(place) for place in sys.path)
+def leave_current_folder() -> None:
+    """Take the current folder off the path where only an empty entry of PYTHONPATH names it.
+
+    `PYTHONPATH=$PYTHONPATH:/lib` makes such an entry where the variable was not set.
+    """
+    named = os.environ.get("PYTHONPATH", "")
+    kept = [place for place in named.split(os.pathsep) if place]
+    if named == os.pathsep.join(kept):
+        return
+    os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    here, home = os.getcwd(), os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    if here in sys.path and here not in {home, *map(os.path.abspath, kept)}:
+        sys.path.remove(here)
+
+
+def module_places() -> list[str]:
+    """Return where a new Python finds the modules that this one finds, the standard library first.
+
+    So a file of a script's folder or of the current one hides no module of the standard library.
+    """
+    standard = os.path.dirname(os.__file__)
+    first = (standard, os.path.join(standard, "lib-dynload"))
+    return sorted(map(os.path.abspath, sys.path), key=lambda place: place not in first)
+
+
+def library_places() -> list[str]:
+    """Return `module_places` without the current folder, for a process without the user's code."""
+    return [place for place in module_places() if place != os.getcwd()]
+
+
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """Let workers start meanwhile, which inherit the environment and the path of this process.
+
+    They begin without the current folder on their path; then they find modules as `module_places`.
+    """
+    given, path = os.environ.get(_SAFE), [*sys.path]
+    os.environ[_SAFE] = given or _OURS
+    sys.path[:] = places = module_places()
+    try:
+        yield
+    finally:
+        sys.path[:] = [*path, *(place for place in sys.path if place not in places)]
+        restore_environment()
+
+
+def restore_environment() -> None:
+    """Give programs that the user's code starts the environment of the user."""
+    if os.environ.get(_SAFE) == _OURS:
+        del os.environ[_SAFE]
 
 
 def end_with(parent: int) -> None:

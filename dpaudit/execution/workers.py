@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign, said
-from dpaudit.core.processes import end_with
+from dpaudit.core.processes import end_with, restore_environment, starting_workers
 from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result
 
@@ -165,6 +165,7 @@ def answer_alone(shared: Shared, number: int, part: Any, code: str) -> Answer:
     Linear algebra has one thread there, as everywhere.
     """
     _one_thread()
+    restore_environment()
     if _code() != code:
         return number, RunError(f"a worker on {platform.node()} {_OTHER}: {_REMEDY}"), 0.0
     return answer(shared, number, part)
@@ -294,7 +295,7 @@ def started(workers: Workers) -> Iterator[Pool]:
     if workers.backend == "threads":
         yield Pool(workers)
     elif workers.backend == "processes":
-        with tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:
+        with starting_workers(), tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:
             options = {
                 "backend": "loky",
                 "inner_max_num_threads": 1,
@@ -303,7 +304,7 @@ def started(workers: Workers) -> Iterator[Pool]:
             }
             yield Pool(workers, options, Path(folder))
     else:
-        with _client(workers) as client:
+        with starting_workers(), _client(workers) as client:
             yield Pool(workers, {"backend": "dask", "client": client})
 
 

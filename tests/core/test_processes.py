@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from dpaudit.core.exit_codes import RUN_FAILED
+from dpaudit.core.processes import (
+    leave_current_folder,
+    library_places,
+    module_places,
+    starting_workers,
+)
 
 # Tests that run in the background may inherit that Ctrl-C is ignored.
 BEGIN = """
@@ -81,3 +89,55 @@ def test_both_processes_end_if_the_first_is_killed() -> None:
     process.communicate()
     with suppress(psutil.NoSuchProcess):
         child.wait(60)
+
+
+STANDARD = str(Path(os.__file__).parent)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The current folder, first on the path as in a notebook, and a library's folder after it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "/library", STANDARD])
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    return str(tmp_path)
+
+
+def test_the_standard_library_goes_first(here: str) -> None:
+    assert module_places() == [STANDARD, here, "/library"]
+    assert library_places() == [STANDARD, "/library"]
+
+
+@pytest.mark.parametrize("given", [None, "1"])
+def test_workers_inherit_a_path_that_is_given_back(
+    here: str, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    if given:
+        monkeypatch.setenv("PYTHONSAFEPATH", given)
+    with starting_workers():
+        assert os.environ["PYTHONSAFEPATH"]
+        assert sys.path == [STANDARD, here, "/library"]
+        sys.path.append("/of the user's code")
+    assert os.environ.get("PYTHONSAFEPATH") == given
+    assert sys.path == ["", "/library", STANDARD, "/of the user's code"]
+
+
+@pytest.mark.cases(
+    ("given", "kept", "left"),
+    [
+        (":/library", "/library", True),
+        ("/library:", "/library", True),
+        (":", "", True),
+        ("/library::.", "/library:.", False),
+        ("/library", "/library", False),
+        ("", "", False),
+    ],
+)
+def test_an_empty_entry_of_the_path_is_left(
+    here: str, monkeypatch: pytest.MonkeyPatch, given: str, kept: str, left: bool
+) -> None:
+    monkeypatch.setattr(sys, "path", [here, "/library"])
+    monkeypatch.setenv("PYTHONPATH", given)
+    leave_current_folder()
+    assert os.environ["PYTHONPATH"] == kept
+    assert (here not in sys.path) == left

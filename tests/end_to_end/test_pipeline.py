@@ -171,7 +171,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     """The environment of a step, with this dpaudit instead of an installed one."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    python = f'case "$1 $2" in "-m pip") exit 0 ;; *) exec {sys.executable} "$@" ;; esac'
+    python = f'case "$*" in *"-m pip "*) exit 0 ;; *) exec {sys.executable} "$@" ;; esac'
     for name, line in (
         ("python", python),
         ("dpaudit", f'exec {sys.executable} -m dpaudit "$@"'),

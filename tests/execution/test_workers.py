@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from poison import Poison, elsewhere  # type: ignore[import-not-found]
 
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.executor import Executor
@@ -134,3 +135,36 @@ def test_a_process_that_dies_once_costs_nothing(tmp_path: Any) -> None:
         results = Executor(pool).map("", dying, range(20), lambda _: 1)
     assert [int(result[0]) for result in results] == list(range(20))
     assert place.exists()
+
+
+# As in a notebook, whose path begins with the current folder once all that it needs is loaded.
+PROGRAM = """
+import sys
+here = sys.path.pop(0)
+import joblib.externals.loky.process_executor, numpy.random, distributed.deploy.local
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.workers import Workers, started
+sys.path.insert(0, here)
+
+def squared(number):
+    import own_module
+    return numpy.array([own_module.times(number)])
+
+for backend in ("processes", "dask"):
+    with started(Workers(2, backend)) as pool:
+        print(*Executor(pool).map("", squared, range(3), lambda _: 1))
+print(sys.path[0] == here)
+"""
+
+
+@pytest.mark.long
+def test_workers_of_a_program_load_no_standard_module_from_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    poison = Poison(folder, set(sys.stdlib_module_names) - elsewhere())
+    (folder / "own_module.py").write_text("def times(number):\n    return 2 * number\n")
+    command = [sys.executable, "-c", PROGRAM]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (poison.ran(), run.stderr) == ([], "")
+    assert run.stdout == "[0] [2] [4]\n" * 2 + "True\n"

@@ -156,10 +156,24 @@ def test_a_file_in_the_current_folder_chooses_no_cache(
     monkeypatch.chdir(public)
     monkeypatch.setenv("XDG_CACHE_HOME", ".")
     monkeypatch.setenv("HOME", str(public / "own"))
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", "chosen")  # from .numba_config.yaml
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", "chosen")
     folder = kept()
     assert folder is not None
     assert folder.is_relative_to(public / "own")
+
+
+@pytest.mark.long
+def test_numba_reads_no_file_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kept").write_text("what nobody overwrites")
+    settings = "chrome_trace: kept\ncache_locator_classes: no_such_module.Locator\n"
+    Path(".numba_config.yaml").write_text(settings)
+    ran = run_kernel(tmp_path)
+    assert ran.stdout.startswith("-0.693"), ran.stderr  # log ½
+    assert not ran.stderr
+    assert Path("kept").read_text() == "what nobody overwrites"
 
 
 @posix

@@ -23,9 +23,14 @@ import cloudpickle
 from dpaudit.audits.mechanism.ambient import seed_ambient
 from dpaudit.audits.mechanism.outcome import Job, Raised, called
 from dpaudit.core.errors import InputError, said
-from dpaudit.core.processes import modules_path
+from dpaudit.core.processes import module_places, restore_environment
 
-_SERVE = "from dpaudit.audits.mechanism.isolated import serve; serve()"
+_SERVE = """
+import sys
+sys.path[:] = {places!r}
+from dpaudit.audits.mechanism.isolated import serve
+serve()
+"""
 _FORKS = hasattr(os, "fork")
 _SIZE = 8
 
@@ -84,10 +89,10 @@ class _Worker:
     def __init__(self, mechanism: bytes, hash_seed: int) -> None:
         """Start it, and send it the mechanism."""
         self._process = subprocess.Popen(  # noqa: S603  this Python, and code of ours
-            [sys.executable, "-P", "-c", _SERVE],
+            [sys.executable, "-P", "-c", _SERVE.format(places=module_places())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": modules_path(), "PYTHONHASHSEED": str(hash_seed)},
+            env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
             start_new_session=True,  # the parent process decides what Ctrl-C ends
         )
         with suppress(OSError):  # it has ended: each of its units will say so
@@ -152,6 +157,7 @@ def serve() -> None:
     # The mechanism may read and print as it likes.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    restore_environment()
     mechanism = _received(requests)
     while jobs := _received(requests):
         _send(answers, _answer(mechanism, jobs))

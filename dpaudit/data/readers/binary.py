@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, quoted, show
+from dpaudit.core.processes import library_places
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, position
 from dpaudit.data.readers.folder import joined_files, parquet_files
@@ -125,7 +126,7 @@ def _unpack(
         size = os.fstat(file.fileno()).st_size
         request = {
             "format": kind,
-            "path": [entry for entry in sys.path if entry],
+            "path": library_places(),
             "columns": list(columns.values()),
             "variable": variable,
             "memory": limits.memory(size),

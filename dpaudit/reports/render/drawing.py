@@ -7,17 +7,18 @@ ends its process where the address space is limited (`ulimit -v`).
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.core.errors import RunError
-from dpaudit.core.processes import modules_path
+from dpaudit.core.processes import library_places
 
 _DRAW = """
-import json, sys, vl_convert
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+import vl_convert
 pictures = [vl_convert.vegalite_to_svg(spec, sys.argv[1]) for spec in json.load(sys.stdin)]
 json.dump(pictures, sys.stdout)
 """
@@ -35,11 +36,10 @@ def svgs(specs: Sequence[dict[str, Any]]) -> list[str]:
 
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
     process = subprocess.run(  # noqa: S603  this Python, and code of ours
-        [sys.executable, "-P", "-c", _DRAW, version],
+        [sys.executable, "-I", "-X", "utf8", "-c", _DRAW, version, json.dumps(library_places())],
         input=json.dumps(specs),
         capture_output=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": modules_path(), "PYTHONUTF8": "1"},
         check=False,
     )
     if process.returncode:

@@ -171,13 +171,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    return project_in(tmp_path, monkeypatch)
-
-
-def project_in(folder: Path, patch: pytest.MonkeyPatch) -> Project:
-    patch.setattr(sys, "path", sys.path.copy())  # a run puts the config's folder first
-    return Project(folder)
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
 def refused(result: Result, code: int, *words: str) -> None:
@@ -321,13 +316,9 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
     ],
 )
 def test_code_that_cannot_be_used_is_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, Any],
-    code: int,
-    words: list[str],
+    tmp_path: Path, changes: dict[str, Any], code: int, words: list[str]
 ) -> None:
-    project = project_in(tmp_path, monkeypatch)
+    project = Project(tmp_path)
     if "pairs" in changes:
         changes |= {"d": "", "d_prime": ""}
     project.write(**changes)
@@ -338,11 +329,9 @@ def test_code_that_cannot_be_used_is_one_sentence(
 @pytest.mark.cases(
     "text", ["import sys\nsys.exit(0)", "raise RuntimeError('a\\nb')", "def broken(:"]
 )
-def test_a_module_that_cannot_be_imported_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_a_module_that_cannot_be_imported_is_one_sentence(tmp_path: Path, text: str) -> None:
     """Otherwise its exit code would be taken for a gate's outcome."""
-    project = project_in(tmp_path, monkeypatch)
+    project = Project(tmp_path)
     (project.folder / f"{project.module}.py").write_text(text)
     refused(project.run("--allow-code"), 2, "cannot be imported (")
 
@@ -373,10 +362,8 @@ def test_a_module_that_cannot_be_imported_is_one_sentence(
         ({"head": "[[defense]]"}, "TOML"),
     ],
 )
-def test_wrong_tables_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], words: str
-) -> None:
-    project = project_in(tmp_path, monkeypatch)
+def test_wrong_tables_are_refused(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+    project = Project(tmp_path)
     project.write(**changes)
     refused(project.run("--allow-code"), 2, "audit.toml", words)
     assert not project.imported
@@ -532,9 +519,9 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
     ],
 )
 def test_what_is_no_seed_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], words: str
+    tmp_path: Path, arguments: tuple[object, ...], words: str
 ) -> None:
-    project = project_in(tmp_path, monkeypatch)
+    project = Project(tmp_path)
     refused(project.run("--allow-code", *arguments), 2, words)
 
 
