@@ -677,8 +677,8 @@ class AuditResult(_Record):
         require_decision: whether a run that decides nothing ends as if it were undecided.
         outcome: `stop` if a waiver is expired, or a claim is false and that stops the run, else
             as the gates decide: `stop` if one fails, `undecided` if one is inconclusive, `go` if
-            none is. Without a gate and a tested claim, `undecided` if a game is too weak to test a
-            claim, else `no decision`. What is waived does not count.
+            none is; `no decision` if there is no gate and every claim is untested. What is waived
+            does not count.
         timing: start and duration.
     """
 

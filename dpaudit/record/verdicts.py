@@ -112,8 +112,7 @@ def decided(
     """Return the outcome of a run.
 
     An expired waiver stops it, whatever became of its finding. A finding with an active waiver
-    does not count. Without a gate and a tested claim there is no decision; claims that a game is
-    too weak to test leave the run undecided.
+    does not count. Without a gate and a tested claim there is no decision.
 
     Args:
         gates: the judged gates.
@@ -124,8 +123,7 @@ def decided(
     if any(waiver.state == "expired" for waiver in waivers):
         return "stop"
     if not gates and all(verdict.verdict == "not tested" for verdict in verdicts):
-        weak = any(verdict.reason == "no power" for verdict in verdicts)
-        return "undecided" if weak else "no decision"
+        return "no decision"
     waived = accepted(waivers)
     false = (verdict.id for verdict in verdicts if verdict.verdict == "false")
     if fail_on_false_claim and any(name not in waived for name in false):

@@ -198,16 +198,9 @@ def test_without_a_gate_and_a_tested_claim_nothing_is_decided() -> None:
     untested = judge(game(0.5, found=False))
     assert untested.verdict == "not tested"
     assert decided([], [], fail_on_false_claim=True) == "no decision"
-    assert decided([], [judge(game(0.5, theory=Estimate.exact(2.0, "law")))],
-                   fail_on_false_claim=True) == "no decision"  # fmt: skip
+    assert decided([], [untested], fail_on_false_claim=True) == "no decision"
     assert decided([], [untested, judge(game(0.5))], fail_on_false_claim=True) == "go"
     assert decided([gate("pass")], [untested], fail_on_false_claim=True) == "go"
-
-
-def test_a_game_that_is_too_weak_leaves_a_run_without_gates_undecided() -> None:
-    weak = judge(game(0.5, found=False))
-    assert (weak.verdict, weak.reason) == ("not tested", "no power")
-    assert decided([], [weak], fail_on_false_claim=True) == "undecided"
 
 
 def gate(outcome: Any, name: str = "gate/epsilon/max") -> GateRecord:

@@ -32,8 +32,8 @@ Rows = NDArray[np.int64]
 
 # The most parts of the calibrating trainings of which each is attacked with the help of the others.
 _FOLDS = 4
-# The number of attacks that the strongest one may be.
-RIVALS = 3
+# The number of attacks that the strongest one may be, where a rehearsal ranks them poorly.
+_RIVALS = 3
 
 
 class Division(NamedTuple):
@@ -312,10 +312,22 @@ def judged(
     )
 
 
-def rivals(scored: Mapping[str, Judged], metric: str) -> list[str]:
-    """Return the labels of the attacks that promise most by a metric, at most three, best first.
+def few(calibrating: int) -> int:
+    """Return how many of the attacks that promise most are judged.
 
-    A rehearsal has fewer calibrating trainings than the judged ones, and an attack that needs more
-    of them promises too little there: with two, the best one may come third.
+    With two calibrating trainings each is attacked with the help of one, and an attack that two
+    help far more promises too little there. The largest number of three then finds what the best
+    one does. Otherwise it is one, as without a leak the largest of several lies above each.
     """
-    return sorted(scored, key=lambda label: -scored[label].promise[metric])[:RIVALS]
+    return _RIVALS if calibrating == 2 else 1
+
+
+def rivals(scored: Mapping[str, Judged], metric: str, count: int) -> list[str]:
+    """Return the labels of the attacks that promise most by a metric, best first; first of equals.
+
+    Args:
+        scored: the attacks by label.
+        metric: the metric.
+        count: the number of labels at most.
+    """
+    return sorted(scored, key=lambda label: -scored[label].promise[metric])[:count]

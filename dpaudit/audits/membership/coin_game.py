@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.certify import Certificate
@@ -20,13 +20,14 @@ _MOST_PLANTED = 50.0
 
 @dataclass(frozen=True, eq=False)
 class CoinGame:
-    """The game of the attack that promises the largest ε, and of trainings with a planted leak.
+    """The game of the attacks that promise the largest ε, and of trainings with a planted leak.
 
     Attributes:
         context: the context of the run.
         family: the bounds at all looks, which hold jointly with all others.
         trials: the trainings.
         scored: each attack's scores in the judged ones.
+        few: how many of the attacks are judged.
         judging: judges each attack on other trials.
         claimed: the claimed ε, if the claim is about the game.
         delta: the δ of the bound.
@@ -37,6 +38,7 @@ class CoinGame:
     family: records.Family
     trials: Trials
     scored: Mapping[str, Judged]
+    few: int
     judging: Callable[[Trials], Mapping[str, Judged]]
     claimed: float | None
     delta: float
@@ -64,7 +66,7 @@ class CoinGame:
 
     def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
         """Return the largest bound of the attacks that promise most, which share the level."""
-        labels = rivals(scored, "epsilon")
+        labels = rivals(scored, "epsilon", self.few)
         family = records.Family.of(self.family.confidence, self.family.size * len(labels))
         certificates = [
             Certificate(
@@ -81,4 +83,5 @@ class CoinGame:
             )
             for label in labels
         ]
-        return max(certificates, key=lambda certificate: certificate.estimate.lower)
+        best = max(certificates, key=lambda certificate: certificate.estimate.lower)
+        return replace(best, estimate=best.estimate.changed(alpha=self.family.alpha))

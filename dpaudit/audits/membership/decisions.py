@@ -15,7 +15,7 @@ from dpaudit.auditor.measure import MetricKey, picked
 from dpaudit.auditor.needed import coins_needed
 from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
-from dpaudit.audits.membership.calibration import RIVALS
+from dpaudit.audits.membership.calibration import few
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.looks import FIRST
 from dpaudit.audits.membership.planted import laws
@@ -106,7 +106,7 @@ def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -
 
 def _targets(config: MembershipConfig) -> Iterator[str]:
     """Yield how many targets each gate about the trainings at hand needs to pass without a leak."""
-    alpha = family_of(config, None).alpha / RIVALS
+    alpha = family_of(config, None).alpha / few(config.membership.calibrating_trainings)
     judged = {key.metric: key for key in plan(config) if key.census}
     for gate in config.gate:
         metric = gate.judged

@@ -16,7 +16,7 @@ from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
-from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, judged, rivals
+from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, few, judged, rivals
 from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.coin_game import CoinGame
 from dpaudit.audits.membership.config import MembershipConfig
@@ -76,6 +76,11 @@ class Inference:
     forgets: bool
 
     @property
+    def few(self) -> int:
+        """How many attacks a number is the largest of."""
+        return few(len(self.look.parts.calibrating))
+
+    @property
     def key(self) -> Keys:
         """What makes the keys of its numbers."""
         return keys(self.model, self.epsilon, self.unit, self.observer, forgets=self.forgets)
@@ -105,12 +110,12 @@ class Inference:
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         yield from self._strongest(scored)
         for at in curve:
-            labels = rivals(scored, f"tpr {at:g}")
+            labels = rivals(scored, f"tpr {at:g}", self.few)
             rows = np.array([scored[label].curve.rates(at) for label in labels])
             best = labels[int(rows.mean(1).argmax())]
             yield key("membership.roc", attack=best, at=at).measured(range_of(rows.max(0)))
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
-        best = rivals(scored, f"tpr {exposing:g}")[0]
+        best = rivals(scored, f"tpr {exposing:g}", 1)[0]
         yield from self._exposed(scored[best], exposing, partial(key, attack=best), batches)
         applies = claim and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
@@ -130,7 +135,7 @@ class Inference:
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[records.Measurement]:
         """Yield the largest of each number, of the attacks that promise most by it."""
         for number in numbers(self.context.config.membership.rates_of(self.unit)):
-            labels = rivals(scored, number.promise)
+            labels = rivals(scored, number.promise, self.few)
             key = of_trainings(self.context.config, number.key(self.key, STRONGEST))
             subsets = self._subsets(key, len(labels))
             censuses = [subsets.census(scored[label], number) for label in labels]
@@ -180,7 +185,15 @@ class Inference:
         shared = self.context.family
         family = records.Family.of(shared.confidence, shared.size * self.look.looks)
         game = CoinGame(
-            self.context, family, self.trials, scored, judging, claimed, delta, laws(delta)
+            self.context,
+            family,
+            self.trials,
+            scored,
+            self.few,
+            judging,
+            claimed,
+            delta,
+            laws(delta),
         )
         certificate = certify(game, limits)
         if self.forgets:

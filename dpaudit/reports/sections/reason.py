@@ -133,7 +133,7 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         yield from _nearest(result, judged)
     elif tested or result.outcome != "no decision":
         yield "Every gate is waived." if result.gates else "No gate is set."
-    if tested or result.outcome == "undecided":
+    if tested:
         yield from _claims(result)
     elif stated and judged:
         yield "No privacy claim was tested."

@@ -94,7 +94,7 @@ def audited(law: Law, attacks: dict[str, MembershipInference], seed: int, delta:
         label: half_judged(trials, attack, (RATE,), FAMILY, delta, seed)
         for label, attack in attacks.items()
     }
-    return scored[rivals(scored, "epsilon")[0]]
+    return scored[rivals(scored, "epsilon", 1)[0]]
 
 
 def bound(one: Judged, delta: float, seed: int) -> float:

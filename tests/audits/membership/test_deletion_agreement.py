@@ -14,7 +14,7 @@ from rich.console import Console
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.config.schema import Gate
 from dpaudit.core import registry
-from dpaudit.record.result import STRONGEST, AuditResult, Census, Control, Measurement
+from dpaudit.record.result import STRONGEST, TRACE, AuditResult, Census, Control, Measurement
 from dpaudit.reports import palette
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show
@@ -43,7 +43,9 @@ def audited(
     seeing: tuple[str, ...], worst: str, values: list[float], *, told: bool, found: bool
 ) -> AuditResult:
     """A deletion that all observers but the worst find nothing of, before any gate."""
-    control = Control(mutant="a leak", factor=2.0, epsilon=0.5, certified=0.3 * found, found=found)
+    control = Control(
+        mutant="a leak", factor=2.0, epsilon=0.5, certified=0.3 * found, found=found, noise=TRACE
+    )
     numbers = [advantage(one, values if one == worst else [0.0] * len(values)) for one in seeing]
     bounds = [
         game("user", one, 0.5 * (told and one == worst), control=control).model_copy(

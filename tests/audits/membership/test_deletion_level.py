@@ -65,7 +65,7 @@ def bound(trials: Trials, seed: int) -> float:
     parts = division(TABLE.trainings, TABLE.calibrating_trainings, seed)
     score = partial(judged, Calibration.of(trials, parts, seed), rates=[], family=FAMILY, delta=0)
     scored = {label: score(attack) for label, attack in ATTACKS.items()}
-    one = scored[rivals(scored, "epsilon")[0]]
+    one = scored[rivals(scored, "epsilon", 1)[0]]
     return certified(
         one.scores, one.present, one.guesses, delta=0.0, family=FAMILY, seed=seed
     ).lower

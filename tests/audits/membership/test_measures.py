@@ -156,16 +156,16 @@ def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None
     assert result.data.attacked == 84
 
 
-def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
+def test_the_strongest_has_at_least_the_number_of_the_attack_that_it_names(
     result: AuditResult,
 ) -> None:
     for metric in ("attack.auc", "attack.advantage", "attack.tpr"):
         for joint in of(result.measurements, metric, attack=STRONGEST):
             where = {"observer": joint.observer, "unit": joint.unit, "at": joint.at}
             (measurement,) = of(result.measurements, metric, attack=joint.event, **where)
-            assert measurement.estimate.value == pytest.approx(joint.estimate.value)
+            assert measurement.estimate.value <= joint.estimate.value
+            assert measurement.estimate.lower <= joint.estimate.lower
             assert measurement.estimate.n == joint.estimate.n == 6
-            assert measurement.estimate == joint.estimate
             # The curve has no other interval at a rate of the table.
             assert not of(result.measurements, "membership.roc", **where) or joint.at is None
 
@@ -495,7 +495,8 @@ def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
     for game in of(parts, "epsilon"):
         assert game.estimate.lower == 0
     for area in of(parts, "attack.auc", attack=STRONGEST):
-        assert area.estimate.lower < 0.5 < area.estimate.upper
+        # The largest of three attacks, none of which finds anything.
+        assert area.estimate.lower < 0.55
 
 
 @pytest.mark.cases(
@@ -616,7 +617,7 @@ def test_errors_that_add_up_show_in_the_last_requests() -> None:
     targets = design_of(**seen).targets
     parts = found_of(Forgetting(GivenModel(Tires), "own", targets, 10), **seen)
     groups = {group.group: group.estimate.value for group in of(parts, "membership.group")}
-    assert groups["first tenth deleted"] <= 1e-9 < groups["last tenth deleted"]
+    assert groups["first tenth deleted"] < 0.05 < groups["last tenth deleted"]
 
 
 def test_an_error_above_1_has_both_ends() -> None:

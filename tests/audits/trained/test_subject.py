@@ -401,7 +401,7 @@ GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
 @pytest.mark.cases(
     ("changes", "outcomes"),
     [
-        ({"detectable": 3, "where": {"model": "errors", "epsilon": 1}}, "pass"),
+        ({"detectable": 5, "where": {"model": "errors", "epsilon": 1}}, "pass"),
         ({"detectable": 1.01, "where": {"model": "errors", "epsilon": 1}}, "inconclusive"),
         ({"detectable": 2}, "inconclusive"),  # too few trials at ε = 30
         ({"max": 0.1, "detectable": 2, "where": {"model": "errors", "epsilon": 1}}, "fail"),

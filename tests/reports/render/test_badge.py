@@ -22,7 +22,7 @@ CASES: list[tuple[dict[str, Any], bool, str, str]] = [
     ({"epsilons": (5.0, 10.0)}, True, "GO, 1 of 2 claims survived", "lightgrey"),
     ({"epsilons": (5.0,)}, True, "GO, 1 of 1 claim survived", "green"),
     ({"epsilons": (10.0,)}, True, "GO, no claim tested", "lightgrey"),
-    ({"epsilons": (10.0,), "gate": False}, True, "UNDECIDED, no claim tested", "orange"),
+    ({"epsilons": (10.0,), "gate": False}, True, "NO DECISION, no claim tested", "lightgrey"),
     (FREE, True, "GO", "green"),
     (FREE | {"gate": False}, True, "NO DECISION", "lightgrey"),
     ({"epsilons": (5.0,), "outcome": "fail"}, True, "STOP, a gate fails", "red"),

@@ -68,7 +68,7 @@ def test_without_a_decision_a_gate_on_what_was_measured_is_named(make: Make) -> 
     nothing = make(epsilons=(math.inf,), gate=False, game=False, attacks=False)
     assert "set a limit by a [[gate]], and" in sentence(nothing)
     claimed = make(epsilons=(10.0,), gate=False)
-    assert sentence(claimed).startswith("Next: run more trials, or more trainings and targets")
+    assert sentence(claimed).startswith("Next: test the claim")
 
 
 def test_a_go_is_kept_as_the_next_baseline(make: Make) -> None:

@@ -184,9 +184,11 @@ def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     nothing = low(make(epsilons=(1.0,), gate=False), control=None)
     said = summary.decision(nothing)
     assert said.text.startswith(
-        "UNDECIDED: No gate is set. Of 1 privacy claim: 1 too weak to tell."
+        "NO DECISION: Nothing was decided: no gate is set, and no claim was tested."
     )
-    assert summary.headline(nothing) == "UNDECIDED. 1 model: 1 claim not tested. No gates are set."
+    assert summary.headline(nothing) == (
+        "NO DECISION. 1 model: 1 claim not tested. No gates are set."
+    )
     free = make(epsilons=(math.inf,), gate=False, game=False)
     assert summary.decision(free).reason.startswith("Nothing was decided: no gate is set.")
     held = low(make(epsilons=(0.1, 1.0), gate=False))
