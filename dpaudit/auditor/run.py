@@ -186,7 +186,9 @@ def prepared(
         data = load(config.source) if ratings is None else ratings
         if not len(data):
             raise DataError("the data hold no ratings: give some")
-        yield config.fitted(data), data
+        fitted = config.fitted(data)
+        check_gates(fitted)
+        yield fitted, data
 
 
 @dataclass(frozen=True)

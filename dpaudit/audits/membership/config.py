@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
 from dpaudit.auditor.trainings import default_calibrating
@@ -440,11 +440,25 @@ class MembershipConfig(RecommendersConfig):
             )
 
     def fitted(self, ratings: Ratings | None) -> Self:
-        """Return the config with the number of target interactions that fits the data."""
-        if ratings is None or self.membership.interactions is not None:
+        """Return the config with the number of target interactions, and rates, that fit the data.
+
+        Raises:
+            ConfigError: so many targets show none of the rates that the config names.
+        """
+        table = self.membership
+        if ratings is None or table.interactions is not None:
             return self
-        sized = {"interactions": default_targets(ratings)}
-        table = self.membership.model_copy(update=sized)
+        sized: dict[str, Any] = {"interactions": default_targets(ratings)}
+        if "rates" not in table.model_fields_set:
+            table = table.model_copy(update=sized)
+            counts = [max(_FEWEST, table.judged(unit)) for unit in table.units]
+            sized["rates"] = default_rates(*counts)
+        try:
+            table = Membership.model_validate(
+                self.membership.model_dump(exclude_unset=True) | sized
+            )
+        except ValidationError as error:
+            raise ConfigError(registry.first_problem(error, "membership", (), sized)) from error
         fitted = self.model_copy(update={"membership": table})
         fitted._asked = self.membership
         return fitted

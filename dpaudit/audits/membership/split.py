@@ -33,8 +33,9 @@ def hand_out(config: MembershipConfig) -> Iterator[Path]:
             "the config has no seed, which decides who is in which training, and the audit has to "
             "use the same: write seed = 1 or another number"
         )
-    table = config.membership
-    design = Design.of(load(config.source), table, config.seed)
+    ratings = load(config.source)
+    table = config.fitted(ratings).membership
+    design = Design.of(ratings, table, config.seed)
     for recommender in returned:
         trainable = recommender.create("recommender")
         if not isinstance(trainable, Returned):

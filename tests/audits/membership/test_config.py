@@ -25,7 +25,10 @@ from dpaudit.config.schema import Config, Gate
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, OF_FACTORS, SEEN, WITNESS, covers
+from dpaudit.data.source_parts import SyntheticParams
+from dpaudit.data.synthetic import generate
 from dpaudit.record.result import Family
+from dpaudit.record.storage import load
 
 BATTERY = battery(MembershipInference)
 
@@ -343,3 +346,53 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
     }
     best = scored[rivals(scored, "tpr 0.02", 1)[0]]
     assert Curve(best.scores, best.present).rates(0.02).mean() > 0.4
+
+
+def test_a_tenth_of_the_interactions_are_targets_unless_the_config_names_a_number() -> None:
+    config = MembershipConfig.model_validate(
+        {"seed": 1, "data": {"format": "synthetic"}, "recommender": [{"library": "most-popular"}]}
+    )
+    data = generate(SyntheticParams(n_users=200, n_items=100, mean_per_user=40))
+    fitted = config.fitted(data)
+    assert fitted.membership.interactions == len(data) // 10
+    # A rerun fits it again, so the record leaves it open.
+    assert fitted.recorded().model_dump() == config.recorded().model_dump()
+    assert fitted.recorded().membership.interactions is None
+    named = MembershipConfig.model_validate(
+        {**config.model_dump(mode="json"), "membership": {"interactions": 300}}
+    )
+    assert named.fitted(data).membership.interactions == 300
+    assert config.fitted(None) is config
+
+
+@pytest.mark.cases("trainings", [1, 24])
+def test_rates_fit_few_targets_and_named_ones_are_refused(trainings: int) -> None:
+    few = generate(SyntheticParams(n_users=40, n_items=30, mean_per_user=20))
+    tables: dict[str, Any] = {"seed": 1, "recommender": [{"library": "most-popular"}]}
+    table = {"trainings": trainings}
+    fitted = MembershipConfig.model_validate({**tables, "membership": table}).fitted(few)
+    assert min(fitted.membership.rates_of("interaction")) > 0.01
+    named = MembershipConfig.model_validate({**tables, "membership": {**table, "rates": [0.01]}})
+    with pytest.raises(ConfigError, match=r"rates = \[0.01\] are too small for .* targets"):
+        named.fitted(few)
+
+
+def test_a_gate_on_a_rate_that_the_data_cannot_show_is_refused_before_any_training(
+    tmp_path: Path,
+) -> None:
+    text = f"seed = 1\n{DATA}{OWN}{SMALL}".replace("interactions = 50\n", "")
+    text = text.replace("rates = [0.5]\n", "")
+    gate = "[[gate]]\nmetric = 'attack.tpr'\nwhere = { at = 0.01 }\nmax = 0.1\n"
+    run = CliRunner().invoke(main, ["run", str(write(tmp_path, text + gate)), "-q"])
+    assert run.exit_code == 2
+    assert "gate.0.where.at = 0.01 is not measured" in run.stderr
+
+
+def test_a_run_whose_targets_fit_the_data_may_be_repeated_in_its_folder(tmp_path: Path) -> None:
+    text = f"seed = 1\n{DATA}{OWN}{SMALL}".replace("interactions = 50\n", "")
+    words = ["run", str(write(tmp_path, text)), "-q", "-o", str(tmp_path / "out")]
+    for _ in range(2):
+        assert CliRunner().invoke(main, words).exit_code == 0
+    record = load(tmp_path / "out" / "record.json")
+    assert record.data is not None
+    assert 30 <= record.data.attacked < 60

@@ -101,6 +101,14 @@ def test_what_comes_back_is_judged_like_trainings_of_ones_own(config: Path) -> N
     assert code != 1, said
 
 
+def test_a_split_and_its_run_fit_the_same_targets_to_the_data(tmp_path: Path) -> None:
+    path = write(tmp_path, CONFIG.replace("interactions = 120\n", ""))
+    assert ran("split", path)[0] == 0
+    trained(path)
+    code, said = ran("run", path, "-o", tmp_path / "out")
+    assert code == 1, said
+
+
 @pytest.mark.parametrize("trainings", [1, 2])
 def test_an_attack_without_trainings_of_its_own_is_said_to_find_less(
     tmp_path: Path, trainings: int
