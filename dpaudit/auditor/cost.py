@@ -16,11 +16,13 @@ class Cost:
         stages: the stages but for controls, which are chosen by what games find.
         base: bytes that the data and what is prepared from them take.
         task: bytes that a running task takes besides.
+        decisions: what the trainings can decide, as the kind of audit says it.
     """
 
     stages: Sequence[Sample]
     base: int
     task: int
+    decisions: Sequence[str] = ()
 
     @property
     def untimed(self) -> list[Sample]:

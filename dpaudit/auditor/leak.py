@@ -56,8 +56,8 @@ def contradictions(
 
     The largest difference J of true- and false-positive rate is at least TPR(r) − r for every r,
     and AUC ≤ 1 − (1 − J)²/2, as no ROC curve with J encloses more. So J ≥ 1 − √(2(1 − AUC)), which
-    is convex, so it holds for means too. An upper end of the leak below a lower end of these, in
-    one training or on average, says that an interval is wrong.
+    is convex, so it holds for means too. Where an upper end of the leak is below a lower end of
+    these, in one training or on average, an interval is wrong, or another attack leaks more.
 
     Args:
         leaks: the leaks of models.
@@ -78,10 +78,9 @@ def contradictions(
             yield FindingRecord(
                 model=leak.model,
                 about="contradiction",
-                text=f"{part.place}: {part.metric} implies a leak of at least {least:.3g} in a "
-                f"training whose interval for the leak ends below that, so one of them is wrong.",
-                remedy="Do not rely on the leak of this run, gate attack.tpr and attack.auc, and "
-                "report the config as a defect of dpaudit.",
+                text=f"{part.place}: {part.metric} implies a leak of at least {least:.3g}, where "
+                "the interval for the leak ends below that.",
+                remedy="Gate attack.tpr and attack.auc, and do not rely on the leak of this run.",
                 undecided=True,
                 epsilon=leak.epsilon,
                 metrics=("leak", "attack.advantage"),
@@ -89,8 +88,12 @@ def contradictions(
 
 
 def _ends(measurement: Measurement, side: int) -> Iterator[float]:
-    """Yield the lower (0) or upper (1) end of a number, then those of each training."""
-    yield (measurement.estimate.lower, measurement.estimate.upper)[side]
+    """Yield the lower (0) or upper (1) end of a number, then those of each training.
+
+    A range over trainings is no interval, and says nothing.
+    """
+    known = measurement.estimate.kind == "frequentist"
+    yield (measurement.estimate.lower, measurement.estimate.upper)[side] if known else side
     if measurement.census:
         yield from (measurement.census.lower, measurement.census.upper)[side]
 

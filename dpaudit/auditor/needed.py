@@ -12,6 +12,7 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
 from dpaudit.bounds.frequentist.next_draw import draws_needed
 from dpaudit.bounds.power.planning import Game, trials_needed
+from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import InputError
 from dpaudit.record.metrics import entry
@@ -104,12 +105,13 @@ def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> Needed | No
 
 def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:
     metric, limit = entry(measurement.metric), threshold(gate)
+    if rated(measurement.metric):
+        return None  # their interval has the width of the rating scale, which is not known here
     least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
-    most = max(1.0, *census.worst)
 
     def decides(times: int) -> Outcome | None:
         low, high = (
-            getattr(joint_mean(np.array(rows * times), family, least, most), side)
+            getattr(joint_mean(np.array(rows * times), family, least), side)
             for rows, side in ((census.values, "lower"), (census.worst, "upper"))
         )
         reverse = -math.inf if metric.mirror is None else metric.mirror - low

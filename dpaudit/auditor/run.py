@@ -141,7 +141,7 @@ def cost_of(
             base = peak_memory()
             listener.stage("timing the first tasks")
             stages, task = sampler.timed(timing)
-        return Cost(stages, base, task)
+        return Cost(stages, base, task, list(kind_of(fitted).decisions(fitted)))
 
     return kind_of(config).cost(config, sampled)
 

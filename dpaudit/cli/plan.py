@@ -144,10 +144,10 @@ def _plan_config(
     if allow_code:
         import_from(path.parent, checked.code)
     console = Console()
-    for sentence in kind_of(checked).decisions(checked):
-        say(sentence, console)
     with Reporter(quiet=True) as reporter:
         cost = cost_of(checked, progress=reporter, allow_code=allow_code, timing=timing)
+    for sentence in cost.decisions:
+        say(sentence, console)
     _show_cost(cost, timing, workers, console)
     if rows:
         _show_forecast(rows, console)

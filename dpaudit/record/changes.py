@@ -168,8 +168,10 @@ def _unsteady(
     if any(drifts):
         return "trainings with the same data and seed differ, and so do the attackers"
     best = new if rises else old
-    if best.event is None or new.estimate.kind != "range":
+    if best.event is None:
         return ""
+    if new.estimate.kind != "range":
+        return "" if old.event == new.event else "another attack is the strongest"
     metric = "attack.advantage" if entry(new.metric).derived else new.metric
     wanted = (metric, best.model, best.epsilon, best.event, best.observer, best.unit, best.at)
     ends = [

@@ -182,8 +182,8 @@ _TABLE = (
            columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True),
     Metric("attack.advantage", "true- minus false-positive rate: of membership inference "
            "at a false-positive rate chosen beforehand, where balanced accuracy is a half plus a "
-           "half of it, or of a game at its best threshold; intervals of one training hold for "
-           "every threshold", "gain",
+           "half of it, or of a game at its best threshold; the upper end of one training holds "
+           "for every threshold", "gain",
            {**_COMPARED, "membership": ""}, ("attack",),
            optional=("pair", *_SEEN, "event"), larger="worse", signed=True, assumes=_RUN,
            mirror=0.0, role="attack", columns=(Column("advantage"),),

@@ -76,6 +76,10 @@ class MembershipAudits(AuditKind):
         asked = without(table, *_NAMED, *(key for key, one in unread.items() if one))
         if isinstance(units, list):
             asked["units"] = sorted(map(str, units))
+        if "interactions" in asked and asked["interactions"] is None and result.data:
+            # A default that was fitted to the data.
+            others = table.get("users", 0) if "user" in (units or ()) else 0
+            asked["interactions"] = result.data.attacked - others
         if isinstance(trainings, int) and not useful:
             usual = table.get("calibrating") in (None, default_calibrating(trainings))
             asked["calibrating"] = None if usual else table["calibrating"]

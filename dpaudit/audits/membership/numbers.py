@@ -75,8 +75,16 @@ def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estima
     What the model did not answer may be a leak, so the upper end is that of scores in which each
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
-    values = np.max([number.values(judged, judged.curve) for judged in attacks], 0)
-    estimate = joint_mean(values, family, number.least)
+    shared = Family.of(family.confidence, family.size * len(attacks))
+    each = [
+        joint_mean(number.values(judged, judged.curve), shared, number.least) for judged in attacks
+    ]
+    estimate = max(each, key=lambda mean: mean.lower)
+    estimate = estimate.changed(
+        value=max(mean.value for mean in each),
+        upper=max(mean.upper for mean in each),
+        alpha=family.alpha,
+    )
     if all(judged.worst is None for judged in attacks):
         return estimate
     worst = np.max([number.most(judged) for judged in attacks], 0)

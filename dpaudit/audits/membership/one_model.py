@@ -9,6 +9,7 @@ blind baseline), and `observational` compares members with others that are alike
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -115,6 +116,8 @@ def audit_scores(
         raise InputError(f"the seed {seed} is negative: give an integer from 0")
     if gamma is not None:
         check_gamma(gamma)
+    if at_most is not None and not 0 < at_most < math.inf:
+        raise InputError(f"at_most = {at_most} is no largest ε: give a number above 0, or None")
     scores, real = _joined(present, absent)
     # Order decides which half a score is in, and a file may be sorted.
     order = generator(seed, "membership halves").permutation(len(scores))

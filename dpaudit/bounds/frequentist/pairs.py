@@ -99,4 +99,5 @@ def paired_epsilon(
     coins = max(bounds, key=lambda bound: bound.lower)
     # ε ≥ (ln(p / (1 − p)) − ln Γ) / 2
     halved = coins.mapped(lambda odds: max(0.0, (odds - math.log(gamma)) / 2))
-    return halved.changed(method=f"higher scores of pairs, one-run exact, odds {gamma:g}")
+    method = f"higher scores of pairs, one-run exact, odds {gamma:g}"
+    return halved.changed(method=method, alpha=alpha, confidence=1 - alpha)

@@ -104,12 +104,13 @@ def test_rates_are_the_peers(case: Case) -> None:
         np.testing.assert_allclose(curve.areas(), theirs[:, 0], rtol=1e-12)
     absent = (~case.present).sum(1)
     for column, rate in enumerate(AT, start=1):
-        # The peer lets ⌊N·rate⌋ absent targets pass, dpaudit ⌊(N + 1)·rate⌋ − 1.
+        # The peer lets ⌊N·rate⌋ absent targets pass, dpaudit (N + 1)·rate − 1 on average.
         passing = (np.floor(absent * rate) + 1) / (absent + 1)
         theirs = rates(frames_of(case.seen.fit, case.present), AT)[:, column]
         ours = [
             Curve(row[None], here[None]).rates(share)[0]
             for row, here, share in zip(case.seen.fit, case.present, passing, strict=True)
         ]
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-        assert (Curve(case.seen.fit, case.present).rates(rate) <= theirs).all()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+        lower = (absent + 1) * rate <= np.floor(absent * rate) + 1
+        assert (Curve(case.seen.fit, case.present).rates(rate) <= theirs)[lower].all()

@@ -360,7 +360,7 @@ def test_gates_judge_the_divergence_of_submissions(divergent: AuditResult) -> No
     assert [gate.outcome for gate in divergent.gates] == [
         "fail", "inconclusive", "pass", "pass", "pass", "inconclusive",
     ]  # fmt: skip
-    assert divergent.gates[1].reason.endswith("so max cannot pass")
+    assert "so max cannot pass" in divergent.gates[1].reason
     assert divergent.gates[3].reason.endswith("if the noise has the law that its code states")
     # One joint number a point, beside those that stand by themselves.
     assert divergent.family.size == 4
