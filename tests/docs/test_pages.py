@@ -102,9 +102,11 @@ def _row(line: str) -> list[str]:
 def shapes(cells: list[str]) -> set[str]:
     """Return how the cells of a column that hold numbers are written; both ends of a range.
 
-    Without the marks of ends of grids, which depend on the numbers.
+    Without the marks of ends of grids, which depend on the numbers, and without the power of games
+    that find nothing, as short ones do.
     """
-    ends = (end.rstrip(" †‡") for cell in cells for end in cell.split(" to "))
+    told = (cell for cell in cells if not cell.startswith("none"))
+    ends = (end.rstrip(" †‡") for cell in told for end in cell.split(" to "))
     return {_NUMBER.sub("#", end) for end in ends if _NUMBER.search(end)}
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.numbers import Number
 from dpaudit.audits.membership.rates import Curve
-from dpaudit.bounds.frequentist.roc_limits import advantage_limits, area_limits, present_above
+from dpaudit.bounds.frequentist.roc_limits import (
+    advantage_limits,
+    area_limits,
+    calls,
+    present_above,
+)
 from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Census
@@ -30,11 +35,14 @@ class Subsets:
         others: how many could have been targets and are none; all of them are in every training.
         alpha: the error probability of each interval.
         seed: the run's seed.
+        given: whether true-positive rates are those at the threshold that a training's absent
+            targets set, and not at the true one of their false-positive rate.
     """
 
     others: int
     alpha: float
     seed: int
+    given: bool = False
 
     def census(self, judged: Judged, number: Number) -> Census:
         """Return a number of an attack in each judged training, with bounds for all its data."""
@@ -67,6 +75,10 @@ class Subsets:
         if number.at is None:
             best = judged.best_rate
             return advantage_limits(present, absent, best, rng, alpha=self.alpha)
+        if self.given:
+            called = calls(present, absent, number.at)
+            least, most = int((called == 1).sum()), int((called > 0).sum())
+            return subset_share(least, most, len(present), population, alpha=self.alpha)
         half = self.alpha / 2
         least, most = present_above(present, absent, number.at, rng, alpha=half)
         return subset_share(least, most, len(present), population, alpha=half)

@@ -151,12 +151,14 @@ class Inference:
         """Return what the census of a number is about, and the level of its intervals.
 
         Those of numbers that gates judge on trainings at hand share the level of a joint interval.
-        Several attacks share it.
+        Several attacks share it. About the next training, whose number has a threshold of its own
+        too, several trainings say what they show at theirs.
         """
         at_hand = picked(self.context.config, key, "this-model")
         level = self.context.family.alpha if at_hand else self.level
         others = self.design.others(self.unit)
-        return Subsets(others, level / self.look.intervals / attacks, self.context.seed)
+        given = not at_hand and len(self.look.parts.judged) > 1
+        return Subsets(others, level / self.look.intervals / attacks, self.context.seed, given)
 
     def _exposed(
         self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]

@@ -341,7 +341,7 @@ def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> 
     assert "DPMF, ε = 50" in broken.reason
     few = run(gate=[GATES[0] | {"max": 1.3}], attack=[]).gates[0]
     assert few.outcome == "inconclusive"
-    assert "train.trials narrow it" in few.reason
+    assert "train.trials" in few.reason
 
 
 @pytest.mark.long
