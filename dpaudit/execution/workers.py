@@ -36,8 +36,13 @@ _TIMEOUT = "10s"
 _OTHER = "has another dpaudit, Python or library than this machine"
 _REMEDY = "install the same environment on all"
 # Run by Dask's workers as they start: Ctrl-C reaches all processes of a terminal, and the one that
-# started them ends them.
-_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+# started them ends them. A scheduler that a signal ended first is nothing to tell; memory is.
+_PRELOAD = """
+import logging, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
+logging.getLogger("distributed.worker.memory").setLevel(logging.WARNING)
+"""
 _WORDS = "N, processes:N, dask, dask:N or dask:tcp://HOST:PORT"
 
 
@@ -348,13 +353,18 @@ def _client(workers: Workers) -> Iterator[Any]:
             f"Dask's workers do not start ({said(error)}): in a script, call dpaudit under "
             "'if __name__ == \"__main__\"', as they import it"
         ) from error
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        try:
-            yield client
-        except KeyboardInterrupt:
-            # That the tasks which are stopped have no answer is nothing to tell.
-            _silence("distributed")
-            raise
+    client = distributed.Client(cluster, set_as_default=False)
+    try:
+        with cluster, client:
+            try:
+                yield client
+            except KeyboardInterrupt:
+                # That the tasks which are stopped have no answer is nothing to tell.
+                _silence("distributed")
+                raise
+    finally:
+        # A close that a signal cut would be tried again when Python ends, with a traceback.
+        client.status = "closed"
 
 
 def _silence(*packages: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from dpaudit.record.result import AuditResult
 
 Guess = tuple[str, float]  # what is guessed, and how often that is right
@@ -18,5 +20,6 @@ def of_value(result: AuditResult) -> Guess:
     if result.data is None:
         return COIN
     low, high, step = result.data.scale
-    values = round((high - low) / step) + 1 if high > low else 2
+    # The scale of a record that somebody wrote may have no end.
+    values = round(min((high - low) / step, sys.maxsize)) + 1 if high > low else 2
     return f"guess (1 of {values})", 1 / values
