@@ -121,3 +121,16 @@ def test_targets_that_are_all_there_could_be_leave_the_threshold_open_alone() ->
     assert (whole.lower[0], whole.upper[0]) == (least / count, most / count)
     assert some.lower < whole.lower
     assert some.upper > whole.upper
+
+
+def test_a_rate_at_the_threshold_of_its_training_has_narrower_limits() -> None:
+    """About the next training, whose number has a threshold of its own too."""
+    rng = np.random.default_rng(4)
+    present = rng.random((1, 1300)) < 0.5
+    one, number = (
+        judged(ranks(rng.normal(size=(1, 1300)) + 2 * present), present),
+        Number("attack.tpr", 0.01),
+    )
+    own, given = (Subsets(5000, 1e-3, 1, given).census(one, number) for given in (False, True))
+    assert own.lower[0] < given.lower[0] < given.upper[0] < own.upper[0]
+    assert own.lower[0] < 0.1 < given.lower[0]
