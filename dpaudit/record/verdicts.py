@@ -239,8 +239,8 @@ def _verdict(
 
 def _least_found(game: Measurement) -> Control | None:
     """Return the mutant with the least factor that a game finds; None without one."""
-    found = (control for control in game.controls if control.found)
-    return min(found, key=lambda control: control.factor, default=None)
+    mutants = (control for control in game.controls if control.found)
+    return min(mutants, key=lambda control: control.factor, default=None)
 
 
 def _least_factor(game: Measurement) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_class import CLASS  # type: ignore[import-not-found]
 from poison import OPTIONAL, SITE, Poison, elsewhere, installed  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.long
@@ -38,19 +39,9 @@ adjacency = "one rating"
 [audit]
 trials = 200
 """
-CODE = """
-import numpy as np
-
+CODE = f"""{CLASS}
 def own_sum(data, rng):
     return sum(data) + rng.laplace()
-
-class Model:
-    def fit(self, interactions, seed):
-        self.seen = interactions
-        return self
-
-    def scores(self, users, items):
-        return np.asarray(self.seen[users, items]).reshape(-1)
 """
 # It needs its own folder on the path, as Python gives it to a script.
 COMMAND = """

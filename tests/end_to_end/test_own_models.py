@@ -10,22 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
+from own_class import CLASS  # type: ignore[import-not-found]
 
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.recommenders.command import Command
 
-CLASS = """
-import numpy as np
-
-class Model:
-    def fit(self, interactions, seed):
-        self.seen = interactions
-        return self
-
-    def scores(self, users, items):
-        return np.asarray(self.seen[users, items]).reshape(-1)
-"""
 # Copies what it was given: every interaction that is present scores its rating.
 COMMAND = """
 import csv, json, sys

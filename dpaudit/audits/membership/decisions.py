@@ -169,35 +169,35 @@ def _claims(config: MembershipConfig) -> Iterator[str]:
 
 def _power(label: str, claim: Claim, unit: Unit, table: Membership, alpha: float) -> str:
     targets, judged = table.judged(unit), table.trainings - table.calibrating_trainings
-    found, factor, needed = _found(claim, judged * targets, alpha)
+    leak, factor, needed = _least_leak(claim, judged * targets, alpha)
     which = f"no leak of up to {LADDER[-1]:g} times as much"
-    if found:
-        which = f"a leak of {found[0]:g} times as much if the noise is {found[1]}"
-    said = (
+    if leak:
+        which = f"a leak of {leak[0]:g} times as much if the noise is {leak[1]}"
+    forecast = (
         f"The claim ε = {claim.epsilon:g} of {label}: by forecast, {judged} judged trainings of "
         f"{targets} {unit}s find {which}"
     )
     if needed == math.inf:
-        return f"{said}."
+        return f"{forecast}."
     trainings = trainings_for(math.ceil(needed / targets), table.calibrating)
     smaller = f"one of {factor:g} times takes membership.trainings = {trainings}"
-    return f"{said}; {smaller}, or more targets."
+    return f"{forecast}; {smaller}, or more targets."
 
 
-def _found(
+def _least_leak(
     claim: Claim, coins: int, alpha: float
 ) -> tuple[tuple[float, Noise] | None, float, float]:
     """Return the least factor found, by which law, and the next smaller one with the coins of it.
 
     Of the laws of planted leaks, the one decides that takes most coins.
     """
-    found: tuple[float, Noise] | None = None
+    leak: tuple[float, Noise] | None = None
     for factor in reversed(LADDER):
         needed, noise = max(
             (coins_needed(claim.epsilon, factor, noise, claim.delta, alpha) or math.inf, noise)
             for noise in laws(claim.delta)
         )
         if needed > coins:
-            return found, factor, needed
-        found = factor, noise
-    return found, LADDER[0], math.inf
+            return leak, factor, needed
+        leak = factor, noise
+    return leak, LADDER[0], math.inf

@@ -59,8 +59,8 @@ def word(result: AuditResult, label: str, unit: str) -> Word:
     bounds, judged = _bounds(result, label, unit), _judged(result, label, unit)
     open_ = _open(result, bounds)
     gates = worst([outcome for _, outcome in judged]) if judged else None
-    told = gates == "fail" or any(bound.estimate.lower > 0 for bound in bounds)
-    if told and not (open_ and open_.voids):
+    trace = gates == "fail" or any(bound.estimate.lower > 0 for bound in bounds)
+    if trace and not (open_ and open_.voids):
         return palette.NOT_FORGOTTEN if gates in (None, "fail") else palette.TRACE_LEFT
     if open_ or gates == "inconclusive":
         return palette.DELETION_UNDECIDED

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.roc_limits import calls
+from dpaudit.bounds.frequentist.roc_limits import above_each, calls
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -93,8 +93,7 @@ class Curve:
         curves = []
         for row, coins in zip(self.scores, self.present, strict=True):
             isin = coins[np.argsort(-row, kind="stable")]
-            above = np.concatenate(([0], np.cumsum(isin)[~isin], [isin.sum()]))
-            curves.append(above / max(1, isin.sum()))
+            curves.append(above_each(isin) / max(1, isin.sum()))
         return curves
 
     def share(self, above: Numbers, among: Mask) -> Numbers:

@@ -85,9 +85,20 @@ def present_above(
 
     count = len(absent)
     isin = _decreasing(present, absent, rng)
-    above = np.concatenate(([0], np.cumsum(isin)[~isin], [len(present)]))
+    above = above_each(isin)
     few, many = int(binom.ppf(alpha / 2, count, rate)), int(binom.isf(alpha / 2, count, rate)) + 1
     return int(above[few]), int(above[many])
+
+
+def above_each(isin: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many present scores are above the k-th largest absent one, k from 0 to N + 1.
+
+    None is above the 0-th, and all are above the (N + 1)-th.
+
+    Args:
+        isin: whether each score is a present one, the largest first `(n + N,)`.
+    """
+    return np.concatenate(([0], np.cumsum(isin)[~isin], [isin.sum()]))
 
 
 def _decreasing(present: Numbers, absent: Numbers, rng: np.random.Generator) -> NDArray[np.bool_]:
