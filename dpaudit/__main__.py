@@ -21,14 +21,20 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    from dpaudit.core.processes import leave_current_folder, supervise
+    try:
+        from dpaudit.core.processes import leave_current_folder, supervise
+        from dpaudit.core.standard import streams
 
-    leave_current_folder()
-    if "--allow-code" in sys.argv and sys.platform != "win32":
-        supervise()
-    from dpaudit.cli import main as command
+        streams.separate()
+        leave_current_folder()
+        if "--allow-code" in sys.argv and sys.platform != "win32":
+            supervise()
+        from dpaudit.cli import main as command
 
-    command()
+        command()
+    except Exception:  # of a damaged installation; Python would end with the code of a failed gate
+        sys.excepthook(*sys.exc_info())
+        sys.exit(3)
 
 
 def _end(number: int, _: FrameType | None) -> None:

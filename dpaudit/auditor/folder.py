@@ -13,6 +13,7 @@ from typing import Any
 from dpaudit.auditor.context import judging, without_counts
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import place
 from dpaudit.core.provenance import tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.identity import identity_of
@@ -58,20 +59,21 @@ class RunFolder:
             recorded = storage.load(path).config
         except ConfigError as error:
             raise ConfigError(
-                f"{path} is no record that this dpaudit can read: --force replaces it, and -o "
-                "names another folder"
+                f"{place(path)} is no record that this dpaudit can read: --force replaces it, and "
+                "-o names another folder"
             ) from error
         deciding, judged = _differing(recorded, config)
         if deciding:
             raise ConfigError(
-                f"{self.path} holds the record of another run ({_others(deciding)}): --force "
-                "replaces it and uses the finished tasks that fit, and -o names another folder"
+                f"{place(self.path)} holds the record of another run ({_others(deciding)}): "
+                "--force replaces it and uses the finished tasks that fit, and -o names another "
+                "folder"
             )
         if not judged:
             return ""
         return (
-            f"{path} is replaced, as it was judged otherwise ({_others(judged)}); finished tasks "
-            "are used"
+            f"{place(path)} is replaced, as it was judged otherwise ({_others(judged)}); finished "
+            "tasks are used"
         )
 
 

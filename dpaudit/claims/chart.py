@@ -39,7 +39,7 @@ def render(verification: Verification) -> list[Chart]:
     ]
     if not data:
         return []
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     most = 2 * max(datum["certified"] for datum in data)
     for datum in data:

@@ -20,7 +20,7 @@ from dpaudit.cli.options import (
     waivers_option,
 )
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
-from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, reads, render
+from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, echo, reads, render
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
 
@@ -96,7 +96,7 @@ def run(
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
-    from dpaudit.core.messages import plain
+    from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.shards import Shard
     from dpaudit.execution.workers import Workers
@@ -111,9 +111,9 @@ def run(
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         check_waivers(checked, f"{waivers}: ")
-    folder = output or own_folder(config.stem)
     reads(ctx, checked.source)
-    target = Output.of(folder, reports)
+    target = Output.of(output or own_folder(config.stem), reports)
+    folder = target.folder
     run_folder = RunFolder(folder, fresh, force)
     replaced = run_folder.check(checked) if part is None else ""
     begin(ctx)
@@ -142,7 +142,7 @@ def run(
             )
     if part is not None:
         if not quiet:
-            click.echo(f"Shard {part} is done; when all are: dpaudit merge {plain(str(folder))}")
+            echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
         return
     ctx.exit(target.finish(result, quiet=quiet, details=verbose))
 
@@ -161,11 +161,14 @@ def run(
 )
 def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
+    from dpaudit.core.messages import place
     from dpaudit.record import storage as record
 
     source = folder / record.NAME if folder.is_dir() else folder
     if output.resolve() == source.resolve():
-        raise ConfigError(f"the report would replace {source}, its record: give -o another file")
+        raise ConfigError(
+            f"the report would replace {place(source)}, its record: give -o another file"
+        )
     deliver([(output, render(name, record.load(folder)))])
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import click
 
+from dpaudit.cli.writing import echo
 from dpaudit.core.errors import ConfigError
 
 # Of the lines that explain a parameter, in characters.
@@ -27,7 +28,7 @@ _NAME = 24
 def list_(what: str) -> None:
     """List recommenders, defenses, attacks, kinds of audit, reports, data sets or metrics."""
     for name, title in _titles(what).items():
-        click.echo(f"{name:{_NAME}} {title}")
+        echo(f"{name:{_NAME}} {title}")
 
 
 @click.command()
@@ -52,7 +53,7 @@ def schema() -> None:
     """Print the config's JSON Schema, for editors."""
     from dpaudit.config.schema import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    echo(json.dumps(json_schema(), indent=2))
 
 
 def _titles(what: str) -> dict[str, str]:
@@ -93,15 +94,15 @@ def _explain(part: Any) -> None:
     from dpaudit.cli.explain import explain
 
     said = explain(part)
-    click.echo(f"{said.name}: {said.title}\n\nSource: {said.source}\n\n{said.text}")
+    echo(f"{said.name}: {said.title}\n\nSource: {said.source}\n\n{said.text}")
     if said.parameters:
-        click.echo("\nParameters:")
+        echo("\nParameters:")
     for name, (default, meaning) in said.parameters.items():
-        click.echo(f"  {name} = {default!r}\n{indent(fill(meaning, _WIDTH), ' ' * 6)}")
+        echo(f"  {name} = {default!r}\n{indent(fill(meaning, _WIDTH), ' ' * 6)}")
     if said.used_in is not None:
-        click.echo(f"\nUsed in: {said.used_in}")
+        echo(f"\nUsed in: {said.used_in}")
         return
     for title, rows in (("Observers", said.observers), ("Pairs", said.pairs)):
-        click.echo(f"\n{title} for [[game]]:")
+        echo(f"\n{title} for [[game]]:")
         for name, words in rows.items():
-            click.echo(f"  {name}: {words}")
+            echo(f"  {name}: {words}")

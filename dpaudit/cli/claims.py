@@ -9,9 +9,10 @@ import click
 
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, processes_option
 from dpaudit.cli.stopping import keeps_tasks
-from dpaudit.cli.writing import conclude
+from dpaudit.cli.writing import conclude, echo, screen
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_writable, own_folder, write_set
+from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
@@ -100,7 +101,7 @@ def claims(
     from dpaudit.execution.store import NAME
     from dpaudit.record.result import concluded
 
-    output = output or own_folder("claims")
+    output = output.absolute() if output else own_folder("claims")
     targets = {
         output / "claims.json": reports.render_json,
         output / "claims.md": reports.render_markdown,
@@ -136,32 +137,30 @@ def claims(
         if not quiet:
             _show(verification)
         if not quiet and written:
-            click.echo(f"Record and reports: {output}")
+            echo(f"Record and reports: {place(output)}")
 
     ctx.exit(conclude(concluded([reports.outcome(verification)]), write, show))
 
 
 def _show(verification: Verification) -> None:
-    from rich.console import Console
 
     from dpaudit.claims.console import show
 
-    show(verification, Console())
+    show(verification, screen())
 
 
 def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
-    from rich.console import Console
 
     from dpaudit.claims import console
 
     if not ids:
-        console.show_papers(entries, Console())
+        console.show_papers(entries, screen())
         return
     explained = entries if len(entries) == 1 else [one for one in entries if one.id in ids]
     listed = [one for one in entries if one not in explained]
     if listed:
-        console.show_list(listed, Console())
+        console.show_list(listed, screen())
     for number, entry in enumerate(explained):
         if number or listed:
-            click.echo()
-        console.explain(entry, Console())
+            echo()
+        console.explain(entry, screen())

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.options import PathType
+from dpaudit.cli.writing import echo
 from dpaudit.core.errors import ConfigError
 
 
@@ -37,9 +38,9 @@ def get(name: str, folder: Path | None, yes: bool) -> None:
             raise ConfigError("no folder is given for the data: set DPAUDIT_DATA or give --folder")
         folder = Path(home)
     dataset = DATASETS[name]
-    click.echo(f"{dataset.title}\n\n{dataset.terms.summary}\n")
-    click.echo(f"Full terms: {dataset.terms.url}\nPlease cite: {dataset.terms.citation}\n")
+    echo(f"{dataset.title}\n\n{dataset.terms.summary}\n")
+    echo(f"Full terms: {dataset.terms.url}\nPlease cite: {dataset.terms.citation}\n")
     if not yes and not click.confirm("Do you accept these terms?"):
         raise ConfigError("the terms were not accepted, so nothing was downloaded")
     place = fetch(dataset, folder, progress=True)
-    click.echo(f"{name} is in {place}")
+    echo(f"{name} is in {place}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.options import PathType, style_option
+from dpaudit.cli.writing import echo, screen
 
 
 @click.command()
@@ -21,16 +22,14 @@ def diff(baseline: Path, folder: Path, style: str, everything: bool) -> None:
 
     The exit code does not depend on the comparison; for that, use 'dpaudit gate --baseline'.
     """
-    from rich.console import Console
-
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare
     from dpaudit.reports.render import comparison
 
     compared = compare(record.load(baseline), record.load(folder))
     if style == "json":
-        click.echo(compared.model_dump_json(indent=1))
+        echo(compared.model_dump_json(indent=1))
     elif style == "md":
-        click.echo(comparison.render(compared), nl=False)
+        echo(comparison.render(compared), nl=False)
     else:
-        comparison.show(compared, Console(), everything=everything)
+        comparison.show(compared, screen(), everything=everything)

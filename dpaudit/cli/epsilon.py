@@ -13,6 +13,7 @@ import click
 
 from dpaudit.cli.options import Number, PathType, WholeRange, style_option
 from dpaudit.cli.scores import mixed, read_scores
+from dpaudit.cli.writing import echo, screen
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.numbers import plain_number
@@ -105,8 +106,6 @@ def epsilon(
     style: str,
 ) -> None:
     """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
-    from rich.console import Console
-
     from dpaudit.reports.terminal import say
 
     given = [
@@ -163,9 +162,9 @@ def epsilon(
         drawn,
     )
     if style == "json":
-        click.echo(_json(certified))
+        echo(_json(certified))
     else:
-        console = Console()
+        console = screen()
         for line in _lines(certified):
             say(line, console)
 

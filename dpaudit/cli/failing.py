@@ -22,8 +22,14 @@ _RUNNING = "the run has not finished: it is still running, or was killed"
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: Sequence[str]) -> Sequence[str]:
+    """Keep the command, and make the paths of its reports absolute: code may change the folder."""
     ctx.meta[_COMMAND] = ctx
-    return value
+    return tuple(map(_absolute, value))
+
+
+def _absolute(option: str) -> str:
+    name, _, file = option.partition("=")
+    return f"{name}={Path(file).absolute()}" if file and Path(file) != STANDARD_OUTPUT else option
 
 
 # Read before the other parameters, so that an error in one of them is reported too.

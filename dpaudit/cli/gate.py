@@ -11,7 +11,7 @@ import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, style_option, waivers_option
-from dpaudit.cli.writing import checked, conclude, deliver, render
+from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
@@ -90,7 +90,7 @@ def gate(
 
     def show(_: bool) -> None:
         if style == "json":
-            click.echo(_json(result, compared, outcome))
+            echo(_json(result, compared, outcome))
         elif not quiet:
             _tell(result, compared, outcome)
 
@@ -109,7 +109,6 @@ def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
 
 
 def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from dpaudit.core.messages import plain
@@ -117,7 +116,7 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     from dpaudit.reports.render import comparison
     from dpaudit.reports.sections import summary
 
-    console = Console()
+    console = screen()
     _show(result, console)
     if compared is not None:
         console.print()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from dpaudit.cli.options import PathType
+from dpaudit.cli.writing import echo, screen
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place
@@ -108,8 +109,6 @@ def init(
     scale: str | None,
 ) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
-    from rich.console import Console
-
     from dpaudit.cli.stated import stated_by
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.reports.terminal import say
@@ -135,12 +134,12 @@ def init(
         write_text(beside, script.read_text(encoding="utf-8"))
         notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
     name = place(path)
-    console = Console()
+    console = screen()
     for sentence in notes:
         say(sentence, console)
     allowed = "" if script is None else " --allow-code"
     run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
-    click.echo(f"{name} is written; run it with: {run}")
+    echo(f"{name} is written; run it with: {run}")
 
 
 def _of_synthetic(library: str | None, audit: Audit | None) -> str:

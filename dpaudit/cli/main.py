@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import traceback
 from pathlib import Path
@@ -27,45 +26,12 @@ from dpaudit.cli.tasks import merge, runs
 from dpaudit.cli.writing import UnwrittenError
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
+from dpaudit.core.standard import streams
 
 # Messages contain values of configs and records, which may be long.
 _LONGEST = 1000
 # A message about data or from the user's code may quote ids and ratings, which no report holds.
 _UNSAID = "the command's output says why; this report does not, as the reason may quote the data"
-
-
-class _Lasting(io.FileIO):
-    """An output stream that drops what is written after its reader has closed the pipe.
-
-    Other failures, such as a full disk, are raised once; Python would report them again at exit.
-    """
-
-    _lost = False
-
-    def write(self, data: Any) -> int:
-        try:
-            return len(data) if self._lost else super().write(data)
-        except OSError as error:
-            self._lost = True
-            if isinstance(error, BrokenPipeError):
-                return len(data)
-            raise
-
-
-def _lasting(stream: Any) -> Any:
-    """Wrap a stream so that a reader who closes it does not change the exit code."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
-    stream.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot encode
-    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
-        return stream
-    return io.TextIOWrapper(
-        io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False)),
-        encoding=stream.encoding,
-        errors=stream.errors,
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
-    )
 
 
 class _Group(click.Group):
@@ -75,28 +41,34 @@ class _Group(click.Group):
     """
 
     def main(self, *args: Any, **options: Any) -> Any:
-        sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+        """Run a command, and end the process with its exit code."""
         with stoppable():
             try:
-                return super().main(*args, **options)
-            except SystemExit as error:  # click's code for an interrupt is that of a failed gate
-                stopped = Stopped.of(error)
-                raise SystemExit(stopped.code if stopped else error.code) from error
+                code = super().main(*args, **{**options, "standalone_mode": False})
+            except click.ClickException as error:
+                error.show(streams.errors)
+                code = USER_ERROR
+            except (Exception, KeyboardInterrupt) as error:
+                # Raised before a command began, as by `--help` on a full disk.
+                end = _end(click.Context(self), error)
+                click.echo(f"dpaudit: {_shown(end.message)}", streams.errors)
+                code = end.code
+        sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and say in a sentence why it has no result."""
         try:
             try:
                 return super().invoke(ctx)
             finally:
-                if sys.stdout:
-                    sys.stdout.flush()
+                streams.output.flush()
         except click.exceptions.Exit:
             raise
         except click.ClickException as error:
             context = error.ctx if isinstance(error, click.UsageError) else ctx
             said = error.format_message()
             for problem in write_failure(ctx, said, USER_ERROR):
-                click.echo(f"dpaudit: {_shown(problem)}", err=True)
+                click.echo(f"dpaudit: {_shown(problem)}", streams.errors)
             raise click.UsageError(_shown(said), context) from error
         except BaseException as error:
             end = _end(ctx, error)
@@ -104,7 +76,7 @@ class _Group(click.Group):
             if end.written is not None:
                 lines += write_failure(ctx, end.written or end.message, end.code, end.where)
             for line in lines:
-                click.echo(f"dpaudit: {_shown(line)}", err=True)
+                click.echo(f"dpaudit: {_shown(line)}", streams.errors)
             ctx.exit(end.code)
 
 
@@ -147,7 +119,7 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
     if isinstance(error, OSError):
         why, kind = "the system refused: ", error.strerror or type(error).__name__
         return _End(f"{why}{str(error) or kind}", RUN_FAILED, f"{why}{kind}")
-    traceback.print_exception(error)
+    traceback.print_exception(error, file=streams.errors)
     return _End("this is a defect of dpaudit; please report it", RUN_FAILED)
 
 

@@ -11,6 +11,7 @@ import click
 
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
+from dpaudit.cli.writing import echo, screen
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
@@ -151,8 +152,6 @@ def membership(
 
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
-    from rich.console import Console
-
     from dpaudit.audits.membership.one_model import audit_scores
     from dpaudit.audits.membership.one_model_gates import Limits
     from dpaudit.record.result import concluded
@@ -188,9 +187,9 @@ def membership(
     judged = limits.judge(audit.corrected) if audit.corrected else []
     outcome: RunOutcome = concluded([one.outcome for one in judged]) if judged else "no decision"
     if style == "json":
-        click.echo(_json(audit, judged, outcome))
+        echo(_json(audit, judged, outcome))
     else:
-        console = Console()
+        console = screen()
         for line in _lines(audit, confidence, together=count > 1):
             say(line, console)
         for gate in judged:

@@ -21,6 +21,7 @@ from dpaudit.cli.options import (
     overrides_option,
     workers_option,
 )
+from dpaudit.cli.writing import screen
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -126,7 +127,6 @@ def _plan_config(
     workers: Workers,
     allow_code: bool,
 ) -> None:
-    from rich.console import Console
 
     from dpaudit.auditor.kind import kind_of
     from dpaudit.auditor.plan import check_gates
@@ -143,7 +143,7 @@ def _plan_config(
         )
     if allow_code:
         import_from(path.parent, checked.code)
-    console = Console()
+    console = screen()
     with Reporter(quiet=True) as reporter:
         cost = cost_of(checked, progress=reporter, allow_code=allow_code, timing=timing)
     for sentence in cost.decisions:
@@ -266,7 +266,6 @@ def _plan_methods(
     game: str,
     factor: float | None,
 ) -> None:
-    from rich.console import Console
 
     from dpaudit.bounds.power import planning
     from dpaudit.reports import words
@@ -292,7 +291,7 @@ def _plan_methods(
             _least(reach.at_95),
             "" if reach.rounds is None else f"{reach.rounds:.0f}",
         )
-    console = Console()
+    console = screen()
     console.print(table)
     say(
         f"80 % and 95 % power: a mechanism of kind {game} that truly leaks this ε, or more, would "

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.options import PathType
+from dpaudit.cli.writing import echo, screen
 from dpaudit.core.errors import ConfigError
 
 
@@ -20,8 +21,6 @@ def split(config: Path) -> None:
     task.json and the tables that it names: what to train on, the seed, and what is asked. Train in
     any way, write the answers beside them, and bring the folders back: 'dpaudit run' judges them.
     """
-    from rich.console import Console
-
     from dpaudit.audits.membership.config import MembershipConfig
     from dpaudit.audits.membership.split import hand_out
     from dpaudit.config import load as config_file
@@ -35,5 +34,5 @@ def split(config: Path) -> None:
     folders = list(hand_out(checked))
     parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
     handed = f"{len(folders)} trainings are in {parents}."
-    say(f"{handed} Train on each task.json, and write what it asks.", Console())
-    click.echo(f"Then run: dpaudit run {config}")  # to be copied
+    say(f"{handed} Train on each task.json, and write what it asks.", screen())
+    echo(f"Then run: dpaudit run {config}")  # to be copied

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from pydantic import TypeAdapter, ValidationError
 
+from dpaudit.cli.writing import echo
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers.cells import number
@@ -68,7 +69,7 @@ def _answer(question: str, error: DataError, guess: str) -> str:
     """
     if not _asks():
         raise error
-    click.echo(f"{error}.")
+    echo(f"{error}.")
     answer: str = click.prompt(question, default=guess)
     return answer
 

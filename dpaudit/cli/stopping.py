@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -74,20 +76,51 @@ def stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         heard = []
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        for signum in heard:
-            signal.signal(signum, signal.SIG_DFL)
-        _raise(Stopped(number), frame, time.monotonic() + _LONGEST)
-
+    stop = _Stop(heard)
     before = {signum: signal.signal(signum, stop) for signum in heard}
     try:
         yield
     finally:
         for signum, handler in before.items():
-            if (
-                signal.getsignal(signum) is stop
-            ):  # else the process is ending, at once if asked again
+            # Otherwise the process is ending, at once if asked again.
+            if signal.getsignal(signum) is stop:
                 signal.signal(signum, handler)
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """What a signal does to this process; one that it forks ends as any other.
+
+    Attributes:
+        heard: the signals.
+        process: the id of this process.
+    """
+
+    heard: Sequence[int]
+    process: int = field(default_factory=os.getpid)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Raise `Stopped` once."""
+        for signum in self.heard:
+            signal.signal(signum, signal.SIG_DFL)
+        if os.getpid() != self.process:  # forked so lately that it has not run what follows a fork
+            signal.raise_signal(number)
+        _raise(Stopped(number), frame, time.monotonic() + _LONGEST)
+
+
+def _reset() -> None:
+    """Give a forked process the handlers that it would have without this command.
+
+    A pool of processes ends its workers by a signal, and waits for them.
+    """
+    for signum in _WORDS:
+        if isinstance(signal.getsignal(signum), _Stop):
+            default = signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL
+            signal.signal(signum, default)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_reset)
 
 
 def _raise(stopped: Stopped, frame: FrameType | None, latest: float) -> None:

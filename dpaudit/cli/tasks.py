@@ -8,7 +8,7 @@ import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, force_option
-from dpaudit.cli.writing import Output
+from dpaudit.cli.writing import Output, echo, screen
 from dpaudit.core.amounts import size
 from dpaudit.core.errors import ConfigError
 
@@ -51,7 +51,6 @@ def merge(
 @click.argument("folder", type=PathType())
 def runs(folder: Path) -> None:
     """List the finished tasks in FOLDER: of which stages, how many, and how large."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -68,9 +67,9 @@ def runs(folder: Path) -> None:
         about = plain(
             ", ".join(f"{name} {word}" for name, word in _about(contents.meta, contents.identity))
         )
-        click.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
+        echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
         if contents.damage:
-            click.echo(contents.damage)
+            echo(contents.damage)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("stage", overflow="fold")
         for name in ("tasks", "trials", "size", "seconds"):
@@ -78,7 +77,7 @@ def runs(folder: Path) -> None:
         for stage, one in contents.stages.items():
             cells = (one.tasks, one.trials, size(one.size), f"{one.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
-        Console().print(table)
+        screen().print(table)
 
 
 def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, str]]:

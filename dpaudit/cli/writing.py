@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
+from dpaudit.core.errors import ConfigError, DpauditError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, exit_code
 from dpaudit.core.files import check_writable, write_set
-from dpaudit.core.messages import plain
+from dpaudit.core.foreign import foreign
+from dpaudit.core.messages import place
+from dpaudit.core.standard import streams
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dpaudit.data.source import DataSource
     from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult
@@ -25,6 +29,18 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = Path("-")
 _READ = f"{__name__}.read"
 _FILES = {"html": "report.html", "md": "report.md"}
+
+
+def echo(text: str = "", *, nl: bool = True) -> None:
+    """Print text, by default a line, to the command's own standard output."""
+    click.echo(text, streams.output, nl)
+
+
+def screen() -> Console:
+    """Return a console on the command's own standard output."""
+    from rich.console import Console
+
+    return Console(file=streams.output)
 
 
 class UnwrittenError(RunError):
@@ -98,12 +114,15 @@ class Output:
     def of(cls, folder: Path, asked: Sequence[str]) -> Output:
         """Check the paths of the record, of the usual reports and of those asked for.
 
+        They are absolute from here on, as code that runs may change the current folder.
+
         Raises:
             ConfigError: as of `checked`.
         """
         from dpaudit.execution.store import NAME as STORE
         from dpaudit.record.storage import NAME
 
+        folder = folder.absolute()
         usual = [(name, folder / file) for name, file in _FILES.items()]
         written = [folder / NAME, *(target for _, target in usual)]
         check_writable(written)
@@ -140,8 +159,8 @@ class Output:
             except RunError as error:  # it costs no finished run
                 deliver(written)
                 raise RunError(
-                    f"{error}; the record is in {self.folder}: render another with 'dpaudit report "
-                    f"{self.folder} --format md'"
+                    f"{error}; the record is in {place(self.folder)}: render another with 'dpaudit "
+                    f"report {place(self.folder)} --format md'"
                 ) from error
             written.append((target, text))
         deliver(written)
@@ -166,11 +185,13 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
     read = files_read(click.get_current_context())
     for file in files:
         if twice[file] > 1:
-            raise ConfigError(f"two outputs are written to {file}: give --report another file")
+            raise ConfigError(
+                f"two outputs are written to {place(file)}: give --report another file"
+            )
         if file in read:
             raise ConfigError(
-                f"the report would replace {file}, which the command reads: give --report another "
-                "file"
+                f"the report would replace {place(file)}, which the command reads: give "
+                "--report another file"
             )
     return reports
 
@@ -212,7 +233,7 @@ def deliver(texts: Sequence[tuple[Path, str]]) -> None:
     write_set({target: text for target, text in texts if target not in added})
     for target, text in texts:
         if target == STANDARD_OUTPUT:
-            click.echo(text, nl=False)
+            echo(text, nl=False)
         elif target in added:
             _append(target, text)
 
@@ -229,7 +250,7 @@ def _append(target: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise ConfigError(
-            f"{target} cannot be written ({error.strerror}): name another place"
+            f"{place(target)} cannot be written ({error.strerror}): name another place"
         ) from error
 
 
@@ -270,13 +291,11 @@ def parsed(option: str) -> tuple[str, Path]:
 
 def _show(result: AuditResult, folder: Path | None, *, details: bool) -> None:
     """Print a result, and the folder of its record if that is written."""
-    from rich.console import Console
-
     from dpaudit.reports.render.console import close, show
 
-    console = Console()
+    console = screen()
     show(result, console, details=details)
-    click.echo(f"Seed: {result.config['seed']}")
+    echo(f"Seed: {result.config['seed']}")
     if folder is not None:
-        click.echo(f"Record and reports: {plain(str(folder))}")
+        echo(f"Record and reports: {place(folder)}")
     close(result, console)

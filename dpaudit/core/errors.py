@@ -6,8 +6,6 @@ command line maps them to exit codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -51,21 +49,6 @@ class NoModelError(RunError):
 
 class InputError(DpauditError, ValueError):
     """Arguments outside the domain of a statistic; exit code 2."""
-
-
-@contextmanager
-def foreign(failure: Callable[[str], DpauditError]) -> Iterator[None]:
-    """Convert exceptions of third-party code into a `DpauditError`; interrupts pass unchanged.
-
-    Args:
-        failure: makes the error from a one-line description of the exception.
-    """
-    try:
-        yield
-    except (KeyboardInterrupt, DpauditError):
-        raise
-    except BaseException as error:
-        raise failure(said(error)) from error
 
 
 def said(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import place
 
 
 def read_text(path: Path, most: int) -> str:
@@ -32,7 +33,7 @@ def read_text(path: Path, most: int) -> str:
     if "\0" in text:  # as in UTF-16 without a mark
         raise _not_utf8(path, "UTF-16")
     if len(text) > most:
-        raise ConfigError(f"{path} has more than {most} characters: give a smaller file")
+        raise ConfigError(f"{place(path)} has more than {most} characters: give a smaller file")
     return text
 
 
@@ -45,13 +46,13 @@ def check_readable(path: Path) -> None:
         OSError: there is no such file.
     """
     if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
-        raise ConfigError(f"{path} is a folder, a pipe or a device: give a file")
+        raise ConfigError(f"{place(path)} is a folder, a pipe or a device: give a file")
 
 
 def _not_utf8(path: Path, encoding: str) -> ConfigError:
     return ConfigError(
-        f"{path} is not UTF-8 text but looks like {encoding} (or is no text at all): save it as "
-        f"UTF-8, as by 'iconv -f {encoding} -t UTF-8'"
+        f"{place(path)} is not UTF-8 text but looks like {encoding} (or is no text at all): save "
+        f"it as UTF-8, as by 'iconv -f {encoding} -t UTF-8'"
     )
 
 
@@ -119,7 +120,7 @@ def write_set(texts: Mapping[Path, str]) -> None:
                 path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written ({error.strerror}): name another place"
+            f"{place(path)} cannot be written ({error.strerror}): name another place"
         ) from error
     finally:
         for draft in drafts.values():
@@ -127,7 +128,7 @@ def write_set(texts: Mapping[Path, str]) -> None:
 
 
 def own_folder(name: str) -> Path:
-    """Return the default output folder, `dpaudit-out/NAME` below the current one.
+    """Return the default output folder, `dpaudit-out/NAME` below the current one; absolute.
 
     Raises:
         ConfigError: one of the two folders is a symbolic link, which a checkout may contain.
@@ -136,7 +137,7 @@ def own_folder(name: str) -> Path:
     for path in (folder.parent, folder):
         if path.is_symlink():
             raise ConfigError(f"{path} is a symbolic link: remove it, or name a folder with -o")
-    return folder
+    return folder.absolute()
 
 
 def check_writable(paths: Iterable[Path]) -> None:
@@ -152,14 +153,17 @@ def check_writable(paths: Iterable[Path]) -> None:
         _refuse_link(path)
         folder = next(parent for parent in path.resolve().parents if parent.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or path.is_dir():
-            raise ConfigError(f"{path} cannot be written below {folder}: name another place")
+            raise ConfigError(
+                f"{place(path)} cannot be written below {place(folder)}: name another place"
+            )
 
 
 def _refuse_link(path: Path) -> None:
     """Refuse a link to a file, which another user may have placed; the shell links to pipes."""
     if path.is_symlink() and _replaceable(path):
         raise ConfigError(
-            f"{path} is a symbolic link, which is not followed: remove it, or name the file itself"
+            f"{place(path)} is a symbolic link, which is not followed: remove it, or name the file "
+            "itself"
         )
 
 

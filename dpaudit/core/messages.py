@@ -5,8 +5,10 @@ Invisible characters (control, format and bidirectional characters) are always r
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 _VALUE, _PATH = 40, 200
@@ -43,7 +45,9 @@ def quoted(text: str, longest: int = _VALUE) -> str:
 
 
 def place(path: Path) -> str:
-    """Return a path as text, only its end if it is long."""
+    """Return a path, or its end if it is long, as seen from the current folder if it is inside."""
+    with suppress(OSError, ValueError):  # the current folder is gone, or the path is outside
+        path = path.relative_to(os.getcwd()) if path.is_absolute() else path
     text = str(path)
     return escaped(text if len(text) <= _PATH else f"…{text[-_PATH:]}", _code)
 

@@ -9,7 +9,8 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-from dpaudit.core.errors import ConfigError, foreign
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import plain
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import DataError, foreign
+from dpaudit.core.errors import DataError
+from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.data.readers import times
 from dpaudit.data.readers.cells import (

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
-from dpaudit.core.errors import DataError, foreign
+from dpaudit.core.errors import DataError
+from dpaudit.core.foreign import foreign
 from dpaudit.data.frames import RENAMED, UNMARKED, frame_table, numbered
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from threading import Event, Lock, Thread
@@ -30,6 +29,7 @@ from rich.text import Text
 
 from dpaudit.core.amounts import duration, number
 from dpaudit.core.messages import plain
+from dpaudit.core.standard import streams
 from dpaudit.execution.progress import Progress
 
 # Seconds between two plain lines at most, and at least, if a tenth of the trials has finished.
@@ -62,7 +62,7 @@ class _Rate(TextColumn):
 
 def interactive() -> bool:
     """Return whether progress is shown to somebody who waits: on a terminal, or in a notebook."""
-    return sys.stderr.isatty() or Console(stderr=True).is_jupyter
+    return streams.errors.isatty() or Console(stderr=True).is_jupyter
 
 
 class _Left(TimeRemainingColumn):
@@ -101,8 +101,10 @@ class Reporter(Progress):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create a bar on a terminal, plain lines elsewhere, and neither if quiet."""
-        console = Console(stderr=True)
-        bar = not quiet and sys.stderr.isatty() and not console.is_dumb_terminal
+        # Code of others may replace sys.stderr, or close it.
+        self._errors = streams.errors
+        console = Console(file=self._errors)
+        bar = not quiet and self._errors.isatty() and not console.is_dumb_terminal
         self._lines = not quiet and not bar
         self._unit, self._clock = unit, clock
         self._created = self._last = clock()
@@ -124,6 +126,7 @@ class Reporter(Progress):
 
     def __enter__(self) -> Self:
         """Start drawing."""
+        streams.lend()  # what code of others prints goes above the bar
         self._bar.start()
         if self._lines:
             Thread(target=self._watch, daemon=True).start()
@@ -185,7 +188,7 @@ class Reporter(Progress):
     def note(self, text: str) -> None:
         """Print a sentence, also if quiet."""
         if self._bar.disable:
-            click.echo(f"dpaudit: {plain(text)}", err=True)
+            click.echo(f"dpaudit: {plain(text)}", self._errors)
         else:
             self._bar.console.print(f"dpaudit: {plain(text)}", markup=False, highlight=False)
 
@@ -214,7 +217,7 @@ class Reporter(Progress):
         self._last = now
         if self._started is not None:
             self._shown = self._done
-        click.echo(f"{self._stage}: {', '.join(self._words(now))}", err=True)
+        click.echo(f"{self._stage}: {', '.join(self._words(now))}", self._errors)
 
     def _words(self, now: float) -> Iterator[str]:
         if self._total:

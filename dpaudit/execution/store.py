@@ -23,6 +23,7 @@ import numpy as np
 
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.files import check_writable
+from dpaudit.core.messages import place
 from dpaudit.execution.database import SCHEMA, beside, connected, reading, rows
 from dpaudit.execution.tasks import Result
 
@@ -120,7 +121,7 @@ class Store:
         contents = read(path)
         why = differences(contents.identity, self.identity)
         if why:
-            self.notes.append(f"{path} is of another run ({why}), so it is not used")
+            self.notes.append(f"{place(path)} is of another run ({why}), so it is not used")
             return
         self._files[path] = connected(path, "ro")
         self._known = dict.fromkeys(contents.keys, path) | self._known
@@ -156,10 +157,12 @@ class Store:
         contents = read(self.path)
         why = differences(contents.identity, self.identity) if contents.identity else ""
         if why:
-            self.notes.append(f"{self.path} is of another run ({why}), so this one starts anew")
+            self.notes.append(
+                f"{place(self.path)} is of another run ({why}), so this one starts anew"
+            )
             self._begin(None)
         elif not contents.identity:
-            self.notes.append(f"{self.path} is damaged and nothing in it is used")
+            self.notes.append(f"{place(self.path)} is damaged and nothing in it is used")
             self._begin(None)
         elif contents.damage or not self._writable():
             self.notes.append(contents.damage or _damage(self.path, len(contents.keys)))
@@ -264,12 +267,12 @@ def read(path: Path) -> Contents:
     try:
         meta = _words(path)
     except sqlite3.Error as error:
-        meta, damage = {}, f"{path} is damaged, or no store ({error})"
+        meta, damage = {}, f"{place(path)} is damaged, or no store ({error})"
     return Contents(identity_in(meta), meta, stages, keys, damage)
 
 
 def _damage(path: Path, sound: int) -> str:
-    return f"{path} is damaged: its {sound} sound results are used, the others run again"
+    return f"{place(path)} is damaged: its {sound} sound results are used, the others run again"
 
 
 def copied(path: Path, file: sqlite3.Connection, known: Container[str] = ()) -> set[str]:
@@ -403,11 +406,12 @@ def opened(
         lock.acquire()
     except Timeout as error:
         raise ConfigError(
-            f"another run works in {folder}: wait for its end, or name another folder with -o"
+            f"another run works in {place(folder)}: wait for its end, or name another folder "
+            "with -o"
         ) from error
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be written ({error.strerror}): name another folder with -o"
+            f"{place(folder)} cannot be written ({error.strerror}): name another folder with -o"
         ) from error
     store = Store(path, identity)
     try:
@@ -439,8 +443,8 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise RunError(
-            f"{path} cannot be written ({error}): free the disk or name another folder with -o; "
-            "the same command goes on where it was"
+            f"{place(path)} cannot be written ({error}): free the disk or name another folder "
+            "with -o; the same command goes on where it was"
         ) from error
 
 

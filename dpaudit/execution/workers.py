@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign, said
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.core.foreign import foreign
 from dpaudit.core.processes import end_with, restore_environment, starting_workers
 from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, NoModelError, RunError, foreign, said
+from dpaudit.core.errors import ConfigError, NoModelError, RunError, said
+from dpaudit.core.foreign import foreign
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.errors import ConfigError, RunError, foreign
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.reference import import_object, raised_at

@@ -54,14 +54,14 @@ class Axis:
 
     def scale(self) -> Any:
         """Return the scale."""
-        import altair as alt
+        from dpaudit.reports.vega import alt
 
         kind = {"type": "log"} if self.log else {"zero": False}
         return alt.Scale(domain=[self.low, self.high], nice=False, **kind)
 
     def ticks(self, **style: Any) -> Any:
         """Return ticks and labels."""
-        import altair as alt
+        from dpaudit.reports.vega import alt
 
         values = self.values or (self._powers() if self.log else None)
         how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
@@ -70,13 +70,13 @@ class Axis:
 
     def x(self, of: str = "x") -> Any:
         """Encode a field as the horizontal place."""
-        import altair as alt
+        from dpaudit.reports.vega import alt
 
         return alt.X(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
 
     def y(self, of: str = "y") -> Any:
         """Encode a field as the vertical place."""
-        import altair as alt
+        from dpaudit.reports.vega import alt
 
         # The title stands above the axis, where no label is in its way.
         title = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0,

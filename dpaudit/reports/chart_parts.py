@@ -159,7 +159,7 @@ def _cell(value: object) -> str:
 
 def drawn_from(name: str) -> Any:
     """Return a chart of the data set of this name, which `spec` adds."""
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     return alt.Chart(alt.NamedData(name))
 
@@ -174,7 +174,7 @@ def spec(
         size: width and height of the plot in pixels; axes and labels stand around it.
         data: the data sets.
     """
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": _FONT, "titleFontSize": _FONT}
     # One call sets everything, as each `properties` or `configure` copies the whole chart.
@@ -220,7 +220,7 @@ def width(series: Sequence[Series]) -> Any:
 
 
 def _by_series(channel: str, series: Sequence[Series], values: list[Any]) -> Any:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     scale = alt.Scale(domain=[line.name for line in series], range=values)
     return getattr(alt, channel)("series:N", legend=None, scale=scale)
@@ -255,7 +255,7 @@ def labels(wanted: Sequence[Label], size: tuple[int, int] = SIZE) -> tuple[list[
 
     Lines have samples beside their labels if these differ.
     """
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     shown = [label for label in wanted if label.color != REST]
     texts = [_lines(label.text) for label in shown]

@@ -205,7 +205,7 @@ def test_a_report_of_a_run_cannot_replace_its_record_or_store(
     target.write_text("kept")
     result = call("run", config, "-o", "out", f"--report={name}={target}")
     assert result.exit_code == 2
-    assert f"two outputs are written to {target.resolve()}" in result.stderr
+    assert f"two outputs are written to {target}" in result.stderr
     assert target.read_text() == "kept"
 
 

@@ -168,7 +168,7 @@ def test_a_checkout_cannot_lead_outputs_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert own_folder("run") == Path("dpaudit-out/run")
+    assert own_folder("run") == tmp_path / "dpaudit-out/run"
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / link).parent.mkdir(exist_ok=True)
     (tmp_path / link).symlink_to(tmp_path / "elsewhere")

@@ -228,7 +228,7 @@ def audit_recommender(
             workers=workers or Workers(),
             progress=shown,
             allow_code=True,
-            folder=None if folder is None else RunFolder(Path(folder)),
+            folder=None if folder is None else RunFolder(Path(folder).absolute()),
             ratings=ratings,
         )
     return RecommenderAudit(record)

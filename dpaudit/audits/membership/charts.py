@@ -185,7 +185,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _exposed(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     data = sorted(data, key=lambda datum: -datum["value"])
     rows = list(dict.fromkeys(datum["row"] for datum in data))

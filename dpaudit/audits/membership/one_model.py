@@ -25,8 +25,9 @@ from dpaudit.bounds.frequentist.pairs import check_gamma
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
 from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.bounds.outcomes import check_alpha
-from dpaudit.core.errors import InputError, foreign
+from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.core.streams import generator
 

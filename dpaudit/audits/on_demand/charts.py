@@ -21,7 +21,7 @@ def difference(result: AuditResult, look: Look) -> Chart | None:
     data = _lost(result)
     if not curves.finite(data):
         return None
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     least = min(datum["lower"] for datum in data)
     y = Axis("share of the top-k list that differs", least, 1, log=True)

@@ -71,7 +71,7 @@ def _spec(
     x: Axis,
     y: Axis,
 ) -> dict[str, Any]:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     lines = parts.foremost(look.series(data, "value"), data)
     last = {datum["series"]: datum for datum in data}

@@ -45,7 +45,7 @@ def recovery(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     series = parts.foremost(look.series(points, "leak"), points)
     last = {datum["series"]: datum for datum in points}

@@ -32,9 +32,9 @@ def svgs(specs: Sequence[dict[str, Any]]) -> list[str]:
     """
     if not specs:
         return []
-    import altair
+    from dpaudit.reports.vega import alt
 
-    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
     process = subprocess.run(  # noqa: S603  this Python, and code of ours
         [sys.executable, "-I", "-X", "utf8", "-c", _DRAW, version, json.dumps(library_places())],
         input=json.dumps(specs),

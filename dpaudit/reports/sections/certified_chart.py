@@ -60,7 +60,7 @@ def _ceiling(data: list[Datum]) -> dict[float, float]:
 def _spec(
     data: list[Datum], look: Look, x: Axis, y: Axis, most: dict[float, float]
 ) -> dict[str, Any]:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     series = parts.foremost(look.series(data, "multiple"), data)
     last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
@@ -103,7 +103,7 @@ def _spec(
 
 
 def _by_verdict(channel: str, values: list[Any]) -> Any:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     scale = alt.Scale(domain=[MORE, WITHIN, NOTHING, NO_POWER], range=values)
     return getattr(alt, channel)("verdict:N", legend=None, scale=scale)

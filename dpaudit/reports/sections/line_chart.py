@@ -120,7 +120,7 @@ def _baselines(lines: Lines) -> list[Any]:
 
 
 def _layers(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> list[Any]:
-    import altair as alt
+    from dpaudit.reports.vega import alt
 
     base = parts.drawn_from("points").encode(y=lines.y.y(), color=parts.color(series))
     placed = base.transform_filter("isValid(datum.x)").encode(x=lines.x.x())

@@ -1,0 +1,173 @@
+"""Calls of code that is not dpaudit's: its exceptions, and what it leaves in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Self, TextIO
+
+from dpaudit.core.errors import DpauditError, RunError, said
+from dpaudit.core.messages import place
+from dpaudit.core.standard import ERR, OUT, streams
+
+
+@contextmanager
+def foreign(failure: Callable[[str], DpauditError]) -> Iterator[None]:
+    """Convert exceptions of third-party code into a `DpauditError`; interrupts pass unchanged.
+
+    Standard streams and the current folder are put back afterwards, as `lent` does.
+
+    Args:
+        failure: makes the error from a one-line description of the exception.
+    """
+    try:
+        with lent():
+            yield
+    except (KeyboardInterrupt, DpauditError):
+        raise
+    except BaseException as error:
+        raise failure(said(error)) from error
+
+
+@contextmanager
+def lent() -> Iterator[None]:
+    """Lend this process to code of others, and put back what it changes.
+
+    Each call gets `sys.stdout`, `sys.stderr` and the descriptors 1 and 2 back as they were before
+    the first one that has not ended, whoever closed or replaced them; the last one that ends gets
+    the current folder back. A process that the code forked, and that returns here, ends: all that
+    follows belongs to its parent.
+
+    Raises:
+        RunError: the current folder is gone.
+    """
+    streams.lend()
+    process = os.getpid()
+    _lease.begin()
+    try:
+        yield
+    except BaseException as error:
+        _end_fork(process, error)
+        raise
+    else:
+        _end_fork(process, None)
+    finally:
+        _lease.end()
+
+
+def _end_fork(process: int, error: BaseException | None) -> None:
+    """End this process if it is not the one of this id, as Python ends at such an exception."""
+    if os.getpid() == process:
+        return
+    code = 0 if error is None else 1
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        sys.stderr.write(f"{said(error)}\n")
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+@dataclass(frozen=True)
+class _Descriptor:
+    """A standard descriptor as a call finds it.
+
+    Attributes:
+        number: the descriptor.
+        copy: a duplicate; None if it is closed.
+    """
+
+    number: int
+    copy: int | None
+
+    @classmethod
+    def of(cls, number: int) -> Self:
+        """Duplicate a descriptor."""
+        with suppress(OSError):
+            return cls(number, os.dup(number))
+        return cls(number, None)
+
+    def put_back(self) -> None:
+        """Let the number lead where it led."""
+        if self.copy is None:
+            return
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self.number), os.fstat(self.copy)):
+                return
+        with suppress(OSError):  # the code may have closed all
+            os.dup2(self.copy, self.number)
+
+    def close(self) -> None:
+        """Close the duplicate."""
+        with suppress(OSError):
+            if self.copy is not None:
+                os.close(self.copy)
+
+
+class _Lease:
+    """What overlapping calls of several threads share: what the first of them found."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget the calls of the process that this one was forked from; one may hold the lock."""
+        self._lock, self._calls = Lock(), 0
+
+    def begin(self) -> None:
+        """Note that a call begins, and what the first one finds."""
+        with self._lock:
+            if not self._calls:
+                self._out, self._err = sys.stdout, sys.stderr
+                self._descriptors = [_Descriptor.of(number) for number in (OUT, ERR)]
+                self._folder = _current()
+            self._calls += 1
+
+    def end(self) -> None:
+        """Put back what the calls have changed."""
+        with self._lock:
+            self._calls -= 1
+            for descriptor in self._descriptors:
+                descriptor.put_back()
+                if not self._calls:
+                    descriptor.close()
+            self._out = sys.stdout = _open(self._out, OUT)
+            self._err = sys.stderr = _open(self._err, ERR)
+            if not self._calls and self._folder != _current():
+                _enter(self._folder)
+
+
+def _open(stream: TextIO, number: int) -> TextIO:
+    """Return a stream, or another one on its descriptor if it is closed."""
+    return streams.lent(number) if getattr(stream, "closed", False) else stream
+
+
+def _current() -> str | None:
+    """Return the current folder; None if it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _enter(folder: str | None) -> None:
+    try:
+        if folder is not None:
+            os.chdir(folder)
+    except OSError as error:
+        raise RunError(
+            f"the current folder {place(Path(folder or ''))} cannot be entered again "
+            f"({error.strerror}): let the code that the config names leave it where it is"
+        ) from error
+
+
+_lease = _Lease()
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_lease.renew)
