@@ -22,7 +22,7 @@ _RUNNING = "the run has not finished: it is still running, or was killed"
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: Sequence[str]) -> Sequence[str]:
-    """Keep the command, and make the paths of its reports absolute: code may change the folder."""
+    """Keep the command, and make the paths of its reports absolute, as `begin` does."""
     ctx.meta[_COMMAND] = ctx
     return tuple(map(_absolute, value))
 
@@ -77,11 +77,15 @@ def write_failure(
 def begin(ctx: click.Context) -> None:
     """Write to the files of CI reports that the run has not finished: it may be killed.
 
+    The paths of the command are absolute from here on: code that runs may change the folder.
+
     Raises:
         ConfigError: a file cannot be written.
     """
     from dpaudit.reports.ci import Failure
 
+    paths = {name: path for name, path in ctx.params.items() if isinstance(path, Path)}
+    ctx.params.update({name: path.absolute() for name, path in paths.items()})
     failure = Failure(_RUNNING, RUN_FAILED, _about(ctx.params))
     deliver(
         [

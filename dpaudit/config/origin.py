@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dpaudit.config.lines import lines_of
@@ -56,7 +57,8 @@ def shown(path: Path) -> str:
 
     So neither a report nor a record tells where a user keeps their files.
     """
-    whole = Path(os.path.normpath(path.absolute()))
-    inside = whole.is_relative_to(Path.cwd())
-    text = whole.relative_to(Path.cwd()).as_posix() if inside else whole.name
+    text = path.name
+    with suppress(OSError, ValueError):  # the current folder is gone, or the path is outside
+        whole = Path(os.path.normpath(path.absolute()))
+        text = whole.relative_to(Path.cwd()).as_posix()
     return os.fsencode(text).decode("utf-8", "replace")

@@ -442,6 +442,11 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
+        if not path.exists():
+            raise RunError(
+                f"{place(path)} is gone: let the code that the config names leave the output "
+                "folder alone"
+            ) from error
         raise RunError(
             f"{place(path)} cannot be written ({error}): free the disk or name another folder "
             "with -o; the same command goes on where it was"

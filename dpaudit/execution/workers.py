@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
-from dpaudit.core.foreign import foreign
+from dpaudit.core.foreign import foreign, lent
 from dpaudit.core.processes import end_with, restore_environment, starting_workers
 from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result
@@ -159,7 +159,8 @@ def answer(shared: Shared, number: int, part: Any) -> Answer:
     clock = time.perf_counter()
     result: Result | DpauditError
     try:
-        result = shared.work(part)
+        with lent():
+            result = shared.work(part)
     except DpauditError as error:
         result = error
     return number, result, time.perf_counter() - clock
@@ -319,6 +320,7 @@ def _client(workers: Workers) -> Iterator[Any]:
     try:
         distributed: Any = importlib.import_module("distributed")
         sizeof = importlib.import_module("dask.sizeof").sizeof
+        config = importlib.import_module("dask.config")
     except ImportError as error:
         raise ConfigError(
             "--workers dask needs the extra 'cluster': python -m pip install 'dpaudit[cluster]'"
@@ -341,14 +343,16 @@ def _client(workers: Workers) -> Iterator[Any]:
     # A signal may end the workers before it is heard here; a failing task raises its own error.
     _silence("tornado", "asyncio")
     try:
-        cluster = distributed.LocalCluster(
-            n_workers=workers.count,
-            threads_per_worker=1,
-            dashboard_address=None,
-            # Without a dashboard the scheduler still listens: at any port, as clusters may be many.
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-            preload=_PRELOAD,
-        )
+        # Daemons may not have children, and a training may start some.
+        with config.set({"distributed.worker.daemon": False}):
+            cluster = distributed.LocalCluster(
+                n_workers=workers.count,
+                threads_per_worker=1,
+                dashboard_address=None,
+                # The scheduler listens without a dashboard too: at any port, as there may be many.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+                preload=_PRELOAD,
+            )
     except RuntimeError as error:
         raise ConfigError(
             f"Dask's workers do not start ({said(error)}): in a script, call dpaudit under "

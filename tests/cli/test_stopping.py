@@ -332,3 +332,28 @@ def test_a_question_without_an_answer_is_no_signal() -> None:
 def test_the_help_names_the_codes() -> None:
     said = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
     assert "130 interrupted (Ctrl-C), 143 terminated (SIGTERM)" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+@pytest.mark.cases("late", [False, True])
+@pytest.mark.cases("number", SIGNALS)
+def test_a_fork_ends_by_a_signal_as_any_process(number: signal.Signals, late: bool) -> None:
+    reader, writer = os.pipe()
+    with stoppable():
+        handler = signal.getsignal(number)
+        child = os.fork()
+        if not child:  # no code of pytest may run here
+            try:
+                if late:  # as before what follows a fork
+                    signal.signal(number, handler)
+                os.write(writer, b".")
+                time.sleep(60)
+            finally:
+                os._exit(0 if sys.exc_info()[0] is KeyboardInterrupt else 9)
+        os.read(reader, 1)
+        os.kill(child, number)
+        _, status = os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    interrupted = number == signal.SIGINT and not late
+    assert os.waitstatus_to_exitcode(status) == (0 if interrupted else -number)

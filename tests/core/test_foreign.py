@@ -1,0 +1,131 @@
+"""What code of others may do to this process, and what it finds at its next call."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+
+from dpaudit.core.errors import RunError
+from dpaudit.core.foreign import foreign, lent
+
+
+def closed() -> None:
+    sys.stdout.close()
+
+
+def replaced() -> None:
+    sys.stdout = io.StringIO()
+
+
+def removed() -> None:
+    sys.stdout = None  # type: ignore[assignment]
+
+
+@pytest.mark.cases("change", [closed, replaced, removed])
+def test_sys_has_an_open_stream_after_each_call(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    with lent():
+        with foreign(RunError):
+            change()
+        assert not sys.stdout.closed
+        assert sys.stdout is stream or change is closed
+
+
+def test_a_call_in_another_thread_does_not_decide_what_is_put_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream, barrier = io.StringIO(), Barrier(2, timeout=60)
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    def first() -> None:
+        with lent():
+            sys.stdout = io.StringIO()
+            barrier.wait()  # the second call begins and finds this stream
+            barrier.wait()
+
+    thread = Thread(target=first)
+    thread.start()
+    barrier.wait()
+    with lent():
+        barrier.wait()
+        thread.join()
+    assert sys.stdout is stream
+
+
+@pytest.mark.parametrize("change", ["os.close(1)", "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)"])
+def test_a_descriptor_leads_where_it_led(change: str) -> None:
+    code = f"""
+import os
+from dpaudit.core.foreign import lent
+with lent():
+    {change}
+os.write(1, b"seen")
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert said.stdout == b"seen"
+
+
+def test_no_descriptor_is_lost() -> None:
+    def count() -> int:
+        return len(os.listdir("/dev/fd"))
+
+    before = count()
+    for _ in range(3):
+        with lent(), lent():
+            pass
+    assert count() == before
+
+
+@pytest.mark.cases("gone", [False, True])
+def test_the_current_folder_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("elsewhere").mkdir()
+    with lent():
+        os.chdir("elsewhere")
+        if gone:
+            (tmp_path / "elsewhere").rmdir()
+    assert Path.cwd() == tmp_path
+
+
+def test_a_current_folder_that_is_removed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(RunError, match="here cannot be entered again"), foreign(RunError):
+        here.rmdir()
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("pass", 0), ("sys.exit(5)", 5), ("sys.exit('no')", 1), ("1 / 0", 1)]
+)
+def test_a_fork_ends_where_the_code_of_others_does(end: str, code: int) -> None:
+    text = f"""
+import os, sys
+from dpaudit.core.errors import RunError
+from dpaudit.core.foreign import foreign
+with foreign(RunError):
+    child = os.fork()
+    if not child:
+        {end}
+if not child:
+    print("went on")
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert said.stdout == f"{code}\n"
+    assert "Traceback" not in said.stderr
