@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, NoModelError, RunError, foreign, said
+from dpaudit.core.errors import ConfigError, NoModelError, RunError, foreign, installing, said
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -567,7 +567,7 @@ def required(name: str, module: str, extra: str) -> Any:
     """Import a library.
 
     Raises:
-        ConfigError: it is not installed; names the extra that installs it.
+        ConfigError: it is not installed; says which command installs it.
     """
     from importlib import import_module
 
@@ -575,6 +575,5 @@ def required(name: str, module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"recommender {name!r} needs {module.partition('.')[0]} ({error}): "
-            f"python -m pip install 'dpaudit[{extra}]'"
+            f"recommender {name!r} needs {module.partition('.')[0]} ({error}): {installing(extra)}"
         ) from error
