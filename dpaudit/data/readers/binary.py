@@ -119,8 +119,7 @@ def _unpack(
     """
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         raise DataError(
-            f"{place(path)} is a parquet file and pyarrow is not installed: "
-            f"{installing('parquet')}"
+            f"{place(path)} is a parquet file and pyarrow is not installed: {installing('parquet')}"
         )
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
