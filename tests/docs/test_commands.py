@@ -17,13 +17,14 @@ from snippets import PAGES, ROOT, SHELL, blocks  # type: ignore[import-not-found
 
 from dpaudit.cli import main
 
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "optional-dependencies"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOLDERS = ("dpaudit", "tests", "examples", "bench", "docs", "ci", ".ci", ".github")
 SUFFIXES = {"", ".md", ".py", ".sh", ".toml", ".yml", ".j2"}
 # An installation from an index, which has no dpaudit, and the extras of one from a clone.
-FROM_INDEX = re.compile(r"pip install (?:-\S+ )*['\"]?dpaudit\b(?!_)|dpaudit\[\w+\](?! @ )")
+FROM_INDEX = re.compile(
+    r"(?:pip\w?|uv) (?:install|add) (?:-\S+ )*['\"]?dpaudit\b(?!_)|dpaudit\[\w+\](?! @ )"
+)
 FROM_CLONE = re.compile(r"pip install [^\n`]*'[./]+\[([\w,]+)\]'")
 EXTRA_OF = {"pytest": "test", "sphinx-build": "docs", "playwright": "browser"}
 NAMED = re.compile(

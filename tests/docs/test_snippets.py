@@ -54,6 +54,7 @@ SHOWN = {"text", "json", "yaml", "groovy", "{toctree}", "{eval-rst}"}
 FEW = {"epochs": 2, "rounds": 3, "steps": 1}
 # Exit codes of a run that came to its end.
 _JUDGED = {0, 1, 4}
+_FILE = re.compile(r"[\w-]+\.\w+$")
 _SHELL_SYNTAX = re.compile(r"[|<>;~&`$]")
 
 
@@ -150,6 +151,10 @@ class Runner:
 
     def _supplied(self, needs: list[str]) -> bool:
         """Copy the files that are needed; False if anything else is."""
+        strange = [
+            name for name in needs if _FILE.match(name) and not (self.given / name).is_file()
+        ]
+        assert not strange, f"the tests have no {strange}"
         if not all((self.given / name).is_file() for name in needs):
             return False
         for name in needs:
