@@ -1,6 +1,6 @@
 """Prints the speed of one large factorisation beside its peers, and the bytes an update moves.
 
-    python bench/large_models.py
+    python -m pip install '.[bench]' && python bench/large_models.py
 
 Every figure is of one thread on the ratings of MovieLens-1M, the best of some passes. cornac and
 Surprise do the same updates; implicit's BPR moves a user by a rated and an unrated item. Caches are

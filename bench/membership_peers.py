@@ -1,6 +1,7 @@
 """Compares membership inference attacks with PrivacyGuard's on the same trainings, and their times.
 
-    python -m pip install torch && python -m pip install --no-deps privacyguard-platform
+    python -m pip install '.[implicit,torch]'
+    python -m pip install --no-deps privacyguard-platform
     DPAUDIT_DATA=… python bench/membership_peers.py docs/results/membership-peers.md
 
 ALS of implicit is trained on MovieLens-100K with the coins of dpaudit's design. Both tools get the
@@ -400,7 +401,9 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 PAGE = """\
 # Membership attacks beside PrivacyGuard's
 
-Written by `python bench/membership_peers.py docs/results/membership-peers.md`.
+Written by `python bench/membership_peers.py docs/results/membership-peers.md`, which needs
+the data sets in `DPAUDIT_DATA`, `python3 -m pip install '.[implicit,torch]'` and
+`python3 -m pip install --no-deps privacyguard-platform`.
 
 [PrivacyGuard](https://github.com/facebookresearch/PrivacyGuard) of Meta (`privacyguard-platform`
 {version} on PyPI, imported as `privacy_guard`; the distribution `privacy-guard` is another project)

@@ -39,7 +39,8 @@ REPEATS = 7  # of what has no peer
 PAGE = """\
 # Speed
 
-Written by `bench/speed.py docs/results/speed.md`.
+Written by `python bench/speed.py docs/results/speed.md`, which needs
+`python3 -m pip install '.[bench]'`.
 
 Each row was timed in one run, in turn with its peer, on one thread: medians, and the median ratio.
 Peers that take over ten seconds are called once.

@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}
 # For claims about social recommenders alone.
 SOCIAL = {"FilmTrust": "filmtrust-privsr"}
-HEAD = "Written by `docs/scripts/make_claims.py`; [what the verdicts mean](index.md).\n\n"
+HEAD = (
+    "Written by `python docs/scripts/make_claims.py`, which needs the data sets in `DPAUDIT_DATA`; "
+    "[what the verdicts mean](index.md).\n\n"
+)
 
 
 class Printed(Progress):

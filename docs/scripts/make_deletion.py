@@ -1,10 +1,10 @@
 """Write docs/results/deletion.md: what is left of deleted data in models that forget.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_deletion.py FOLDER [quick] [ml-1m]`, with the
-extras `implicit` and `torch` installed. It audits every method of every model on MovieLens-100K,
-keeps each record in FOLDER/NAME, and audits none again whose record is there; without its library a
-model is left out, and said. `quick` has 8 trainings of each, and `ml-1m` adds alternating least
-squares on MovieLens-1M, with 8.
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_deletion.py FOLDER [quick] [ml-1m]`, after
+`python -m pip install '.[implicit,torch]'`. It audits every method of every model on
+MovieLens-100K, keeps each record in FOLDER/NAME, and audits none again whose record is there;
+without its library a model is left out, and said. `quick` has 8 trainings of each, and `ml-1m` adds
+alternating least squares on MovieLens-1M, with 8.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 # They stand beside this file.
 from make_models import DATA, ML_1M, picked, value
-from pages import audited, page, write
+from pages import DATA_SETS, audited, page, write
 
 from dpaudit.config import load as configs
 from dpaudit.core.files import write_text
@@ -139,7 +139,8 @@ def main(folder: Path, *options: str) -> None:
             rows = [(audit, result) for audit, result in results if audit.model == model]
             parts.append(f"**{heading}**\n\n{table_text(left(rows, unit))}\n")
     title = "What is left of deleted data"
-    write("deletion", page(title, " ".join([COMMAND, *options]), "\n".join(parts)))
+    needs = f"{DATA_SETS} and `python3 -m pip install '.[implicit,torch]'`"
+    write("deletion", page(title, " ".join([COMMAND, *options]), "\n".join(parts), needs))
 
 
 def _result(audit: Audit, folder: Path, trainings: int) -> AuditResult:

@@ -36,7 +36,7 @@ from federated_design import (
     defense,
     settings,
 )
-from pages import page, trained, write
+from pages import DATA_SETS, page, trained, write
 
 from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.errors import errors, mean_errors
@@ -160,7 +160,7 @@ def main(folder: Path) -> None:
         COUNTS,
     ]
     parts += [captioned(_table(outcome, design, density)) for density in DENSITIES]
-    write("federated", page(TITLE, COMMAND, "\n\n".join(parts)))
+    write("federated", page(TITLE, COMMAND, "\n\n".join(parts), DATA_SETS))
 
 
 def _figure(outcome: Rounds, density: float) -> Table:

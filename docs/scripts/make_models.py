@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 # It stands beside this file.
-from pages import audited, page, write
+from pages import DATA_SETS, audited, page, write
 
 from dpaudit.config import load as configs
 from dpaudit.core.files import write_text
@@ -201,7 +201,8 @@ def main(folder: Path, name: str) -> None:
         parts.append(f"## {seen}\n\n{table_text(leaks(found, observer))}\n")
     timed = name == "networks"
     parts.append(f"## Utility\n\n{table_text(useful(found, timed=timed))}\n")
-    write(name, page(title, f"{COMMAND} {name}", "\n".join(parts)))
+    needs = f"{DATA_SETS} and the library of each model that is not to be left out"
+    write(name, page(title, f"{COMMAND} {name}", "\n".join(parts), needs))
 
 
 def leaks(found: Sequence[AuditResult], observer: str) -> Table:

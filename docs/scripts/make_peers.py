@@ -1,6 +1,6 @@
 """The table of `make_training` on Surprise's SVD and our biased factorisation, MovieLens-100K.
 
-It needs the extra `bench`.
+It needs `python -m pip install '.[bench]'`.
 """
 
 from __future__ import annotations

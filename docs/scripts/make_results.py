@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 # It stands beside this file.
-from pages import audited, example, page, write
+from pages import DATA_SETS, audited, example, page, write
 
 from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.sections.tables import results
@@ -88,7 +88,7 @@ def main(folder: Path) -> None:
             "together with 95 % confidence."
         )
         parts += map(captioned, results(result))
-    write("movielens", page("Results on MovieLens", COMMAND, "\n\n".join(parts)))
+    write("movielens", page("Results on MovieLens", COMMAND, "\n\n".join(parts), DATA_SETS))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import social_baselines as baselines
 import social_tables as tables
 import social_words as words
 import social_words_lists as lists
-from pages import page, trained, write
+from pages import DATA_SETS, page, trained, write
 from social_numbers import Point, Results
 from social_runs import Runs, with_categories, with_share
 from social_verdicts import Places
@@ -66,7 +66,9 @@ def main(folder: Path, names: Sequence[str]) -> None:
         parts = [*own.rated(), *own.swept(), *own.listed(), *own.selected()]
         text = "\n\n".join([f"{HEAD}\n{runs.took(name)}", *parts])
         command = f"docs/scripts/make_social.py FOLDER {name}"
-        write(f"social-{name}", page(f"PrivSR on {TITLES[name]}: results", command, text))
+        write(
+            f"social-{name}", page(f"PrivSR on {TITLES[name]}: results", command, text, DATA_SETS)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Write docs/results/training.md: errors of trained models, beside what their papers say.
 
-Run it with `DPAUDIT_DATA=… python docs/scripts/make_training.py FOLDER`, with the extra `bench`
-installed. It runs each example named here that FOLDER does not hold, as FOLDER/NAME, and trains
-the peers (`make_peers.py`) unless FOLDER has peers.md. The judgement of a paper's sentences is in
-`training_verdicts.py`, the texts are in `training_pages.py`.
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_training.py FOLDER`, after
+`python -m pip install '.[bench]'`. It runs each example named here that FOLDER does not hold, as
+FOLDER/NAME, and trains the peers (`make_peers.py`) unless FOLDER has peers.md. The judgement of a
+paper's sentences is in `training_verdicts.py`, the texts are in `training_pages.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 # They stand beside this file.
-from pages import ROOT, audited, example, page, write
+from pages import DATA_SETS, ROOT, audited, example, page, write
 from training_pages import HARMLESS, PAGES, Page
 from training_verdicts import OPEN, Curve, Edge, edges_of, judged
 
@@ -54,7 +54,8 @@ def main(folder: Path) -> None:
     figures = [written(figure, record(figure.example)) for figure in PAGES]
     text = "\n".join([HEAD, *figures, PEERS, peers(folder / "peers.md")])
     title = "Recommenders that are trained: results on MovieLens"
-    write("training", page(title, "docs/scripts/make_training.py FOLDER", text))
+    needs = f"{DATA_SETS} and `python3 -m pip install '.[bench]'`"
+    write("training", page(title, "docs/scripts/make_training.py FOLDER", text, needs))
 
 
 def peers(place: Path) -> str:

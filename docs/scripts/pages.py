@@ -17,6 +17,8 @@ from dpaudit.record import storage
 from dpaudit.record.result import AuditResult
 
 ROOT = Path(__file__).parents[2]
+# What most of them need.
+DATA_SETS = "the data sets in `DPAUDIT_DATA`"
 
 
 def example(name: str, settings: Sequence[str] = ()) -> Config:
@@ -57,9 +59,10 @@ def audited(config: Config, folder: Path, *, allow_code: bool = False) -> AuditR
     return result
 
 
-def page(title: str, command: str, text: str) -> str:
-    """Return a page: its title, the one command that writes it, and its text."""
-    return f"# {title}\n\nWritten by `python {command}`.\n\n{text.strip()}\n"
+def page(title: str, command: str, text: str, needs: str = "") -> str:
+    """Return a page: its title, the one command that writes it and what it needs, and its text."""
+    head = f"Written by `python {command}`{needs and f', which needs {needs}'}."
+    return f"# {title}\n\n{head}\n\n{text.strip()}\n"
 
 
 def write(name: str, text: str) -> None:

@@ -6,6 +6,7 @@ command line maps them to exit codes.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Self
 
@@ -67,3 +68,17 @@ def shortened(text: str) -> str:
     """Return a text on one short line."""
     line = " ".join(text.split())
     return f"{line[:_SHOWN]}{'…' if len(line) > _SHOWN else ''}"
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs what an extra of dpaudit needs.
+
+    It names the libraries, with the versions that the package asks for: so it runs in any folder,
+    whatever dpaudit was installed from, and leaves dpaudit itself as it is.
+    """
+    from importlib.metadata import requires
+
+    parts = (line.partition(";") for line in requires("dpaudit") or ())
+    of_extra = re.compile(rf"extra == (['\"]){re.escape(extra)}\1")
+    libraries = [name.strip() for name, _, marker in parts if of_extra.search(marker)]
+    return " ".join(["python -m pip install", *(f"'{name}'" for name in libraries)])

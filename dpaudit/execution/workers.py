@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, installing, said
 from dpaudit.core.foreign import foreign, lent
 from dpaudit.core.processes import end_with, restore_environment, starting_workers
 from dpaudit.execution.identity import MACHINE, identity_of
@@ -323,7 +323,7 @@ def _client(workers: Workers) -> Iterator[Any]:
         config = importlib.import_module("dask.config")
     except ImportError as error:
         raise ConfigError(
-            "--workers dask needs the extra 'cluster': python -m pip install 'dpaudit[cluster]'"
+            f"--workers dask needs Dask, the extra 'cluster' ({error}): {installing('cluster')}"
         ) from error
 
     # joblib sends large arguments once a worker, and asks Dask how large they are.

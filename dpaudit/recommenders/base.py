@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, NoModelError, RunError, said
+from dpaudit.core.errors import ConfigError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.interactions import Interactions
@@ -568,7 +568,7 @@ def required(name: str, module: str, extra: str) -> Any:
     """Import a library.
 
     Raises:
-        ConfigError: it is not installed; names the extra that installs it.
+        ConfigError: it is not installed; says which command installs it.
     """
     from importlib import import_module
 
@@ -576,6 +576,5 @@ def required(name: str, module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"recommender {name!r} needs {module.partition('.')[0]} ({error}): "
-            f"python -m pip install 'dpaudit[{extra}]'"
+            f"recommender {name!r} needs {module.partition('.')[0]} ({error}): {installing(extra)}"
         ) from error

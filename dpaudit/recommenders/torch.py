@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, installing
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -289,5 +289,5 @@ def _check_opacus(version: str) -> None:
     if tuple(int(part) for part in version.split(".")[:3]) < (1, 5, 4):
         raise ConfigError(
             f"opacus {version} clips gradients wrongly, so no guarantee holds: "
-            "python -m pip install 'opacus>=1.5.4'"
+            f"{installing('torch')}"
         )

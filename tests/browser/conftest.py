@@ -20,7 +20,7 @@ from dpaudit.cli import main
 def browser() -> Iterator[Any]:
     """Chromium, of the system if it has one."""
     api = pytest.importorskip(
-        "playwright.sync_api", reason="needs playwright: pip install 'dpaudit[browser]'"
+        "playwright.sync_api", reason="needs playwright: pip install '.[browser]'"
     )
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
     with api.sync_playwright() as playwright:

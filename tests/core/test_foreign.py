@@ -25,7 +25,7 @@ def replaced() -> None:
 
 
 def removed() -> None:
-    sys.stdout = None  # type: ignore[assignment]
+    sys.stdout = None
 
 
 @pytest.mark.cases("change", [closed, replaced, removed])

@@ -1,25 +1,33 @@
-"""Every command and snippet of the README and of docs is run, or says why not."""
+"""Every command and snippet of the pages is run, or says what it needs."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 from pydantic import TypeAdapter
-from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
+from snippets import (  # type: ignore[import-not-found]
+    PAGES,
+    ROOT,
+    SHELL,
+    WORDS,
+    Block,
+    blocks,
+    missing,
+)
 
 from dpaudit.auditor.plan import check_gates
 from dpaudit.audits.membership.config import MembershipConfig
@@ -28,8 +36,6 @@ from dpaudit.config.load import load
 from dpaudit.core import registry
 from dpaudit.reports.render import toml
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
 # Pages are parsed by the tests, not by every worker.
 WITH_BLOCKS = [name for name in NAMES if "\n```" in (ROOT / name).read_text(encoding="utf-8")]
@@ -44,24 +50,30 @@ SEVERAL_RUNS = {
 }
 # What a page shows or configures, and does not run.
 SHOWN = {"text", "json", "yaml", "groovy", "{toctree}", "{eval-rst}"}
-SHELL = {"bash", "console"}
 # The length of a training where only the parts of its config matter.
 FEW = {"epochs": 2, "rounds": 3, "steps": 1}
 # Exit codes of a run that came to its end.
 _JUDGED = {0, 1, 4}
+_FILE = re.compile(r"[\w-]+\.\w+$")
 _SHELL_SYNTAX = re.compile(r"[|<>;~&`$]")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that pages name, and this environment's programs in reach."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
+    """A reader's folder, with this environment's programs in reach; beside it the files of `given`.
+
+    These stand for the reader's own, which commands get if they say that they need them.
+    """
+    work, given = tmp_path / "work", tmp_path / "given"
+    for place in (work, given):
+        place.mkdir()
+        (place / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("COLUMNS", "94")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(work), *sys.path])
     # Other tests and pages have modules of this name.
     monkeypatch.delitem(sys.modules, "model", raising=False)
+    monkeypatch.chdir(given)
     rng = np.random.default_rng(7)
     pairs = rng.permutation(200 * 80)[:6000]
     stars = rng.integers(1, 6, len(pairs))
@@ -81,7 +93,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("membership.toml").write_text(
         f'{data}[[recommender]]\nlibrary = "implicit"\n[membership]\n{all_observers}'
     )
-    return tmp_path
+    monkeypatch.chdir(work)
+    return work
 
 
 def _beside(base: Any, given: Any) -> Any:
@@ -109,16 +122,16 @@ def _short(model: dict[str, Any]) -> dict[str, Any]:
 class Runner:
     """Runs the blocks of a page, one after the other."""
 
-    def __init__(self, *, long: bool) -> None:
-        self.long = long
+    def __init__(self, folder: Path, *, long: bool) -> None:
+        self.long, self.given = long, folder.parent / "given"
         self.names: dict[str, Any] = {"__name__": "page"}
 
     def run(self, block: Block) -> None:
         """Run a block; what it gets wrong is an AssertionError that names its place."""
-        if "skip" in block.notes or ("long" in block.notes and not self.long):
+        if "skip" in block.notes or not self._supplied(block.needs):
             return
-        if "setup" in block.notes:
-            self._shell(block, block.notes["setup"], {0})
+        if "long" in block.notes and not self.long:
+            return
         if "file" in block.notes:
             Path(block.notes["file"]).write_text(block.text, encoding="utf-8")
         elif "append" in block.notes:
@@ -129,11 +142,24 @@ class Runner:
         elif block.language == "python":
             self._python(block)
         elif block.language == "toml":
-            self._config(block)
+            with contextlib.chdir(self.given):
+                self._config(block)
         elif block.language == "yaml":
             yaml.safe_load(block.text)
         else:
             assert block.language in SHOWN, f"{block.place}: nothing runs {block.language!r}"
+
+    def _supplied(self, needs: list[str]) -> bool:
+        """Copy the files that are needed; False if anything else is."""
+        strange = [
+            name for name in needs if _FILE.match(name) and not (self.given / name).is_file()
+        ]
+        assert not strange, f"the tests have no {strange}"
+        if not all((self.given / name).is_file() for name in needs):
+            return False
+        for name in needs:
+            shutil.copy(self.given / name, name)
+        return True
 
     def _commands(self, block: Block) -> None:
         quick = None if self.long else block.notes.get("quick")
@@ -170,6 +196,8 @@ class Runner:
 
     def _config(self, block: Block) -> None:
         """Check a config, or a part of one beside the tables of another."""
+        if "setup" in block.notes:
+            self._shell(block, block.notes["setup"], {0})
         given = tomllib.loads(block.text)
         if "onto" in block.notes:
             base = tomllib.loads(Path(block.notes["onto"]).read_text(encoding="utf-8"))
@@ -194,7 +222,7 @@ class Runner:
     ],
 )
 def test_what_a_page_shows_runs(name: str, folder: Path) -> None:
-    runner = Runner(long=False)
+    runner = Runner(folder, long=False)
     for block in blocks(ROOT / name):
         runner.run(block)
 
@@ -211,7 +239,7 @@ def has_more(name: str) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*filter(has_more, WITH_BLOCKS)])
 def test_all_that_a_page_shows_runs(name: str, folder: Path, real_data: Path) -> None:
-    runner = Runner(long=True)
+    runner = Runner(folder, long=True)
     for block in blocks(ROOT / name):
         runner.run(block)
 
@@ -222,37 +250,9 @@ def test_blocks_say_what_they_are_and_why_they_are_not_run(name: str) -> None:
         assert block.language in SHOWN | SHELL | {"python", "toml"}, block.place
         assert set(block.notes) <= WORDS, block.place
         assert block.notes.get("skip") != "", f"{block.place} does not say why it is skipped"
-
-
-def inline_commands() -> Iterator[tuple[str, str]]:
-    for path, name in zip(PAGES, NAMES, strict=True):
-        for command in re.findall(r"`(dpaudit [a-z][^`]*)`", path.read_text(encoding="utf-8")):
-            yield name, " ".join(command.split())
-
-
-def test_commands_in_sentences_have_options_that_exist() -> None:
-    wrong = []
-    for name, command in inline_commands():
-        words = shlex.split(command.replace("…", ""))[1:]
-        known: click.Command | None = main
-        while isinstance(known, click.Group) and words:
-            known = known.commands.get(words.pop(0))
-        options = {each for part in known.params for each in part.opts} if known else set()
-        used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-        if known is None or not used <= options | {"-h", "--help"}:
-            wrong.append(f"{name}: {command}")
-    assert wrong == []
-
-
-def test_pages_that_code_names_exist() -> None:
-    named = set()
-    for place in ("dpaudit", "tests", "examples", "bench", "docs"):
-        for path in (ROOT / place).rglob("*"):
-            if path.suffix in {".py", ".toml", ".sh", ".md"}:
-                named |= set(
-                    re.findall(r"\bdocs/[a-z0-9_/-]+\.(?:md|py)\b", path.read_text("utf-8"))
-                )
-    assert sorted(page for page in named if not (ROOT / page).is_file()) == []
+        hidden = block.language in SHELL and not {"skip", "setup"}.isdisjoint(block.notes)
+        hidden |= block.language == "text" and bool(re.search(r"^(\$|dpaudit) ", block.text, re.M))
+        assert not hidden, f"{block.place}: commands say '# needs …' in their first line"
 
 
 def test_numbers_and_line_ends_of_an_output_are_not_compared() -> None:

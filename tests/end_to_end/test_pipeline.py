@@ -236,7 +236,7 @@ def test_the_job_of_gitlab(
     done = subprocess.run(
         [BASH, "-eo", "pipefail", "-c", "\n".join(job["script"])],
         env={**shell, **job["variables"], "AUDIT_CONFIG": "broken.toml"}
-        | {"AUDIT_ARGS": "--allow-code -q"},
+        | {"AUDIT_ARGS": "--allow-code -q", "AUDIT_PACKAGE": str(ROOT)},
         cwd=tmp_path / "copy",
         check=False,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_commands import Commands, commands
+from forked_commands import Commands, commands  # type: ignore[import-not-found]
 
 pytestmark = [
     pytest.mark.long,

@@ -56,9 +56,9 @@ def _run(folder: str, words: list[str], out: str | None, err: str | None) -> Non
         else:
             os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     # As Python starts with such descriptors.
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = None if out is None else open(1, "w", closefd=False)  # type: ignore[misc,assignment]  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = None if err is None else open(2, "w", closefd=False)  # type: ignore[misc,assignment]  # noqa: SIM115
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = None if out is None else open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = None if err is None else open(2, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
     sys.argv = ["dpaudit", *words]
     main()
 

@@ -1,8 +1,12 @@
 """The fenced blocks of a Markdown page, and how a page says that they are tested.
 
+The first line of a block of commands may say what they need, for readers and tests alike:
+`# needs THING, THING: more about these`. A thing that is a file of the tests stands for one of the
+reader's own, and the commands are run on it. If anything else is needed, they are not run.
+
 A comment before a block, `<!-- test WORD: VALUE -->`, is one of
 
-- `skip: REASON`: the block is not run;
+- `skip: REASON`: the block, which holds no commands, is not run;
 - `long`: it takes long, and is run by `pytest -m long` alone;
 - `quick: OPTIONS`: so is the whole of it; other runs add these options to its `dpaudit run`, such
   as fewer trials, and compare neither the output nor which gates pass;
@@ -22,8 +26,15 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *sorted({*ROOT.glob("*.md")} - {ROOT / "CHANGELOG.md"}),
+    *(page for folder in ("docs", "examples") for page in sorted((ROOT / folder).rglob("*.md"))),
+]
+SHELL = {"bash", "console"}
 WORDS = {"skip", "long", "quick", "exit", "file", "append", "onto", "setup"}
 _COMMENT = re.compile(r"<!--\s*test (\w+)(?::\s*(.*?))?\s*-->", re.DOTALL)
+_NEEDS = re.compile(r"# needs ([^:\n]+)")
 _NUMBER = re.compile(r"[-−]?\d[\d ]*(?:[.,]\d+)*(?:e[-+]?\d+)?")
 
 
@@ -44,11 +55,18 @@ class Block:
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
+    def needs(self) -> list[str]:
+        """Return what its first line says that it needs."""
+        line = _NEEDS.match(self.text)
+        return [thing.strip() for thing in line[1].split(",")] if line else []
+
+    @property
     def commands(self) -> list[tuple[str, str]]:
         """Return its shell commands, each with the output that is shown below it."""
         lines = self.text.replace("\\\n", " ").splitlines()
         if self.language != "console":
             return [(line, "") for line in lines if line.strip() and not line.startswith("#")]
+        lines = lines[1:] if self.needs else lines
         found: list[tuple[str, str]] = []
         for line in lines:
             if line.startswith("$ "):

@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import DataError
+from dpaudit.core.errors import DataError, installing
 from dpaudit.core.messages import place, quoted, show
 from dpaudit.core.processes import library_places
 from dpaudit.data import limits
@@ -119,8 +119,7 @@ def _unpack(
     """
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         raise DataError(
-            f"{place(path)} is a parquet file and pyarrow is not installed: "
-            "run pip install 'dpaudit[parquet]'"
+            f"{place(path)} is a parquet file and pyarrow is not installed: {installing('parquet')}"
         )
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size

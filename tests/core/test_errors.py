@@ -1,0 +1,23 @@
+"""What errors advise."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+from dpaudit.core.errors import installing
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ASKED = re.compile(r"(?:required\([^()]*,\s*|installing\()['\"](\w+)['\"]\)")
+
+
+def test_every_extra_that_code_asks_for_is_installed_by_its_libraries_from_any_folder() -> None:
+    code = [path.read_text(encoding="utf-8") for path in (ROOT / "dpaudit").rglob("*.py")]
+    extras = {extra for text in code for extra in ASKED.findall(text)}
+    assert {"cluster", "implicit", "parquet", "torch"} <= extras
+    for extra in extras:
+        command, libraries = shlex.split(installing(extra)), PROJECT["optional-dependencies"][extra]
+        assert command == ["python", "-m", "pip", "install", *sorted(libraries)]
