@@ -26,6 +26,7 @@ from dpaudit.recommenders.base import (
     required,
     trained,
 )
+from dpaudit.recommenders.settings import usable
 from dpaudit.recommenders.unlearning import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {
@@ -55,7 +56,8 @@ class Implicit(Recommender):
 
     Attributes:
         model: `als`, `bpr`, `lmf` (logistic matrix factorisation) or `item-item` (cosine).
-        settings: arguments of the model's constructor, such as `factors` and `iterations`.
+        settings: arguments of the model's constructor, such as `factors` and `iterations`; the
+            seed is that of each training, which takes the CPU.
     """
 
     model: Literal["als", "bpr", "lmf", "item-item"] = "als"
@@ -72,10 +74,10 @@ class Implicit(Recommender):
         module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
         factory = getattr(required(self.name, module, "implicit"), kind)
         fixed = {} if self.model == "item-item" else {"random_state": seed}
-        model = built(
-            f"implicit ({self.model})", factory, **{"num_threads": 1, **self.settings, **fixed}
-        )
-        with trained(f"implicit ({self.model})"):
+        name = f"implicit ({self.model})"
+        settings = usable(name, self.settings, factory)
+        model = built(name, factory, **{"num_threads": 1, **settings, **fixed})
+        with trained(name):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
                 unit = required(self.name, module, "implicit").normalize(csr_matrix(interactions).T)

@@ -25,6 +25,7 @@ from dpaudit.recommenders.base import (
     seeded,
     trained,
 )
+from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "BiasedMFScorer",
@@ -119,9 +120,10 @@ class LensKit(Recommender):
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = getattr(required(self.name, _PLACES[self.model], "lenskit"), self.model)
         kept = {"user_embeddings": "prefer"} if self.model in _ALS else {}
-        chosen = {**kept, **self.settings}
-        model = built(f"lenskit ({self.model})", partial(_made, factory), **chosen)
-        with trained(f"lenskit ({self.model})"), seeded(seed):
+        name = f"lenskit ({self.model})"
+        settings = {**kept, **usable(name, self.settings, None)}
+        model = built(name, partial(_made, factory), **settings)
+        with trained(name), seeded(seed):
             from lenskit.basic import BiasScorer
             from lenskit.training import TrainingOptions
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import signature
 from itertools import product
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +28,7 @@ from dpaudit.recommenders.base import (
     trained,
     with_biases,
 )
+from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "SVD",
@@ -108,9 +107,11 @@ class Surprise(Recommender):
         factory = getattr(library, self.model)
         # Without `cache_ratings`, SVDpp of version 1.1.5 leaks an array for each user.
         quiet = taken(factory, verbose=False, cache_ratings=True)
-        chosen = {**quiet, **self.settings, **taken(factory, random_state=seed)}
-        model = built(f"surprise ({self.model})", partial(_made, factory), **chosen)
-        with trained(f"surprise ({self.model})"), self._dividing(), warnings.catch_warnings():
+        name = f"surprise ({self.model})"
+        # Constructors of neighbours would ignore a name that they do not know.
+        settings = usable(name, self.settings, factory, "bsl_options")
+        model = built(name, factory, **{**quiet, **settings, **taken(factory, random_state=seed)})
+        with trained(name), self._dividing(), warnings.catch_warnings():
             # Some algorithms take the mean of a user without ratings, and never use it.
             warnings.filterwarnings("ignore", category=RuntimeWarning)
             model.fit(_trainset(library, interactions, self.model))
@@ -135,14 +136,6 @@ class Surprise(Recommender):
                 why = f"ratings that are all the same have no {measure}: set sim_options.name "
                 remedy = "to 'msd'"
             raise RunError(f"surprise ({self.model}) divides by zero: {why}{remedy}") from error
-
-
-def _made(factory: Callable[..., Any], /, **chosen: Any) -> Any:
-    """Call a constructor; those of neighbours would ignore a name that they do not know."""
-    unknown = chosen.keys() - {*signature(factory).parameters, "bsl_options"}
-    if unknown:
-        raise TypeError(f"unknown: {', '.join(sorted(unknown))}")
-    return factory(**chosen)
 
 
 def _trainset(library: Any, interactions: csr_array, model: Model) -> Any:
