@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from inspect import isclass, signature
@@ -79,6 +80,11 @@ class Cornac(Recommender):
         """Whether the model is one of those that predict ratings."""
         return self.model in _RATINGS
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, unless the model is a factorisation."""
+        return () if self.model in _FACTORS else ("factors",)
+
     def fit(self, interactions: csr_array, seed: int) -> _Scored:
         """Train; arguments and errors as in `Recommender.fit`."""
         models = _usable(required(self.name, "cornac.models", "cornac"))
@@ -99,7 +105,7 @@ class Cornac(Recommender):
 
     def factors(self, fitted: _Scored) -> Factors | None:
         """Return the factors of a factorisation, with its biases; None for another model."""
-        if self.model not in _FACTORS:
+        if self.leaves_out:
             return None
         model = fitted.model
         items, users = model.get_item_vectors(), model.get_user_vectors()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -68,6 +68,11 @@ class Implicit(Recommender):
     source: ClassVar[str] = (
         "Hu, Koren & Volinsky 2008, doi:10.1109/ICDM.2008.22; Rendle et al. 2009, arXiv:1205.2618"
     )
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, which similarities do not have."""
+        return ("factors",) if self.model == "item-item" else ()
 
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import new_class
@@ -55,6 +55,7 @@ _PLACES: Mapping[Model, str] = {
 }
 _ALS = frozenset({"BiasedMFScorer", "ImplicitMFScorer"})
 _NEIGHBOURS = frozenset({"ItemKNNScorer", "UserKNNScorer"})
+_WITHOUT_FACTORS = _NEIGHBOURS | {"EASEScorer", "SLIMScorer", "BiasScorer"}
 _RANKING = frozenset({"ImplicitMFScorer", "EASEScorer", "SLIMScorer", "FlexMFImplicitScorer"})
 
 
@@ -115,6 +116,11 @@ class LensKit(Recommender):
         """Whether the scorer predicts ratings; neighbours do unless `feedback` is implicit."""
         implicit = self.model in _NEIGHBOURS and self.settings.get("feedback") == "implicit"
         return self.model not in _RANKING and not implicit
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, of models that have none."""
+        return ("factors",) if self.model in _WITHOUT_FACTORS else ()
 
     def fit(self, interactions: csr_array, seed: int) -> _Scored:
         """Train; arguments and errors as in `Recommender.fit`."""

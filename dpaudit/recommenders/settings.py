@@ -50,7 +50,8 @@ def usable(
             why, anyway = _DECIDED[key]
             if value != anyway:
                 raise ConfigError(
-                    f"{name}, params.settings.{key} = {show(value)}: {why}: remove {key}"
+                    f"recommender.params.settings.{key} = {show(value)} of {name}: {why}: remove "
+                    f"{key}"
                 )
         elif key in _SEEDS:
             continue
@@ -58,5 +59,8 @@ def usable(
             chosen[key] = value
         else:
             near = suggestion(key, known - {"kwargs", *_SEEDS})
-            raise ConfigError(f"{name} has no setting {key!r}: correct params.settings.{key}{near}")
+            raise ConfigError(
+                f"recommender.params.settings.{key}: {name} refuses its settings (there is no "
+                f"{key!r}{near}): correct params.settings"
+            )
     return chosen

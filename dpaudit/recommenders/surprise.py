@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -42,6 +42,7 @@ Model = Literal[
     "CoClustering",
     "BaselineOnly",
 ]
+_FACTORISATIONS = frozenset({"SVD", "SVDpp", "NMF", "BaselineOnly"})
 
 
 class _Rated(dict[int, list[tuple[int, float]]]):
@@ -101,6 +102,11 @@ class Surprise(Recommender):
         """True."""
         return True
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, unless the model is a factorisation."""
+        return () if self.model in _FACTORISATIONS else ("factors",)
+
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         library = required(self.name, "surprise", "surprise")
@@ -115,7 +121,7 @@ class Surprise(Recommender):
             # Some algorithms take the mean of a user without ratings, and never use it.
             warnings.filterwarnings("ignore", category=RuntimeWarning)
             model.fit(_trainset(library, interactions, self.model))
-            if self.model in {"SVD", "SVDpp", "NMF", "BaselineOnly"}:
+            if self.model in _FACTORISATIONS:
                 return _factors(model, interactions)
             return _Estimates(interactions, model, library.PredictionImpossible)
 

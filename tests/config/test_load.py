@@ -69,6 +69,15 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
 @pytest.mark.cases(
     ("text", "words"),
     [
+        (
+            "[data]\ncolumns = ['user', 'item']",
+            ["line 2: data.columns", "write columns = { user = 'user', item = 'item' }"],
+        ),
+        (
+            "[data.users]\npath = 'u'\ncolumns = ['age']",
+            ["line 3: data.users.columns", "write columns = { age = 'age' }"],
+        ),
+        ("[attributes]\ncolumn = []", ["attributes.column = []: give at least 1 item"]),
         ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
         (
             SMALL + "[audit]\ntrial = 5",
