@@ -159,9 +159,7 @@ def test_an_own_recommender_is_never_told_to_set_what_only_a_defense_takes(make:
     own = owned(bare, membership={})
     claimed = owned(make(epsilons=(1.0,), game=False), membership={})
     fills = {
-        requirement.answer(record).fill
-        for requirement in REQUIREMENTS
-        for record in (own, claimed)
+        requirement.answer(record).fill for requirement in REQUIREMENTS for record in (own, claimed)
     }
     assert not [fill for fill in fills if "[[attack]]" in fill or "[[game]]" in fill]
     assert not [fill for fill in fills if "variant" in fill]
