@@ -112,25 +112,36 @@ def placing(config: Config, path: Path, overrides: Sequence[str]) -> Iterator[No
     try:
         yield
     except (ConfigError, DataError) as error:
-        key = None if getattr(error, "where", None) else _named(type(config), str(error))
-        if key is None:
+        keys = [] if getattr(error, "where", None) else _named(config, str(error))
+        if not keys:
             raise
-        options = [option for option in map(Option.parse, overrides) if option.sets(key)]
+        options = [option for option in map(Option.parse, overrides) if any(map(option.sets, keys))]
         if options:
             raise type(error)(f"the option {options[-1].said}: {error}") from error
-        line = line_of(_read(path), key)
+        line = line_of(_read(path), keys[0])
         located = type(error)(f"{path}{f', line {line}' if line else ''}: {error}")
         raise (located.at(path, line) if isinstance(located, ConfigError) else located) from error
 
 
-def _named(kind: type[Config], message: str) -> tuple[int | str, ...] | None:
-    """Return the first key of the config that a message names before its remedy, if any."""
-    for match in _KEY.finditer(message.partition(": ")[0]):
-        place = _place(match[0])
-        names = [part for part in place if isinstance(part, str)]
-        if all(names[at] in _fields(kind, names[:at]) for at in range(min(2, len(names)))):
-            return place
-    return None
+def _named(config: Config, message: str) -> list[tuple[int | str, ...]]:
+    """Return the keys of the config, and the tables by their labels, that a message names.
+
+    What stands behind the first colon is the remedy.
+    """
+    said = message.partition(": ")[0]
+    places = [_place(match[0]) for match in _KEY.finditer(said)]
+    labelled = [
+        (table, index)
+        for table, labels in config.labels.items()
+        for index, label in enumerate(labels)
+        if f"{table} {label!r}" in said
+    ]
+    return [place for place in places if _known(type(config), place)] + labelled
+
+
+def _known(kind: type[Config], place: Sequence[int | str]) -> bool:
+    names = [part for part in place if isinstance(part, str)]
+    return all(names[at] in _fields(kind, names[:at]) for at in range(min(2, len(names))))
 
 
 def load_policy(path: Path) -> tuple[list[Gate], Origin]:

@@ -226,7 +226,15 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
         if problem["type"] in {"missing", "value_error"}
         else f" = {show(problem['input'], _SHOWN)}"
     )
-    return f"{where}{shown}: {_joined(reasons)}{_as_table(problem, keys)}"
+    return f"{where}{shown}: {_joined(reasons)}{_as_share(problem)}{_as_table(problem, keys)}"
+
+
+def _as_share(problem: ErrorDetails) -> str:
+    """Return how to write a number of percent as the share that is needed; empty of others."""
+    given, limits = problem["input"], problem.get("ctx", {})
+    largest = limits.get("le", limits.get("lt"))
+    percent = isinstance(given, int | float) and largest is not None and 0.5 < largest <= 1
+    return f": write {given / 100:g} for {given:g} %" if percent and 1 < given <= 100 else ""
 
 
 def _as_table(problem: ErrorDetails, keys: Sequence[int | str]) -> str:

@@ -534,7 +534,7 @@ def trained(name: str) -> Iterator[None]:
 
     def failed(said: str) -> RunError:
         kind = NoModelError if "diverged" in said else RunError
-        return kind(f"{name} failed to train ({said})")
+        return kind(f"{name} failed to train ({said}): correct params.settings, or the data")
 
     with foreign(failed), _importing(name):
         yield

@@ -240,10 +240,10 @@ def position(
     short = [name for name in names if len(name) <= 100]
     close = difflib.get_close_matches(str(column), short, n=1)
     hint = f"; did you mean {show(close[0])}?" if close else ""
-    begin = "" if table == "data" else f"{table}: "
+    begin, keys = ("", "data.columns") if table == "data" else (f"{table}: ", table)
     raise DataError(
         f"{begin}{place(path)} has no column {show(column)}: give {_either(names)}a position from "
-        f"0 to {width - 1} in {table}, or set {table}.format to the layout of the file{hint}"
+        f"0 to {width - 1} in {keys}, or set {table}.format to the layout of the file{hint}"
     )
 
 

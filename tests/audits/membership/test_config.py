@@ -302,11 +302,6 @@ def test_a_mistake_is_one_sentence_with_place_and_remedy(
             ["line 9: recommender.0.shards = 1000", "40 users have some", "such as 4"],
         ),
         (
-            DATA + OWN + "forget = 'influence'\n" + SMALL,
-            2,
-            ["line 9: recommender.0.forget: most-popular does not forget by 'influence'"],
-        ),
-        (
             DATA + LIBRARY + "params = {settings = {wings = 2}}\n" + SMALL,
             2,
             [
@@ -343,6 +338,16 @@ def test_the_option_that_sets_a_value_is_to_blame_in_a_run_too(tmp_path: Path) -
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2
     assert "the option --set recommender.1.shards=500: recommender.1.shards" in result.stderr
+    for option, said in (
+        ("recommender.1.forget=influence", "recommender.1.forget: most-popular does not forget"),
+        # Of several keys that a message names, the option set one.
+        ("membership.interactions=5000", "too few for membership.held_out = 40"),
+    ):
+        output = ["-o", str(tmp_path / option.partition("=")[0])]
+        result = CliRunner().invoke(main, ["run", str(path), *output, "-s", option])
+        assert result.exit_code == 2
+        assert f"the option --set {option}: " in result.stderr
+        assert said in result.stderr
 
 
 @pytest.mark.cases("observer", ["factors", "nearest-items"])
