@@ -86,7 +86,7 @@ class Command(Trainable):
     @property
     def leaves_out(self) -> Collection[str]:
         """What it does not write."""
-        return {"scores", "lists", "factors"} - set(self.shows)
+        return {"scores", "lists"} - set(self.shows)
 
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.

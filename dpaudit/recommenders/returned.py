@@ -51,7 +51,7 @@ class Returned(Trainable):
     @property
     def leaves_out(self) -> Collection[str]:
         """What did not come back."""
-        return {"scores", "lists", "factors"} - set(self.shows)
+        return {"scores", "lists"} - set(self.shows)
 
     @property
     def trains(self) -> bool:

@@ -273,12 +273,10 @@ class OwnRecommender(Table):
         for observer in observers:
             what = SHOWN[observer]
             if what in omitted:
-                written = self.command is not None or self.returned is not None
-                more = f", or add {what!r} to its params.shows" if written else ""
-                raise ConfigError(
-                    f"{place}: {self.label} publishes no {what}: remove the observer "
-                    f"{observer!r}{more}"
-                )
+                said = f"publishes no {what}: remove"
+                if self.command is not None or self.returned is not None:
+                    said = f"does not show {what}: add {what!r} to its params.shows, or remove"
+                raise ConfigError(f"{place}: {self.label} {said} the observer {observer!r}")
 
     @property
     def served(self) -> list[Observer]:
