@@ -104,12 +104,36 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     emitted: list[RecordPart] = []
     for model in subject.models():
         audited.append(model)
-        for measure in measures:
-            emitted += list(measure.run(model))
+        with _about(config, model.label):
+            for measure in measures:
+                emitted += list(measure.run(model))
     if not context.waiting:
         for measure in measures:
             emitted += list(measure.compared())
     return Measured(subject, audited, emitted)
+
+
+@contextmanager
+def _about(config: Config, label: str) -> Iterator[None]:
+    """Begin an error about a model with its key in the file of the config, if it has one."""
+    try:
+        yield
+    except ConfigError as error:
+        key = next(
+            (
+                f"{name}.{here.index(label)}"
+                for name, here in config.labels.items()
+                if label in here
+            ),
+            None,
+        )
+        if key is None or config.origin is None or error.where:
+            raise
+        said, table = str(error), key.partition(".")[0]
+        own = said.startswith(f"{table}.")
+        raise ConfigError(
+            f"{key}{said.removeprefix(table)}" if own else f"{key}: {said}"
+        ) from error
 
 
 def cost_of(

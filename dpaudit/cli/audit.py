@@ -125,7 +125,8 @@ def run(
         import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
-    with Reporter(quiet=quiet) as reporter:
+    placed = config_file.placing(checked, config, overrides)
+    with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:
             reporter.note(replaced)
         if part is not None:

@@ -81,9 +81,10 @@ def claims(
     Without ID, the papers are listed. ID is a claim, which is explained, or the beginning of
     several, which are listed: pa11 selects all claims of that paper.
 
-    Exit codes of --verify: 0 all verdicts are as in the catalogue, 1 a verdict differs, 4 too few
-    trials to decide, or nothing to run: what holds by algebra alone is held by tests of dpaudit's
-    source tree.
+    Exit codes of --verify: 0 all verdicts are as in the catalogue, 1 a verdict differs, 2 usage,
+    config or data error, 3 the command failed, or outputs could not be written and no verdict
+    differs, 4 too few trials to decide, or nothing to run: what holds by algebra alone is held by
+    tests of dpaudit's source tree.
     """
     from dpaudit.claims.catalogue import chosen
 

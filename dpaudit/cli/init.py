@@ -33,6 +33,11 @@ format = "synthetic"             # embedded generator, MovieLens-like
 # format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
 # path = "${DPAUDIT_DATA}/ratings.csv"
 # binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
+# What each audit asks.
+_QUESTIONS = {
+    "membership": "can an attacker tell whose data trained your recommender?",
+    "deletion": "does your recommender forget whom it is asked to delete?",
+}
 # The same recommender after a deletion.
 _FORGETS = """
 
@@ -57,6 +62,25 @@ _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 _TRAININGS = 24
 
 
+class _AuditType(click.Choice[str]):
+    """What is audited of a recommender."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return it, or fail; another kind of audit is a table that the user writes."""
+        from dpaudit.core import registry
+
+        if value not in self.choices and value in registry.names("audits"):
+            tables = sorted(registry.load("audits", value).config.marks)
+            has = f" with [{tables[0]}]" if tables else ""
+            self.fail(
+                f"init writes configs of {' and '.join(self.choices)}, and none of {value}: write "
+                f"one{has} by hand, as those in examples/ of the repository.",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.command()
 @click.argument("path", default="dpaudit.toml", type=PathType(dir_okay=False))
 @click.option(
@@ -69,7 +93,7 @@ _TRAININGS = 24
 )
 @click.option(
     "--audit",
-    type=click.Choice(["membership", "deletion"]),
+    type=_AuditType(_QUESTIONS),
     help="What is audited of a recommender: who is in its data, or whether it forgets whom it is "
     "asked to delete.  [default: membership]",
 )
@@ -228,6 +252,7 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
         "recommender.toml",
         data,
         {
+            "question": _QUESTIONS[audit or "membership"],
             "recommender": recommender,
             "attacks": ", ".join(attacks),
             "attack": attacks[0],

@@ -40,6 +40,10 @@ class _Group(click.Group):
     The exit code 1 of Python, click and rich would be read as a failed gate.
     """
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they are added."""
+        return list(self.commands)
+
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command, and end the process with its exit code."""
         with stoppable():
@@ -138,28 +142,34 @@ def _shown(message: str) -> str:
 def main() -> None:
     """Attack and audit recommender systems.
 
-    Exit codes: 0 gates pass, 1 a gate failed, 2 usage, config or data error, 3 the run failed, or
-    outputs could not be written and no gate failed, 4 inconclusive, 130 interrupted (Ctrl-C), 143
-    terminated (SIGTERM).
+    Exit codes: 0 GO (all gates pass) or NO DECISION, 1 STOP alone (a gate failed, or a claim is
+    false), 2 usage, config or data error, 3 the run failed, or outputs could not be written and
+    the outcome is no STOP, 4 UNDECIDED (a gate is inconclusive), 130 interrupted (Ctrl-C), 143
+    terminated (SIGTERM). 'dpaudit claims --verify' has its own.
     """
 
 
-for command in (
-    run,
-    merge,
-    runs,
-    report,
-    gate,
-    diff,
-    claims,
-    epsilon,
-    membership,
-    plan,
-    list_,
-    show,
-    init,
-    split,
-    schema,
-    data,
-):
+# The commands in the order of use, and the exit codes of those that judge and of the others.
+_JUDGING = (run, merge, gate, membership)
+_COMMANDS = (
+    init, data, list_, show, plan, run, report, gate, diff, split, merge, runs,
+    membership, epsilon, claims, schema,
+)  # fmt: skip
+_FAILED = "2 usage, config or data error, 3 the command failed, or outputs could not be written"
+_OUTCOMES = (
+    f"0 GO or NO DECISION, 1 STOP alone, {_FAILED} and the outcome is no STOP, 4 UNDECIDED, or NO "
+    "DECISION with audit.require_decision = true"
+)
+
+
+def _with_codes(command: click.Command, codes: str) -> None:
+    """Let the help of a command end with its exit codes."""
+    command.epilog = "\n\n".join(filter(None, (command.epilog, f"Exit codes: {codes}.")))
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        _with_codes(inner, codes)
+
+
+for command in _COMMANDS:
     main.add_command(command)
+    if command is not claims:
+        _with_codes(command, _OUTCOMES if command in _JUDGING else f"0 done, {_FAILED}")

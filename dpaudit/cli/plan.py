@@ -144,7 +144,8 @@ def _plan_config(
     if allow_code:
         import_from(path.parent, checked.code)
     console = screen()
-    with Reporter(quiet=True) as reporter:
+    placed = config_file.placing(checked, path, overrides)
+    with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(checked, progress=reporter, allow_code=allow_code, timing=timing)
     for sentence in cost.decisions:
         say(sentence, console)

@@ -206,7 +206,7 @@ def _lines(path: Path) -> io.StringIO:
 
     try:
         check_readable(path)
-        text = utf8(path, option=False).decode("utf-8-sig")
+        text = utf8(path, key="").decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     if "\0" in text:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config, Gate, Policy, of_kind
 from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import nested, read_text
 from dpaudit.record.waivers import Waiver
 
@@ -93,6 +94,54 @@ def load(
         if not blamed:
             raise _located(path, text, error) from error
         raise ConfigError(f"the {many} {' and '.join(blamed)}: {error}") from error
+
+
+@contextmanager
+def placing(config: Config, path: Path, overrides: Sequence[str]) -> Iterator[None]:
+    """Name the option, or the line of the file, in an error that names a key of the config.
+
+    Args:
+        config: the config.
+        path: its file.
+        overrides: the options that replaced values of it, as in `load`.
+
+    Raises:
+        ConfigError: the same error, with the place.
+        DataError: likewise.
+    """
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        keys = [] if getattr(error, "where", None) else _named(config, str(error))
+        if not keys:
+            raise
+        options = [option for option in map(Option.parse, overrides) if any(map(option.sets, keys))]
+        if options:
+            raise type(error)(f"the option {options[-1].said}: {error}") from error
+        line = line_of(_read(path), keys[0])
+        located = type(error)(f"{path}{f', line {line}' if line else ''}: {error}")
+        raise (located.at(path, line) if isinstance(located, ConfigError) else located) from error
+
+
+def _named(config: Config, message: str) -> list[tuple[int | str, ...]]:
+    """Return the keys of the config, and the tables by their labels, that a message names.
+
+    What stands behind the first colon is the remedy.
+    """
+    said = message.partition(": ")[0]
+    places = [_place(match[0]) for match in _KEY.finditer(said)]
+    labelled = [
+        (table, index)
+        for table, labels in config.labels.items()
+        for index, label in enumerate(labels)
+        if f"{table} {label!r}" in said
+    ]
+    return [place for place in places if _known(type(config), place)] + labelled
+
+
+def _known(kind: type[Config], place: Sequence[int | str]) -> bool:
+    names = [part for part in place if isinstance(part, str)]
+    return all(names[at] in _fields(kind, names[:at]) for at in range(min(2, len(names))))
 
 
 def load_policy(path: Path) -> tuple[list[Gate], Origin]:

@@ -20,6 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import quoted, show
@@ -27,6 +28,8 @@ from dpaudit.core.messages import quoted, show
 # pydantic's names of an arbitrary key of a table, and of simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
 _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instance of \w+)?")
+_TABLES = {"dict_type", "model_type", "model_attributes_type", "dataclass_type"}
+_ITEMS = re.compile(r"\w+ should have (at (?:least|most) \d+ items?) after validation, not .*")
 
 # The fields of a defense that are keys of their own in `[[model]]`.
 _SWEPT = ("epsilon", "variant")
@@ -223,7 +226,25 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
         if problem["type"] in {"missing", "value_error"}
         else f" = {show(problem['input'], _SHOWN)}"
     )
-    return f"{where}{shown}: {_joined(reasons)}"
+    return f"{where}{shown}: {_joined(reasons)}{_as_share(problem)}{_as_table(problem, keys)}"
+
+
+def _as_share(problem: ErrorDetails) -> str:
+    """Return how to write a number of percent as the share that is needed; empty of others."""
+    given, limits = problem["input"], problem.get("ctx", {})
+    largest = limits.get("le", limits.get("lt"))
+    percent = isinstance(given, int | float) and largest is not None and 0.5 < largest <= 1
+    return f": write {given / 100:g} for {given:g} %" if percent and 1 < given <= 100 else ""
+
+
+def _as_table(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
+    """Return how to write a list of names that should be a table; empty of another error."""
+    given = problem["input"]
+    names = given if problem["type"] in _TABLES and isinstance(given, list) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        return ""
+    pairs = (f"{name if name.isidentifier() else repr(name)} = {name!r}" for name in names)
+    return f": write {keys[-1]} = {{ {', '.join(pairs)} }}"
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
@@ -258,7 +279,7 @@ def _joined(reasons: Iterable[str]) -> str:
     words: list[str] = []
     for reason in dict.fromkeys(reasons):
         said = _TABLE.sub("a table", reason.removeprefix("Value error, "))
-        said = said.partition(", unable to parse")[0]
+        said = _ITEMS.sub(r"give \1", said.partition(", unable to parse")[0])
         said = said.removeprefix(_SHOULD) if words else said
         words.append(said[:1].lower() + said[1:])
     return " or ".join(words)

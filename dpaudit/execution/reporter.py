@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Self
@@ -16,7 +18,6 @@ from rich.progress import (
     ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.progress import (
     Progress as RichProgress,
@@ -32,8 +33,9 @@ from dpaudit.core.messages import plain
 from dpaudit.core.standard import streams
 from dpaudit.execution.progress import Progress
 
-# Seconds between two plain lines at most, and at least, if a tenth of the trials has finished.
-_MOST, _LEAST = 30.0, 3.0
+# Seconds between two plain lines at most, and at least, if a tenth of the trials has finished, or
+# all have and another stage begins; and at most, where all have.
+_MOST, _LEAST, _AFTER = 30.0, 3.0, 10.0
 # Seconds between two looks at the clock, as a long task reports nothing.
 _LOOK = 1.0
 # A narrower terminal has no room for what can be done without.
@@ -65,23 +67,29 @@ def interactive() -> bool:
     return streams.errors.isatty() or Console(stderr=True).is_jupyter
 
 
-class _Left(TimeRemainingColumn):
-    """The time left."""
+class _Left(ProgressColumn):
+    """The time left, as plain lines have it."""
+
+    def __init__(self, left: Callable[[], float | None]) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._left = left
 
     def render(self, task: RichTask) -> Text:
-        """Return the time left in words, or what stands for it before it is known."""
-        shown = super().render(task)
-        return shown if task.time_remaining is None else shown.append(" left")
+        """Return the time left, or what stands for it before it is known."""
+        left = self._left()
+        if left is None:
+            return Text("-:--:--", style="progress.remaining")
+        return Text(f"{timedelta(seconds=math.ceil(left))} left", style="progress.remaining")
 
 
-def _columns(*, wide: bool) -> Iterator[ProgressColumn]:
+def _columns(left: Callable[[], float | None], *, wide: bool) -> Iterator[ProgressColumn]:
     yield _Stage()
     yield BarColumn(bar_width=20 if wide else 10, table_column=Column(no_wrap=True))
     yield MofNCompleteColumn(table_column=Column(no_wrap=True))
     if wide:
         yield _Rate("", markup=False)
         yield TimeElapsedColumn(Column(no_wrap=True))
-    yield _Left(table_column=Column(no_wrap=True))
+    yield _Left(left)
     if wide:
         yield TextColumn("{task.fields[workers]}", markup=False)
 
@@ -112,12 +120,12 @@ class Reporter(Progress):
         self._shown: int | None = None
         self._total = self._done = self._known = 0
         # Trials, and the seconds that they took, without what a stage begins with: it compiles.
-        self._paced, self._spent = 0, 0.0
+        self._paced, self._spent, self._block = 0, 0.0, 0
         self._advanced: float | None = None
-        self._stage = self._workers = ""
+        self._stage = self._workers = self._said = ""
         self._ended, self._lock = Event(), Lock()
         self._bar = RichProgress(
-            *_columns(wide=console.width >= _WIDE),
+            *_columns(self._left, wide=console.width >= _WIDE),
             console=console,
             transient=True,
             disable=not bar,
@@ -164,7 +172,7 @@ class Reporter(Progress):
 
     def advance(self, trials: int) -> None:
         """Add finished trials; the total grows if it did not count them."""
-        self._done += trials
+        self._done, self._block = self._done + trials, trials
         if self._started is not None and self._done > self._total:
             self.start(self._done)
         before, self._advanced = self._advanced, self._clock()
@@ -211,16 +219,40 @@ class Reporter(Progress):
         if self._started is not None and self._shown is None:
             return True
         tenth = self._total and 10 * (self._done - (self._shown or 0)) >= self._total
+        if self._done >= self._total > 0:
+            told = self._shown == self._done and self._stage == self._said
+            return waited >= (_AFTER if told else _LEAST)
         return waited >= (_LEAST if tenth else _MOST)
 
+    @property
+    def _computes(self) -> bool:
+        """Whether the trials have finished, as a line has said or another stage shows."""
+        ended = self._done >= self._total > 0 and self._stage != "done"
+        return ended and (self._shown == self._done or self._advanced is None)
+
     def _print(self, now: float) -> None:
-        self._last = now
+        words = list(self._words(now))
+        self._last, self._said = now, self._stage
         if self._started is not None:
             self._shown = self._done
-        click.echo(f"{self._stage}: {', '.join(self._words(now))}", self._errors)
+        click.echo(f"{self._stage}: {', '.join(words)}", self._errors)
+
+    def _left(self) -> float | None:
+        """Return the seconds that the trials left may take; None before it is known.
+
+        What runs now takes as long as the others, or has taken so long already that it is to end.
+        """
+        if self._total <= self._done or not self._paced:
+            return None
+        waited = 0.0 if self._advanced is None else self._clock() - self._advanced
+        late = (self._spent + waited) / (self._paced + self._block)
+        pace = max(self._spent / self._paced, late)
+        return (self._total - self._done) * pace - min(waited, self._block * late) or None
 
     def _words(self, now: float) -> Iterator[str]:
-        if self._total:
+        if self._computes:
+            yield f"all {self._total} {self._unit} are done, and results are computed"
+        elif self._total:
             share = f"{100 * self._done // self._total} %"
             yield f"{self._done} of {self._total} {self._unit} ({share})"
         elif self._known:
@@ -228,11 +260,10 @@ class Reporter(Progress):
         yield f"{duration(now - self._created)} elapsed"
         if self._done:
             rate = self._done / max(now - (self._started or self._created), 1e-3)
-            if self._total > self._done and self._paced:
-                waited = 0.0 if self._advanced is None else now - self._advanced
-                pace = (self._spent + waited) / self._paced
-                yield f"about {duration((self._total - self._done) * pace)} left"
-            yield f"{number(rate)}/s"
+            if (left := self._left()) is not None:
+                yield f"about {duration(left)} left"
+            if not self._computes:
+                yield f"{number(rate)}/s"
         if self._total and self._known:
             yield f"{self._known} more were stored"
         if self._workers:

@@ -142,7 +142,10 @@ class Trainable(ABC):
 
     @property
     def leaves_out(self) -> Collection[str]:
-        """What it cannot show: `scores` or `lists`. The auditor asks for it only if it has to."""
+        """What it is known not to show: `scores`, `lists` or `factors`.
+
+        The auditor asks for scores and lists that no observer sees only if they are not in it.
+        """
         return ()
 
     @property
@@ -200,8 +203,9 @@ class Trainable(ABC):
             RunError: as in `answer`.
         """
         raise ConfigError(
-            f"{type(self).__name__} does not forget by {requests[0].method!r}: set "
-            "recommender.forget to 'retrain', or give a library or a class that can"
+            f"recommender.forget: {type(self).__name__} does not forget by "
+            f"{requests[0].method!r}: set recommender.forget to 'retrain', or give a library or a "
+            "class that can"
         )
 
     def scored(self, interactions: Interactions, seed: int, query: Query) -> Scores:
@@ -319,8 +323,8 @@ class Recommender(Plugin, Trainable):
             forgotten = self.forgotten(fitted, deletion, seed)
         if forgotten is None:
             raise ConfigError(
-                f"{self.name} does not forget by {deletion.method!r}: set recommender.forget to "
-                "'retrain', or to another method"
+                f"recommender.forget: {self.name} does not forget by {deletion.method!r}: set "
+                "recommender.forget to 'retrain', or to another method"
             )
         return forgotten
 
@@ -531,7 +535,7 @@ def trained(name: str) -> Iterator[None]:
 
     def failed(said: str) -> RunError:
         kind = NoModelError if "diverged" in said else RunError
-        return kind(f"{name} failed to train ({said})")
+        return kind(f"{name} failed to train ({said}): correct params.settings, or the data")
 
     with foreign(failed), _importing(name):
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from inspect import isclass, signature
@@ -29,6 +30,7 @@ from dpaudit.recommenders.base import (
     taken,
     trained,
 )
+from dpaudit.recommenders.settings import usable
 
 _RATINGS = frozenset({"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"})
 # The vectors of other models do not give their scores.
@@ -78,26 +80,32 @@ class Cornac(Recommender):
         """Whether the model is one of those that predict ratings."""
         return self.model in _RATINGS
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, unless the model is a factorisation."""
+        return () if self.model in _FACTORS else ("factors",)
+
     def fit(self, interactions: csr_array, seed: int) -> _Scored:
         """Train; arguments and errors as in `Recommender.fit`."""
-        usable = _usable(required(self.name, "cornac.models", "cornac"))
-        if self.model not in usable:
+        models = _usable(required(self.name, "cornac.models", "cornac"))
+        if self.model not in models:
             raise ConfigError(
                 f"params.model = {self.model!r} is no model of cornac that interactions and a seed "
-                f"train{suggestion(self.model, usable)}"
+                f"train{suggestion(self.model, models)}"
             )
-        factory = usable[self.model]
+        factory = models[self.model]
         quiet = taken(factory, num_threads=1, verbose=False)
-        chosen = {**quiet, **self.settings, **taken(factory, seed=seed)}
-        model = built(f"cornac ({self.model})", factory, **chosen)
+        name = f"cornac ({self.model})"
+        settings = usable(name, self.settings, factory)
+        model = built(name, factory, **{**quiet, **settings, **taken(factory, seed=seed)})
         # Some models print even with verbose=False.
-        with trained(f"cornac ({self.model})"), seeded(seed), redirect_stdout(StringIO()):
+        with trained(name), seeded(seed), redirect_stdout(StringIO()):
             model.fit(_dataset(interactions, seed))
         return _Scored(interactions, model)
 
     def factors(self, fitted: _Scored) -> Factors | None:
         """Return the factors of a factorisation, with its biases; None for another model."""
-        if self.model not in _FACTORS:
+        if self.leaves_out:
             return None
         model = fitted.model
         items, users = model.get_item_vectors(), model.get_user_vectors()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +26,7 @@ from dpaudit.recommenders.base import (
     required,
     trained,
 )
+from dpaudit.recommenders.settings import usable
 from dpaudit.recommenders.unlearning import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {
@@ -55,7 +56,8 @@ class Implicit(Recommender):
 
     Attributes:
         model: `als`, `bpr`, `lmf` (logistic matrix factorisation) or `item-item` (cosine).
-        settings: arguments of the model's constructor, such as `factors` and `iterations`.
+        settings: arguments of the model's constructor, such as `factors` and `iterations`; the
+            seed is that of each training, which takes the CPU.
     """
 
     model: Literal["als", "bpr", "lmf", "item-item"] = "als"
@@ -67,15 +69,20 @@ class Implicit(Recommender):
         "Hu, Koren & Volinsky 2008, doi:10.1109/ICDM.2008.22; Rendle et al. 2009, arXiv:1205.2618"
     )
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, which similarities do not have."""
+        return ("factors",) if self.model == "item-item" else ()
+
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
         factory = getattr(required(self.name, module, "implicit"), kind)
         fixed = {} if self.model == "item-item" else {"random_state": seed}
-        model = built(
-            f"implicit ({self.model})", factory, **{"num_threads": 1, **self.settings, **fixed}
-        )
-        with trained(f"implicit ({self.model})"):
+        name = f"implicit ({self.model})"
+        settings = usable(name, self.settings, factory)
+        model = built(name, factory, **{"num_threads": 1, **settings, **fixed})
+        with trained(name):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
                 unit = required(self.name, module, "implicit").normalize(csr_matrix(interactions).T)

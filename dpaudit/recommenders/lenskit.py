@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import new_class
@@ -25,6 +25,7 @@ from dpaudit.recommenders.base import (
     seeded,
     trained,
 )
+from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "BiasedMFScorer",
@@ -54,6 +55,7 @@ _PLACES: Mapping[Model, str] = {
 }
 _ALS = frozenset({"BiasedMFScorer", "ImplicitMFScorer"})
 _NEIGHBOURS = frozenset({"ItemKNNScorer", "UserKNNScorer"})
+_WITHOUT_FACTORS = _NEIGHBOURS | {"EASEScorer", "SLIMScorer", "BiasScorer"}
 _RANKING = frozenset({"ImplicitMFScorer", "EASEScorer", "SLIMScorer", "FlexMFImplicitScorer"})
 
 
@@ -115,13 +117,19 @@ class LensKit(Recommender):
         implicit = self.model in _NEIGHBOURS and self.settings.get("feedback") == "implicit"
         return self.model not in _RANKING and not implicit
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, of models that have none."""
+        return ("factors",) if self.model in _WITHOUT_FACTORS else ()
+
     def fit(self, interactions: csr_array, seed: int) -> _Scored:
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = getattr(required(self.name, _PLACES[self.model], "lenskit"), self.model)
         kept = {"user_embeddings": "prefer"} if self.model in _ALS else {}
-        chosen = {**kept, **self.settings}
-        model = built(f"lenskit ({self.model})", partial(_made, factory), **chosen)
-        with trained(f"lenskit ({self.model})"), seeded(seed):
+        name = f"lenskit ({self.model})"
+        settings = {**kept, **usable(name, self.settings, None)}
+        model = built(name, partial(_made, factory), **settings)
+        with trained(name), seeded(seed):
             from lenskit.basic import BiasScorer
             from lenskit.training import TrainingOptions
 

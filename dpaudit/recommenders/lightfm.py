@@ -18,6 +18,7 @@ from dpaudit.recommenders.base import (
     trained,
     with_biases,
 )
+from dpaudit.recommenders.settings import usable
 
 _EPOCHS = 30
 
@@ -49,7 +50,8 @@ class LightFM(Recommender):
     def fit(self, interactions: csr_array, seed: int) -> FactorModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = required(self.name, "lightfm", "lightfm").LightFM
-        chosen = {**self.settings, "loss": self.model, "random_state": seed}
+        settings = usable(f"lightfm ({self.model})", self.settings, factory, "epochs")
+        chosen = {**settings, "loss": self.model, "random_state": seed}
         epochs = chosen.pop("epochs", _EPOCHS)
         model = built(f"lightfm ({self.model})", factory, **chosen)
         with trained(f"lightfm ({self.model})"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,6 +35,11 @@ class MostPopular(Recommender):
         "Cremonesi, Koren & Turrin, Performance of Recommender Algorithms on Top-N Recommendation "
         "Tasks, 2010, doi:10.1145/1864708.1864721, section 3.1"
     )
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors."""
+        return ("factors",)
 
     def fit(self, interactions: csr_array, seed: int) -> _Popularity:
         """Count the interactions of each item; the seed changes nothing."""

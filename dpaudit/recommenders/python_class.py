@@ -148,9 +148,10 @@ class _UserModel(Trainable):
         if not isinstance(fitted, Forgets):
             what = "single interactions" if isinstance(fitted, ForgetsUsers) else "anything"
             raise ConfigError(
-                f"{self._name} cannot forget {what}: set recommender.forget to 'retrain', or give "
-                "the trained model a method forget(interactions, seed), beside or, if only whole "
-                "users are deleted, instead of which it may have forget_users(users, seed)"
+                f"recommender.forget: {self._name} cannot forget {what}: set recommender.forget to "
+                "'retrain', or give the trained model a method forget(interactions, seed), beside "
+                "or, if only whole users are deleted, instead of which it may have "
+                "forget_users(users, seed)"
             )
         return _shows(fitted.forget(deletion.gone.copy(), seed), "forget", "remaining")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,11 @@ class Sharded(Wrapper):
     """
 
     shards: int
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What a model cannot show, and factors, which several do not have in common."""
+        return {*self.trainable.leaves_out, "factors"}
 
     def of_users(self, count: int) -> NDArray[np.int64]:
         """Return the shard of each user `(N,)`; that of an index does not depend on their number.
@@ -77,9 +82,10 @@ class Sharded(Wrapper):
             among = shard == index
             kept = among[rows.user]
             if not kept.any():
+                known = len(np.unique(rows.user))
                 raise ConfigError(
-                    f"recommender.shards = {self.shards}: one of them has no interactions: give "
-                    "fewer"
+                    f"recommender.shards = {self.shards}: one of them has no interactions, as "
+                    f"{known} users have some: give fewer, such as {max(2, known // 10)}"
                 )
             yield Interactions.of(rows, kept), among[query.users], among[query.listed]
 

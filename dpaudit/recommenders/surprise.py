@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import signature
 from itertools import product
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +28,7 @@ from dpaudit.recommenders.base import (
     trained,
     with_biases,
 )
+from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "SVD",
@@ -43,6 +42,7 @@ Model = Literal[
     "CoClustering",
     "BaselineOnly",
 ]
+_FACTORISATIONS = frozenset({"SVD", "SVDpp", "NMF", "BaselineOnly"})
 
 
 class _Rated(dict[int, list[tuple[int, float]]]):
@@ -102,19 +102,26 @@ class Surprise(Recommender):
         """True."""
         return True
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, unless the model is a factorisation."""
+        return () if self.model in _FACTORISATIONS else ("factors",)
+
     def fit(self, interactions: csr_array, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         library = required(self.name, "surprise", "surprise")
         factory = getattr(library, self.model)
         # Without `cache_ratings`, SVDpp of version 1.1.5 leaks an array for each user.
         quiet = taken(factory, verbose=False, cache_ratings=True)
-        chosen = {**quiet, **self.settings, **taken(factory, random_state=seed)}
-        model = built(f"surprise ({self.model})", partial(_made, factory), **chosen)
-        with trained(f"surprise ({self.model})"), self._dividing(), warnings.catch_warnings():
+        name = f"surprise ({self.model})"
+        # Constructors of neighbours would ignore a name that they do not know.
+        settings = usable(name, self.settings, factory, "bsl_options")
+        model = built(name, factory, **{**quiet, **settings, **taken(factory, random_state=seed)})
+        with trained(name), self._dividing(), warnings.catch_warnings():
             # Some algorithms take the mean of a user without ratings, and never use it.
             warnings.filterwarnings("ignore", category=RuntimeWarning)
             model.fit(_trainset(library, interactions, self.model))
-            if self.model in {"SVD", "SVDpp", "NMF", "BaselineOnly"}:
+            if self.model in _FACTORISATIONS:
                 return _factors(model, interactions)
             return _Estimates(interactions, model, library.PredictionImpossible)
 
@@ -135,14 +142,6 @@ class Surprise(Recommender):
                 why = f"ratings that are all the same have no {measure}: set sim_options.name "
                 remedy = "to 'msd'"
             raise RunError(f"surprise ({self.model}) divides by zero: {why}{remedy}") from error
-
-
-def _made(factory: Callable[..., Any], /, **chosen: Any) -> Any:
-    """Call a constructor; those of neighbours would ignore a name that they do not know."""
-    unknown = chosen.keys() - {*signature(factory).parameters, "bsl_options"}
-    if unknown:
-        raise TypeError(f"unknown: {', '.join(sorted(unknown))}")
-    return factory(**chosen)
 
 
 def _trainset(library: Any, interactions: csr_array, model: Model) -> Any:

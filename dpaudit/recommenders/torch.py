@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -136,6 +136,11 @@ class Torch(Recommender):
                 f"device = {self.device!r} is not read with noise_multiplier: remove it"
             )
         return self
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """Factors, unless the score is a product of these."""
+        return () if self.model in ("mf", "two-tower", "lightgcn") else ("factors",)
 
     @property
     def settings(self) -> Settings:

@@ -48,6 +48,8 @@ _NAMED = 3
 # With how many orders of the trainings of two runs, for each number compared, ranges that lie apart
 # by chance add 1/1000 at most to the error probability of all.
 _ORDERS = 2000
+# Why no attack on a model that data and seed do not decide is compared.
+DRIFTING = "trainings with the same data and seed differ, and so do the attackers"
 Judgement = Literal["worse", "better", "cannot tell", "not comparable"]
 
 
@@ -103,12 +105,12 @@ def number_change(
     lower, upper = change(old.estimate, new.estimate)
     judgement: Judgement = "cannot tell"
     unlike = apart(before, after, old, new)
-    reason = listed(unlike) or _unfit(old, new, compared=compared)
+    reason = listed(unlike) or _drifting(before, after, new) or _unfit(old, new, compared=compared)
     grows_worse = new.larger == "worse"
     if unlike:
         judgement, lower, upper = "not comparable", -math.inf, math.inf
     elif not reason and (lower > 0 or upper < 0):
-        reason = _unsteady(before, after, old, new, rises=lower > 0)
+        reason = _other_attack(before, after, old, new, rises=lower > 0)
         if not reason:
             judgement = "worse" if (lower > 0) == grows_worse else "better"
     elif not reason and grows_worse and old.estimate.upper == math.inf:
@@ -150,23 +152,25 @@ def _unfit(before: Measurement, after: Measurement, *, compared: int) -> str:
     return ""
 
 
-def _unsteady(
+def _drifting(before: AuditResult, after: AuditResult, new: Measurement) -> str:
+    """Return that each run has attackers of its own, if data and seed do not decide the model."""
+    drifts = any(
+        finding.about == "seed" and finding.model == new.model
+        for run in (before, after)
+        for finding in run.findings
+    )
+    return DRIFTING if drifts and new.census and new.attack else ""
+
+
+def _other_attack(
     before: AuditResult, after: AuditResult, old: Measurement, new: Measurement, *, rises: bool
 ) -> str:
-    """Return why the attacker of trainings, and not the model, may be another; empty if neither.
+    """Return why the attack on trainings, and not the model, may be another; empty if it is not.
 
     A model that has the same law, with the same data and seed, may be attacked by another attack.
     """
     if not new.census or not new.attack:
         return ""
-    drifts = (
-        finding
-        for run in (before, after)
-        for finding in run.findings
-        if finding.about == "seed" and finding.model == new.model
-    )
-    if any(drifts):
-        return "trainings with the same data and seed differ, and so do the attackers"
     best = new if rises else old
     if best.event is None:
         return ""

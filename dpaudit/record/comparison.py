@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Probability
-from dpaudit.record.changes import NumberChange, listed, number_change
+from dpaudit.record.changes import DRIFTING, NumberChange, listed, number_change
 from dpaudit.record.differences import Difference, Part, apart, differences
 from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
@@ -210,13 +210,27 @@ def _decided(
         said.append(f"The run lacks what its baseline has: {', '.join(gone[:_NAMED])}{more}.")
     if said:
         return "inconclusive", " ".join([*said, "If that is meant, make this run the baseline."])
+    drifting = [one for one in numbers if one.reason == DRIFTING and one.lower > 0]
+    if drifting:
+        first = drifting[0]
+        values = f"{first.before.value:.2g} → {first.after.value:.2g}"
+        more = f", and {len(drifting) - 1} more numbers alike" if len(drifting) > 1 else ""
+        return "inconclusive", (
+            f"{first.metric} of {first.place} is above the baseline's whole interval, {values}"
+            f"{more}, but {DRIFTING}, so this is not certified: let data and seed decide the "
+            "model, and make both runs again."
+        )
     able = sum(not number.reason for number in numbers)
     tested = sum(claim.after.verdict != "not tested" for claim in claims)
     if not able and not tested:
-        return "inconclusive", (
-            "The runs share no tested claim, and no number that could show a change: compare runs "
-            "of the same models and measures, with one seed."
+        reasons = Counter(number.reason for number in numbers)
+        named = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
+        why = (
+            f"none of {len(numbers)} numbers could show a change ({named})"
+            if numbers
+            else "no number that may gate: compare runs of the same models and measures"
         )
+        return "inconclusive", f"The runs share no tested claim, and {why}."
     return "pass", (
         f"Nothing is certified to be worse than in the baseline (tested claims: {tested}; numbers "
         f"that could show a change: {able}). This does not prove that nothing is."

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import read_text
 from dpaudit.core.messages import escaped
+from dpaudit.execution.store import NAME as STORE
 from dpaudit.record import consistency
 from dpaudit.record.result import SCHEMA, AuditResult
 
@@ -71,8 +72,25 @@ def _read(path: Path) -> str:
     try:
         return read_text(path, _LARGEST)
     except FileNotFoundError as error:
-        raise ConfigError(
-            f"{path} does not exist: name the folder that 'dpaudit run' wrote"
-        ) from error
+        raise ConfigError(_absent(path)) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
+
+
+def _absent(path: Path) -> str:
+    """Say what to do where a record is missing: in a folder of tasks a run did not end."""
+    folder = path.parent
+    if path.name != NAME or not folder.is_dir():
+        shown = folder if path.name == NAME else path
+        return f"{shown} does not exist: name the folder that 'dpaudit run' wrote"
+    if list(folder.glob("tasks-*-of-*.sqlite")):
+        return (
+            f"{path} does not exist, as {folder} holds shards of a run: 'dpaudit merge {folder}' "
+            "makes the record when all are done"
+        )
+    if (folder / STORE).exists():
+        return (
+            f"{path} does not exist, as the run in {folder} has not ended: give its command "
+            "'dpaudit run' again, which goes on after the finished tasks"
+        )
+    return f"{path} does not exist: name the folder that 'dpaudit run' wrote"

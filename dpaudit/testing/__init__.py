@@ -180,5 +180,7 @@ def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials
         f"{audit.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
         f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {audit.score} score; "
         f"repeat with trials={trials}, seed={audit.seed})"
-        + "".join(f". Beware: {words}" for words in (audit.raised, audit.drift) if words)
+        + "".join(
+            f". Beware: {words}" for words in (audit.raised, audit.drift, audit.settings) if words
+        )
     )

@@ -86,10 +86,28 @@ def test_an_audit_of_deletion_has_the_model_before_and_after(
     config = load_as(MembershipConfig, path)
     assert [table.forget for table in config.recommender] == [None, forget]
     config.check_plugins()
+    assert "does your recommender forget" in path.read_text().partition("\n")[0]
     [gate] = config.gate
     assert gate.metric == "deletion.advantage"
     judged = {key.model for key in plan(config) if gate.picks(asdict(key), forgets=key.forgets)}
     assert judged == {config.recommender[1].label}
+
+
+@pytest.mark.cases(
+    ("audit", "said"),
+    [
+        ("attributes", "none of attributes: write one with [attributes] by hand"),
+        ("trained", "none of trained: write one by hand"),
+        ("attribute", "'attribute' is not one of 'membership', 'deletion'"),
+    ],
+)
+def test_an_audit_that_init_does_not_write_is_one_sentence(
+    audit: str, said: str, tmp_path: Path
+) -> None:
+    result = call("init", tmp_path / "dpaudit.toml", "--audit", audit)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "dpaudit.toml").exists()
 
 
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
+
+from dpaudit.cli.main import main
 
 TINY = """
 seed = 3
@@ -87,3 +93,29 @@ def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:
     assert result.returncode == 3
     assert result.stderr.startswith("dpaudit: the system refused: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_commands_are_listed_in_the_order_of_use() -> None:
+    text = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
+    names = [line.split()[0] for line in text.splitlines() if re.match(r"  \w", line)]
+    assert sorted(names) == sorted(main.commands)
+    use = ["init", "plan", "run", "report", "gate", "diff"]
+    assert [name for name in names if name in use] == use
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+@pytest.mark.cases("path", [(), *commands(main)])
+def test_every_help_has_all_exit_codes(path: tuple[str, ...]) -> None:
+    text = " ".join(CliRunner().invoke(main, [*path, "--help"]).output.split())
+    codes = re.findall(r"\b(\d+) ", text.partition("Exit codes")[2])
+    judging = {(), ("run",), ("merge",), ("gate",), ("membership",), ("claims",)}
+    wanted = {"0", "1", "2", "3", "4"} if path in judging else {"0", "2", "3"}
+    assert wanted <= set(codes), text
+    if path not in judging:
+        assert "STOP" not in text.partition("Exit codes")[2]

@@ -69,6 +69,15 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
 @pytest.mark.cases(
     ("text", "words"),
     [
+        (
+            "[data]\ncolumns = ['user', 'item']",
+            ["line 2: data.columns", "write columns = { user = 'user', item = 'item' }"],
+        ),
+        (
+            "[data.users]\npath = 'u'\ncolumns = ['age']",
+            ["line 3: data.users.columns", "write columns = { age = 'age' }"],
+        ),
+        ("[attributes]\ncolumn = []", ["attributes.column = []: give at least 1 item"]),
         ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
         (
             SMALL + "[audit]\ntrial = 5",
@@ -104,6 +113,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[attack]]\ndraw = 'rating'", ["attack.0.draw = 'rating'", "'users' or 'ratings'"]),
         ("[[game]]\npair = 'support-treshold'", ["did you mean 'support-threshold'?"]),
         ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than or equal to 0.99"]),
+        ("[audit]\nconfidence = 95", ["audit.confidence = 95", "write 0.95 for 95 %"]),
         ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),
         ("[[gate]]\nmetric = 'attack.acuracy'\nmax = 1", ["gate.0.metric", "attack.accuracy"]),
         ("[[gate]]\nmetric = 'utility.overlap'", ["exactly one of max and min"]),

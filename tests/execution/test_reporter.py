@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
@@ -66,6 +67,52 @@ def test_compilation_is_left_out_of_the_time_left(capsys: pytest.CaptureFixture[
                 reporter.advance(10)
     times = [line.partition("about ")[2].partition(" left")[0] for line in lines(capsys)]
     assert times == ["", "", "24 s", "21 s", "18 s", "15 s", "12 s", "9 s", "6 s", "3 s", "", ""]
+
+
+def test_the_time_left_goes_down_without_jumps_within_a_task() -> None:
+    clock = Clock()
+    reporter = Reporter(quiet=True, clock=clock)
+    reporter.start(10)
+    reporter.stage("trainings")
+    left: list[float | None] = []
+    for second in range(0, 601):
+        clock.now = float(second)
+        if second and not second % 100:
+            reporter.advance(1)
+        left.append(reporter._left())
+    assert left[150] is None  # the first task, which compiles, tells nothing
+    known = [value for value in left if value is not None]
+    assert left[200] == 800
+    assert max(later - earlier for earlier, later in pairwise(known)) < 1e-6
+    # A task that takes longer than all before it raises the estimate little by little.
+    for second in range(700, 1000):
+        clock.now = float(second)
+        left.append(reporter._left())
+    steps = [b - a for a, b in pairwise(left[-300:]) if a is not None and b is not None]
+    assert max(map(abs, steps)) < 1
+
+
+def test_what_follows_the_last_trial_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Reporter(clock=clock) as reporter:
+        reporter.start(4)
+        reporter.stage("trainings")
+        clock.now = 10
+        reporter.advance(4)
+        for second, stage in ((14, "attacks by scores"), (15, "attacks by lists")):
+            clock.now = second
+            reporter.stage(stage)
+        for second in (19, 20, 30):
+            clock.now = second
+            reporter._line()
+    after = "all 4 trials are done, and results are computed"
+    assert lines(capsys)[1:] == [
+        "trainings: 4 of 4 trials (100 %), 10 s elapsed, 0.4/s",
+        f"attacks by scores: {after}, 14 s elapsed",
+        f"attacks by lists: {after}, 19 s elapsed",
+        f"attacks by lists: {after}, 30 s elapsed",
+        "done: 4 of 4 trials (100 %), 30 s elapsed, 0.133/s",
+    ]
 
 
 def test_a_long_task_is_seen_to_run(

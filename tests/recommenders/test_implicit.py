@@ -92,6 +92,14 @@ def test_a_setting_that_fails_in_training_names_the_model() -> None:
         Implicit(settings={"factors": "many"}).fit(interactions(), 1)
 
 
+@pytest.mark.cases("model", MODELS)
+def test_a_gpu_that_is_not_asked_for_is_a_setting_and_one_that_is_is_refused(model: str) -> None:
+    plain, off = (small(model, **more).fit(interactions(), 1) for more in ({}, {"use_gpu": False}))
+    np.testing.assert_array_equal(plain.scores(*EVERY), off.scores(*EVERY))
+    with pytest.raises(ConfigError, match=r"use_gpu = True.*CPU: remove use_gpu"):
+        small(model, use_gpu=True).fit(interactions(), 1)
+
+
 def test_a_random_state_of_the_settings_does_not_replace_the_seed() -> None:
     first, other = (small("als", random_state=3).fit(interactions(), seed) for seed in (5, 6))
     assert not np.array_equal(first.scores(*EVERY), other.scores(*EVERY))

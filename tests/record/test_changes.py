@@ -127,5 +127,18 @@ def test_a_model_that_differs_with_one_seed_is_not_compared_by_attacks(drifting:
     runs = [attacked(best="a", a=auc) for auc in (0.6, 0.8)]
     finding = FindingRecord(model="m0", about="seed", text="They differ.", remedy="Correct it.")
     runs[drifting] = runs[drifting].model_copy(update={"findings": [finding]})
-    [change] = compare(*runs).numbers
+    compared = compare(*runs)
+    [change] = compared.numbers
     assert (change.judgement, "so do the attackers" in change.reason) == ("cannot tell", True)
+    # Nothing is certified, and so large a change is no pass either.
+    assert compared.outcome == "inconclusive"
+    assert "attack.auc of m0" in compared.reason
+    assert "0.61 → 0.81" in compared.reason
+    assert "let data and seed decide the model" in compared.reason
+
+
+def test_numbers_that_could_show_no_change_say_why() -> None:
+    compared = compare(*(trained(spread(2, shift)) for shift in (0.0, 0.2)))
+    assert compared.outcome == "inconclusive"
+    assert "too few judged trainings" in compared.reason
+    assert "one seed" not in compared.reason

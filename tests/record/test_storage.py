@@ -26,6 +26,23 @@ def test_render_is_plain_json_with_a_final_newline(result: AuditResult) -> None:
     assert text == record.render(result)
 
 
+@pytest.mark.cases(
+    ("stores", "remedy"),
+    [
+        (["tasks.sqlite"], "has not ended: give its command 'dpaudit run' again"),
+        (["tasks-1-of-2.sqlite"], "'dpaudit merge .*' makes the record"),
+        ([], "name the folder that 'dpaudit run' wrote"),
+    ],
+)
+def test_a_folder_without_a_record_says_what_became_of_the_run(
+    tmp_path: Path, stores: list[str], remedy: str
+) -> None:
+    for name in stores:
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=rf"record\.json does not exist.*{remedy}"):
+        record.load(tmp_path)
+
+
 def test_missing_record(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"record\.json does not exist"):
         record.load(tmp_path)

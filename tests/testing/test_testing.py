@@ -378,3 +378,18 @@ def test_a_failure_shows_the_line_of_the_test_and_not_the_library(tmp_path: Path
     assert process.returncode == 1
     assert "assert_satisfies_dp(lambda d, rng" in process.stdout
     assert "dpaudit/testing/__init__.py" not in process.stdout.partition("short test summary")[0]
+
+
+def shifting(shift: int) -> Any:
+    """A mechanism that holds a whole number, which may be its noise or a setting."""
+
+    def mechanism(data: Any, rng: np.random.Generator) -> Any:
+        return sum(data) + shift + rng.integers(0, 2)
+
+    return mechanism
+
+
+@pytest.mark.long
+def test_an_accusation_names_what_counts_as_a_setting() -> None:
+    with pytest.raises(AssertionError, match=r"is false: .*Beware: it holds shift from when"):
+        assert_satisfies_dp(shifting(12), ([0, 0], [0, 9]), epsilon=1.0, seed=1)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpaudit.audits.membership.config import RecommendersConfig
-from dpaudit.audits.membership.recommender import check_distinct
-from dpaudit.config.model import Table, as_list
+from dpaudit.audits.membership.recommender import OwnRecommender, check_distinct
+from dpaudit.config.model import Model, Table, as_list
 from dpaudit.core.membership import Observer
 
 Name = Annotated[str, Field(min_length=1)]
@@ -105,6 +106,10 @@ class AttributesConfig(RecommendersConfig):
     def numbers_per_point(self) -> int:
         """The numbers that are measured at each ε, at most."""
         return 10 * len(self.attributes.column) * len(self.observers)
+
+    def observers_of(self, model: OwnRecommender | Model) -> Sequence[Observer]:
+        """Return what is seen of a model."""
+        return self.observers
 
     @property
     def observers(self) -> list[Observer]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
+from dpaudit.core.messages import show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 
@@ -58,35 +59,52 @@ def attribute_of(ratings: Ratings, name: str, bounds: Sequence[float] | None) ->
     Raises:
         DataError: the column has one class, a class with too few users, or no numbers for `bounds`.
     """
-    place = f"the column {name!r} of data.users"
-    if ratings.user_features is None:
-        raise DataError(f"{place} is missing: give data with features of users")
+    place = f"attributes.column = {name!r}"
+    if ratings.user_features is None or name not in ratings.user_features:
+        raise DataError(
+            f"{place} is no column of the users' features: add it to data.users.columns, or name "
+            "another"
+        )
     column = ratings.user_features[name]
     absent = column.isna().to_numpy()
     values = column[~absent]
     if values.dtype.kind not in "biuf":
         if bounds is not None:
-            raise DataError(f"{place} holds texts, and attributes.classes has bounds: remove these")
-        ids = np.unique(values.to_numpy().astype(str), return_inverse=True)[1]
+            raise DataError(
+                f"attributes.classes.{name} has bounds, and the column {name!r} of data.users "
+                "holds texts: remove the bounds, as texts are classes"
+            )
+        texts, ids = np.unique(values.to_numpy().astype(str), return_inverse=True)
+        names, other = [show(str(text)) for text in texts], ""
     else:
         numbers = values.to_numpy().astype(np.float64)
         ids = _classes_of_numbers(numbers, bounds)
+        names = [_range(numbers[ids == one]) for one in np.unique(ids)]
+        other = f", or set attributes.classes.{name} to other bounds"
     distinct, ids = np.unique(ids, return_inverse=True)
     if len(distinct) < 2:
         raise DataError(
             f"{place} has {len(distinct)} class{'es' * (len(distinct) != 1)} of users, and only "
-            "two or more can be told apart: choose another column, or other attributes.classes"
+            f"two or more can be told apart: name another column{other}"
         )
-    fewest = int(np.bincount(ids).min())
+    counts = np.bincount(ids)
+    fewest = int(counts.min())
     if fewest < FEWEST:
+        rare = names[int(counts.argmin())]
         raise DataError(
             f"{place} has {len(distinct)} classes, one of them with {fewest} "
-            f"user{'s' * (fewest > 1)}, and each needs {FEWEST}: merge classes in the file, leave "
-            "the cells of rare ones empty, or set other attributes.classes"
+            f"user{'s' * (fewest > 1)}, and each needs {FEWEST}: merge {rare} with another in the "
+            f"file, leave its cells empty, or name another column{other}"
         )
     classes = np.full(len(column), -1)
     classes[~absent] = ids
     return Attribute(name, classes)
+
+
+def _range(numbers: NDArray[np.float64]) -> str:
+    """Describe a class by its least and its largest number."""
+    low, high = numbers.min(), numbers.max()
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def _classes_of_numbers(numbers: NDArray[np.float64], bounds: Sequence[float] | None) -> Classes:

@@ -17,9 +17,7 @@ from dpaudit.audits.attributes.labels import (
     folds_of,
     guessed,
 )
-from dpaudit.audits.membership.recommender import SHOWN
 from dpaudit.audits.membership.subject import MemberModel, points_of
-from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
 
@@ -46,22 +44,12 @@ class GuessedUsers(Subject[AttributesConfig]):
 
         Raises:
             DataError: the users have no such attribute, or too few of them.
-            ConfigError: a model does not show what is to be seen.
         """
         if ratings is None:
             raise TypeError("an audit of attributes needs ratings")
         table = context.config.attributes
         attributes = [attribute_of(ratings, name, table.classes.get(name)) for name in table.column]
-        subject = cls(context, ratings, attributes, folds_of(attributes, context.seed))
-        for model in subject.models():
-            for point in model.defenses:
-                for observer in table.observers:
-                    if SHOWN[observer] in point.trainable.leaves_out:
-                        raise ConfigError(
-                            f"attributes.observers has {observer!r}, and {model.label!r} shows no "
-                            f"{SHOWN[observer]}: remove it, or the model"
-                        )
-        return subject
+        return cls(context, ratings, attributes, folds_of(attributes, context.seed))
 
     def trials(self) -> int:
         """Return the number of trainings."""

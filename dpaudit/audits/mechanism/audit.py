@@ -209,6 +209,9 @@ def audit_pairs(
     if first.epsilon.lower > 0:
         progress.stage("repetition in fresh processes")
     certificate, repetition = repeated(game, first, pair, alpha, claim)
+    held: tuple[str, ...] = ()
+    if repetition is None and not first.noiseless and certificate.epsilon.lower > (claim or 0.0):
+        held = tuple(calls.may_be_noise(constant=True))
     planted = PlantedGame(game, pair, trials, alpha, claim, first, certificate)
     limits = () if claim is None or detectable is None else (Bar(claim, detectable),)
     control = reported(certify(planted, limits).controls)
@@ -234,4 +237,5 @@ def audit_pairs(
         unread=certificate.scorer.unread,
         stopped=Stopped(bettor.outputs, bettor.p_value) if bettor and first.early else None,
         finds=finds,
+        held=held,
     )

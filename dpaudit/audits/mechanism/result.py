@@ -51,6 +51,8 @@ class BlackBoxAudit:
         finds: the least true ε above the claim that all trials find with 95 % power, as forecast
             for Laplace noise, see `bounds.power.power.detectable_epsilon`; infinite if they find
             none, None without a claim.
+        held: the names of values from when the mechanism was made that count as settings, where
+            more than the claim is certified: were one of them noise, it would hold for this noise.
     """
 
     epsilon: Estimate
@@ -69,3 +71,15 @@ class BlackBoxAudit:
     unread: tuple[str, ...] = ()
     stopped: Stopped | None = None
     finds: float | None = None
+    held: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> str | None:
+        """Return a sentence on the values that count as settings; None without such."""
+        if not self.held:
+            return None
+        return (
+            f"it holds {', '.join(self.held)} from when it was made, which looks like a setting: "
+            "if it is noise, the bound is that of this noise alone, so draw it from rng in each "
+            "call"
+        )

@@ -206,6 +206,12 @@ def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
             "text": f"{audit.repetition}.",
             "remedy": "Draw all noise from rng, in each call.",
         }
+    if audit.settings:
+        yield {
+            "about": "settings",
+            "text": f"Given its settings: {audit.settings}.",
+            "remedy": "Draw all noise from rng, in each call; what is a setting may stay.",
+        }
     if audit.raised:
         yield {
             "about": "exceptions",

@@ -324,11 +324,16 @@ class RecommendersConfig(DataConfig):
         """Refuse unknown recommenders and defenses, by creating each.
 
         Raises:
-            ConfigError: names the place and the remedy.
+            ConfigError: names the place and the remedy; also of an observer to whom it is known to
+                show nothing.
         """
         for index, recommender in enumerate(self.recommender):
-            recommender.create(f"recommender.{index}")
+            recommender.check_shows(f"recommender.{index}", self.observers_of(recommender))
         super().check_plugins()
+
+    def observers_of(self, model: OwnRecommender | Model) -> Sequence[Observer]:
+        """Return who observes a model."""
+        return ()
 
     def within(self, folder: Path) -> Self:
         """Return the config as one of a file in this folder, where commands run."""
@@ -466,6 +471,10 @@ class MembershipConfig(RecommendersConfig):
     def recorded(self) -> Self:
         """Return the config without what was fitted to the data, which a rerun fits again."""
         return self.model_copy(update={"membership": self._asked or self.membership})
+
+    def observers_of(self, model: OwnRecommender | Model) -> Sequence[Observer]:
+        """Return who observes a model."""
+        return self.membership.observers_of(model)
 
     @property
     def inferring(self) -> Sequence[Attack]:

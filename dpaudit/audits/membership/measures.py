@@ -201,10 +201,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             ended = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
+            self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
             inference = self._inference(trials, look, model, point, unit, observer)
             yield from inference.measurements(view, point.claim, late[unit])
-            done = trials.of(look.trainings)
-            other = of_other_trainings(done, unit, observer, blind_level)
+            other = of_other_trainings(trials.of(look.trainings), unit, observer, blind_level)
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, replace(blind, unit=unit, observer=observer))

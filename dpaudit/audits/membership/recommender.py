@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, PrivateAttr, model_validator
 from dpaudit.config.model import Table
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import (
     OBSERVERS,
     RELEASED,
@@ -261,6 +262,21 @@ class OwnRecommender(Table):
             what = "trainings done elsewhere"
             trainable = registry.create_instance(Returned, place, params, what, ("returned",))
         return Sharded(trainable, self.shards) if self.shards else trainable
+
+    def check_shows(self, place: str, observers: Iterable[Observer]) -> None:
+        """Create what is trained, and refuse observers to whom it is known to show nothing.
+
+        Raises:
+            ConfigError: as `create`, or there is such an observer.
+        """
+        omitted = self.create(place).leaves_out
+        for observer in observers:
+            what = SHOWN[observer]
+            if what in omitted:
+                said = f"publishes no {what}: remove"
+                if self.command is not None or self.returned is not None:
+                    said = f"does not show {what}: add {what!r} to its params.shows, or remove"
+                raise ConfigError(f"{place}: {self.label} {said} the observer {observer!r}")
 
     @property
     def served(self) -> list[Observer]:

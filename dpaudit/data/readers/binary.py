@@ -55,24 +55,24 @@ def parquet_names(path: Path) -> list[str]:
     return _unpack(parquet_files(path)[0], "parquet", {})[0]["names"]
 
 
-def read_parquet(path: Path, columns: Mapping[str, Column]) -> RawTable:
-    """Read a parquet file, or all parquet files of a folder as one.
+def read_parquet(path: Path, columns: Mapping[str, Column], table: str = "data") -> RawTable:
+    """Read a parquet file, or all parquet files of a folder as one; `table` is for messages.
 
     Raises:
         DataError: a file cannot be read, lacks a column, or pyarrow is not installed.
     """
-    tables = [_parquet(file, columns) for file in parquet_files(path)]
+    tables = [_parquet(file, columns, table) for file in parquet_files(path)]
     return joined_files(path, tables) if path.is_dir() else tables[0]
 
 
-def _parquet(path: Path, columns: Mapping[str, Column]) -> RawTable:
+def _parquet(path: Path, columns: Mapping[str, Column], table: str) -> RawTable:
     reply, codes = _unpack(path, "parquet", columns)
     if reply.get("fault") == "nested":
         raise DataError(
             f"{place(path)}, column {show(reply['names'][0])}: the column holds lists or records: "
             "give a column of plain values"
         )
-    _check_columns(path, reply, columns)
+    _check_columns(path, reply, columns, table)
     pairs = list(zip(codes, reply["distinct"], strict=True))
     if not all(_coherent(*pair) for pair in pairs):
         _refuse(path, "parquet", "its reader crashed")

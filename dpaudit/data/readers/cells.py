@@ -26,6 +26,8 @@ Fault = tuple[int, str, str]
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+# The most names of columns in a message.
+_NAMES = 12
 _WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
 
 
@@ -238,8 +240,16 @@ def position(
     short = [name for name in names if len(name) <= 100]
     close = difflib.get_close_matches(str(column), short, n=1)
     hint = f"; did you mean {show(close[0])}?" if close else ""
+    begin, keys = ("", "data.columns") if table == "data" else (f"{table}: ", table)
     raise DataError(
-        f"{place(path)} has no column {show(column)}: give "
-        f"{'one of its names or ' if names else ''}a position from 0 to {width - 1}, or set "
-        f"{table}.format to the layout of the file{hint}"
+        f"{begin}{place(path)} has no column {show(column)}: give {_either(names)}a position from "
+        f"0 to {width - 1} in {keys}, or set {table}.format to the layout of the file{hint}"
     )
+
+
+def _either(names: Sequence[str]) -> str:
+    """Offer the names of a file's columns, a few if there are many."""
+    if not names:
+        return ""
+    more = ", …" if len(names) > _NAMES else ""
+    return f"one of its names ({', '.join(map(show, names[:_NAMES]))}{more}) or "

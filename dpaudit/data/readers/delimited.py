@@ -20,6 +20,7 @@ from dpaudit.data.readers.text_pieces import (
     UNIT_SEPARATOR,
     QuoteError,
     blanks_repeat,
+    encoding_key,
     records,
     separated,
     utf8,
@@ -84,7 +85,7 @@ class _Text:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.name, self.table = place(path), layout.table
-        self.data = utf8(path, layout.encoding, option=layout.table == "data")
+        self.data = utf8(path, layout.encoding, encoding_key(layout.table))
         if layout.skip:
             first = re.match(rb"(?:[^\r\n]*(?:\r\n|\r|\n)){%d}" % layout.skip, self.data)
             rest = b"" if first is None else self.data[first.end() :]

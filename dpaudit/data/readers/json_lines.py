@@ -14,17 +14,20 @@ import numpy as np
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.readers.cells import Coded, RawTable, identifier, position
-from dpaudit.data.readers.text_pieces import not_utf8, pieces
+from dpaudit.data.readers.text_pieces import encoding_key, not_utf8, pieces
 from dpaudit.data.source_parts import Column
 
 
-def read_json_lines(path: Path, columns: Mapping[str, Column], encoding: str | None) -> RawTable:
+def read_json_lines(
+    path: Path, columns: Mapping[str, Column], encoding: str | None, table: str = "data"
+) -> RawTable:
     """Read the values of some keys of each record; a key that a record lacks is an empty value.
 
     Args:
         path: a text file, perhaps packed by gzip.
         columns: the needed keys, by their meaning.
         encoding: the encoding of its text, as in `pieces`.
+        table: the config table that describes the file, for messages.
 
     Raises:
         DataError: a line is no record, a needed value is a list or a record, or no record has one
@@ -39,14 +42,14 @@ def read_json_lines(path: Path, columns: Mapping[str, Column], encoding: str | N
         if not text.strip():
             blank.append(row)
             continue
-        record = parsed(path, line, text)
+        record = parsed(path, line, text, table)
         keys.update(dict.fromkeys(record))
         for what, column in columns.items():
             value = _cell(path, line, column, record.get(str(column)))
             codes[what].append(values[what].setdefault(value, len(values[what])))
         row += 1
     for column in columns.values():
-        position(path, column, list(keys), len(keys))
+        position(path, column, list(keys), len(keys), table)
     cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
     # A row's line follows as many blank lines as stand above it.
     return RawTable(
@@ -64,7 +67,7 @@ def lines(parts: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def parsed(path: Path, line: int, text: bytes) -> dict[str, Any]:
+def parsed(path: Path, line: int, text: bytes, table: str = "data") -> dict[str, Any]:
     """Return the record in a line.
 
     Raises:
@@ -73,7 +76,7 @@ def parsed(path: Path, line: int, text: bytes) -> dict[str, Any]:
     try:
         record = json.loads(text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise not_utf8(path, line, text[error.start]) from None
+        raise not_utf8(path, line, text[error.start], encoding_key(table)) from None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):

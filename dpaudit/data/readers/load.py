@@ -161,9 +161,9 @@ def _features(source: FeatureSource, table: str) -> RawTable:
     try:
         check_file(path, f"{table}.path", "features")
         if source.format == "parquet":
-            return read_parquet(path, source.used)
+            return read_parquet(path, source.used, table)
         if source.format == "jsonl":
-            return read_json_lines(path, source.used, source.encoding)
+            return read_json_lines(path, source.used, source.encoding, table)
         layout = Layout(source.delimiter or ",", source.header, source.used, table, source.encoding)
         return read_delimited(path, layout)
     except OSError as error:

@@ -45,13 +45,19 @@ def blanks_repeat(table: str) -> str:
     return f", or set {table}.delimiter = {BLANKS!r} where several blanks separate two fields"
 
 
-def not_utf8(path: Path, line: int, byte: int, *, option: bool = True) -> DataError:
-    """Return the error for a byte that is not UTF-8; `option` is whether an encoding can be set."""
-    remedy = ", or set data.encoding (dpaudit init --encoding), such as 'cp1252'" if option else ""
+def not_utf8(path: Path, line: int, byte: int, key: str = "data.encoding") -> DataError:
+    """Return the error for a byte that is not UTF-8; `key` sets the encoding, if any does."""
+    init = " (dpaudit init --encoding)" if key == "data.encoding" else ""
+    remedy = f", or set {key}{init}, such as 'cp1252'" if key else ""
     return DataError(
         f"{place(path)}, line {line}: the byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"
         f"{remedy}"
     )
+
+
+def encoding_key(table: str) -> str:
+    """Return the key that sets the encoding of the file of a config table; empty if none does."""
+    return f"{table}.encoding" if table in {"data", "data.users", "data.items"} else ""
 
 
 class QuoteError(Exception):
@@ -97,13 +103,13 @@ def records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[st
         raise QuoteError(first, str(error)) from None
 
 
-def utf8(path: Path, encoding: str | None = None, *, option: bool = True) -> bytes:
+def utf8(path: Path, encoding: str | None = None, key: str = "data.encoding") -> bytes:
     """Return the content of a file that `pieces` yields, checked to be UTF-8.
 
     Args:
         path: the file.
         encoding: the encoding of its text, as for `pieces`.
-        option: whether an encoding can be set.
+        key: the key of the config that sets the encoding; empty if none does.
 
     Raises:
         DataError: the file is damaged, not of its encoding, or exceeds the limits.
@@ -114,7 +120,7 @@ def utf8(path: Path, encoding: str | None = None, *, option: bool = True) -> byt
     except UnicodeDecodeError as error:
         before = io.TextIOWrapper(io.BytesIO(data[: error.start] + b"."), encoding="utf-8")
         line = sum(1 for _ in before)
-        raise not_utf8(path, line, data[error.start], option=option) from None
+        raise not_utf8(path, line, data[error.start], key) from None
     return data
 
 

@@ -23,23 +23,26 @@ from dpaudit.record.verdicts import remedy
 from dpaudit.reports import columns, deployed, digest, palette, words
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.guarantees import guarantees
-from dpaudit.reports.sections import meter, untried
+from dpaudit.reports.sections import meter, untried, verdicts
 
 Status = Literal["met", "not met", "undecided", "to judge", "gap"]
 # The AUC that the research notes of OWASP AISVS 1.0 take for guessing.
 GUESSING = 0.55
 # What stands on the page; the record has all.
 _MOST = 4
-_MEMBERSHIP = "[membership], with the model as a [[recommender]] or a [[model]]"
-_CLAIM = "[recommender.claim] of a [[recommender]], or variant = 'corrected' of a [[model]]"
-_GAME = "a [[game]] about the claim, or membership.units and membership.observers that it covers"
+_MEMBERSHIP = "[membership], with the model as a [[recommender]] or a trained [[model]]"
 _GATES = (
     f"a [[gate]] on attack.auc with max = {GUESSING:g}, and one on attack.tpr at the lowest rate, "
     "for each observer"
 )
+_ATTRIBUTES = (
+    "[attributes] and columns of [data.users], in a config of its own with the [[recommender]]"
+)
 _ATTACK = "an [[attack]] on a [[model]], such as 'linear-ideal'"
-_ANY = f"{_MEMBERSHIP}; or {_ATTACK}"
 _RECONSTRUCTION = "an [[attack]] 'reconstruction' on a trained [[model]]"
+_NO_RECONSTRUCTION = (
+    "no key: dpaudit reconstructs from a [[model]] alone, so test a [[recommender]] otherwise"
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def private_training(part: AuditResult) -> Answer:
     without = [verdict.model for verdict in part.verdicts if verdict.claimed is None]
     if without:
         models = ", ".join(dict.fromkeys(without))
-        return Answer("gap", [f"No ε is claimed: {models}."], _CLAIM)
+        return Answer("gap", [f"No ε is claimed: {models}."], _claimed(part))
     return auditing(part)
 
 
@@ -76,7 +79,7 @@ def auditing(part: AuditResult) -> Answer:
     """Answer whether claims were put to the test, and whether they survived."""
     claims = [verdict for verdict in part.verdicts if verdict.claimed is not None]
     if not claims:
-        return Answer("gap", ["No ε is claimed, so there is nothing to test."], _CLAIM)
+        return Answer("gap", ["No ε is claimed, so there is nothing to test."], _claimed(part))
     order = ("false", "doubt", "finding", "no power", "no game", "survived")
     claims = sorted(claims, key=lambda claim: order.index(claim.reason or claim.verdict))
     lines = _few(map(_claim, claims))
@@ -85,7 +88,9 @@ def auditing(part: AuditResult) -> Answer:
     if claims[0].verdict == "survived":
         return Answer("met", lines)
     if claims[0].reason == "no game":
-        return Answer("gap", lines, _GAME)
+        covered = "membership.units and membership.observers that the claim covers"
+        game = covered if "membership" in part.config else "a [[game]] about the claim"
+        return Answer("gap", lines, _fill(part, covered, game))
     if claims[0].reason == "finding":
         return Answer("undecided", lines, "what the finding in the report asks")
     games = [one for one in digest.of(part, "epsilon") if one.model == claims[0].model]
@@ -185,10 +190,11 @@ def membership(part: AuditResult) -> Answer:
 
 
 def attributes(part: AuditResult) -> Answer:
-    """Answer how often hidden ratings of known people are inferred."""
+    """Answer how often attributes, or hidden ratings, of known people are inferred."""
     lines = _frequencies(part, lambda one: one.unit is None)
     if not lines:
-        return Answer("gap", ["Attribute inference was not tried."], _ATTACK)
+        fill = _fill(part, _ATTRIBUTES, _alone(part, _ATTACK))
+        return Answer("gap", ["Attribute inference was not tried."], fill)
     return Answer("to judge", lines)
 
 
@@ -200,7 +206,7 @@ def extraction(part: AuditResult) -> Answer:
         *_numbers(_reconstructed(part), part)[:1],
     ]
     if not most:
-        return Answer("gap", ["No attack on what people keep was tried."], _ANY)
+        return Answer("gap", ["No attack on what people keep was tried."], _any(part))
     return Answer("to judge", [f"The most: {line}" for line in most])
 
 
@@ -213,7 +219,8 @@ def reconstruction(part: AuditResult) -> Answer:
     """Answer how well ratings are reconstructed from a model or from submissions."""
     tried = _reconstructed(part)
     if not tried:
-        return Answer("gap", ["Reconstruction was not tried."], _RECONSTRUCTION)
+        fill = _fill(part, _NO_RECONSTRUCTION, _alone(part, _RECONSTRUCTION))
+        return Answer("gap", ["Reconstruction was not tried."], fill)
     return Answer("to judge", _numbers(tried, part))
 
 
@@ -226,6 +233,59 @@ def _reconstructed(part: AuditResult) -> list[Measurement]:
     ]
 
 
+def calibrated(part: AuditResult) -> Answer:
+    """Answer how well membership is told by scores, which calibration is to flatten."""
+    areas = [one for one in _strongest(part, "attack.auc") if one.observer == "scores"]
+    if not areas:
+        return Answer(
+            "gap",
+            ["Nobody who sees scores was tried."],
+            f"{_MEMBERSHIP}; 'scores' among the observers",
+        )
+    return Answer("to judge", _numbers(areas, part))
+
+
+def breadth(part: AuditResult) -> Answer:
+    """Answer how many attacks were tried, on whom, and on how much of what is released."""
+    if not _strongest(part, "attack.auc"):
+        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+    groups = dict.fromkeys(one.group for one in part.measurements if one.group)
+    observers = dict.fromkeys(one.observer for one in part.measurements if one.observer)
+    seen = "; ".join(words.observer(observer) for observer in observers)
+    lines = [
+        f"Several attacks: {'; '.join(part.attacks)}.",
+        f"Subpopulations: {'; '.join(groups) or 'none'}.",
+        f"What is released: {seen}.",
+    ]
+    named = part.config["membership"].get("groups") if "membership" in part.config else None
+    fill = (
+        "" if named else "membership.groups, with columns of [data.users] that name people's groups"
+    )
+    return Answer("to judge" if groups else "gap", lines, fill)
+
+
+def erasure(part: AuditResult) -> Answer:
+    """Answer whether the model still tells who was deleted, for each model that forgets."""
+    forgetting = {point.model for point in part.points if point.forget}
+    if not forgetting:
+        fill = "a second [[recommender]] with forget, as 'dpaudit init --audit deletion' writes it"
+        return Answer("gap", ["No deletion was audited."], fill)
+    lines = [
+        f"{one.model}: {sentence}"
+        for one in verdicts.of(part)
+        if one.model in forgetting
+        for sentence in one.judged
+    ]
+    return Answer("to judge", _few(lines))
+
+
+def outside(part: AuditResult) -> Answer:
+    """Answer to what the endpoint does, of which an audit of a model sees nothing."""
+    return Answer(
+        "gap", ["dpaudit audits a model, not its endpoint."], "no key: test it by other means"
+    )
+
+
 def untested(part: AuditResult) -> Answer:
     """Answer to what dpaudit has no attack for."""
     return Answer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
@@ -235,7 +295,7 @@ def documented(part: AuditResult) -> Answer:
     """Answer that the record documents who tested what, when and how."""
     tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
     if not tests and not columns.within(part, "games"):
-        return Answer("gap", ["Nothing was attacked, so there is no test to document."], _ANY)
+        return Answer("gap", ["Nothing was attacked, so there is no test to document."], _any(part))
     missing = untried.sentences(part)
     return Answer(
         "met",
@@ -258,14 +318,14 @@ def parameters(part: AuditResult) -> Answer:
         for model, claim in claims
     )
     missing = any(claim is None for _, claim in claims)
-    return Answer("gap", lines, _CLAIM) if missing else Answer("met", lines)
+    return Answer("gap", lines, _claimed(part)) if missing else Answer("met", lines)
 
 
 def unit(part: AuditResult) -> Answer:
     """Answer what one unit of privacy is, and what that says of users."""
     claims = [one for one in guarantees(part) if one.epsilon]
     if not claims:
-        return Answer("gap", ["No ε is claimed."], _CLAIM)
+        return Answer("gap", ["No ε is claimed."], _claimed(part))
     lines = [f"{one.model}: {one.unit}." for one in claims]
     for one in claims:
         lines += [
@@ -295,6 +355,28 @@ def composition(part: AuditResult) -> Answer:
 def implementation(part: AuditResult) -> Answer:
     """Answer what is known about the implementation."""
     return _owner(part, card_of(part).correctness, "correctness", "side_channels", "security")
+
+
+def _fill(part: AuditResult, own: str, defense: str) -> str:
+    """Return the keys for the user's own recommenders, for defenses of dpaudit, or for both."""
+    whose = {model.variant == "own" for model in part.models}
+    return "; ".join(keys for keys, kind in ((own, True), (defense, False)) if kind in whose)
+
+
+def _alone(part: AuditResult, keys: str) -> str:
+    """Return keys that a config with some table does not take, with where they go instead."""
+    other = next((name for name in ("membership", "attributes") if name in part.config), None)
+    return f"{keys}, in a config without [{other}]" if other else keys
+
+
+def _any(part: AuditResult) -> str:
+    attack = _alone(part, _ATTACK)
+    return _fill(part, _MEMBERSHIP, f"{_MEMBERSHIP}; or {attack}")
+
+
+def _claimed(part: AuditResult) -> str:
+    own = "[recommender.claim] of the [[recommender]]"
+    return _fill(part, own, "variant = 'corrected' of the [[model]]")
 
 
 def _owner(part: AuditResult, known: Iterable[str], *keys: str) -> Answer:

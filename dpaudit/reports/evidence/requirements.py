@@ -57,6 +57,12 @@ EDPB = Document(
     "in the context of AI models, 17 December 2024",
     "https://www.edpb.europa.eu",
 )
+ERASURE = Document(
+    "EDPB, February 2026",
+    "Report on the coordinated enforcement action of 2025 on the right to erasure (Article 17 of "
+    "the GDPR), adopted 10 February 2026",
+    "https://www.edpb.europa.eu",
+)
 CNIL = Document(
     "CNIL, July 2025",
     "IA : Analyser le statut d'un modèle d'IA au regard du RGPD, 22 July 2025",
@@ -69,6 +75,30 @@ NIST = Document(
 )
 
 REQUIREMENTS = (
+    Requirement(
+        AISVS,
+        "11.2.1 (level 1)",
+        "Sensitive attributes that a model infers are not directly returned in its outputs, for "
+        "which the standard's research notes suggest probes by attribute inference.",
+        "",
+        answers.attributes,
+    ),
+    Requirement(
+        AISVS,
+        "11.2.2 (level 1)",
+        "The endpoint limits the rate of queries, for each caller and for all, by what an attack "
+        "needs.",
+        "",
+        answers.outside,
+    ),
+    Requirement(
+        AISVS,
+        "11.2.3 (level 2)",
+        "Outputs are calibrated so that they are less sure of what was trained on, for which the "
+        "standard's research notes suggest an attack by scores before and after.",
+        "",
+        answers.calibrated,
+    ),
     Requirement(
         AISVS,
         "11.2.4 (level 2)",
@@ -86,6 +116,14 @@ REQUIREMENTS = (
         f"the rate of false ones. Here: gates of {GUESSING:g} or less pass on every AUC, "
         "and gates whose limits say what is near on every rate of true positives.",
         answers.guessing,
+    ),
+    Requirement(
+        AISVS,
+        "11.2.5, research notes",
+        "Several attacks are run and not one alone, each subpopulation is looked at, and so is all "
+        "that is released.",
+        "",
+        answers.breadth,
     ),
     Requirement(
         EDPB,
@@ -129,6 +167,14 @@ REQUIREMENTS = (
         "Tests of resistance to re-identification, and their results, are documented.",
         "The record has both.",
         answers.documented,
+    ),
+    Requirement(
+        ERASURE,
+        "requests for erasure",
+        "Personal data whose erasure is asked for are erased, and what is done instead, such as "
+        "anonymisation, leaves nobody identifiable.",
+        "",
+        answers.erasure,
     ),
     Requirement(
         CNIL,

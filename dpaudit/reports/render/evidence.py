@@ -22,6 +22,7 @@ def render(result: AuditResult) -> str:
         charts=[],
         system=summary.system(result),
         audited=summary.audited(result),
+        decision=summary.decision(result),
         deployed=deployed.choice(part) or deployed.named(part),
         counts=", ".join(f"{counts[word]} {word}" for word in palette.ANSWER if counts[word]),
         documents=[

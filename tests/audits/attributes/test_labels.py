@@ -42,7 +42,9 @@ def test_texts_and_two_numbers_are_classes_and_nothing_is_minus_one() -> None:
     [
         (["a"] * 50, None, "has 1 class of users"),
         (["a"] * 50 + ["b"] * 3, None, "one of them with 3 users, and each needs 20"),
-        (["a", "b"] * 30, [1.0], "holds texts"),
+        (["a"] * 50 + ["b"] * 3, None, r"^attributes\.column = 'age' .*: merge 'b' with another"),
+        ([3.0] * 50 + [9.0] * 3, None, r"merge 9 with .*set attributes\.classes\.age"),
+        (["a", "b"] * 30, [1.0], r"^attributes\.classes\.age .* holds texts: remove the bounds"),
         ([None] * 50, None, "has 0 classes of users"),
     ],
 )

@@ -294,12 +294,21 @@ def test_a_mistake_is_one_sentence_with_place_and_remedy(
         (
             DATA + OWN + SMALL + "observers = ['factors']\n",
             2,
-            ["most-popular publishes no factors: remove the observer 'factors'"],
+            ["line 7: recommender.0: most-popular publishes no factors: remove the observer"],
+        ),
+        (
+            DATA + OWN + "shards = 1000\n" + SMALL,
+            2,
+            ["line 9: recommender.0.shards = 1000", "40 users have some", "such as 4"],
         ),
         (
             DATA + LIBRARY + "params = {settings = {wings = 2}}\n" + SMALL,
             2,
-            ["implicit (als) refuses its settings", "wings", "correct params.settings"],
+            [
+                "line 9: recommender.0.params.settings.wings",
+                "implicit (als) refuses its settings",
+                "correct params.settings",
+            ],
         ),
         (
             DATA + LIBRARY + "params = {model = 'bpr', settings = {factors = 'many'}}\n" + SMALL,
@@ -321,6 +330,34 @@ def test_what_only_a_run_shows_is_one_sentence_and_nothing_is_written(
         assert word in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.output
     assert not list(output.glob("*"))
+
+
+def test_the_option_that_sets_a_value_is_to_blame_in_a_run_too(tmp_path: Path) -> None:
+    path = write(tmp_path, DATA + OWN + OWN.replace("library", "label = 'b'\nlibrary") + SMALL)
+    command = ["run", str(path), "-o", str(tmp_path / "out"), "-s", "recommender.1.shards=500"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "the option --set recommender.1.shards=500: recommender.1.shards" in result.stderr
+    for option, said in (
+        ("recommender.1.forget=influence", "recommender.1.forget: most-popular does not forget"),
+        # Of several keys that a message names, the option set one.
+        ("membership.interactions=5000", "too few for membership.held_out = 40"),
+    ):
+        output = ["-o", str(tmp_path / option.partition("=")[0])]
+        result = CliRunner().invoke(main, ["run", str(path), *output, "-s", option])
+        assert result.exit_code == 2
+        assert f"the option --set {option}: " in result.stderr
+        assert said in result.stderr
+
+
+@pytest.mark.cases("observer", ["factors", "nearest-items"])
+def test_a_plan_refuses_an_observer_of_what_a_model_does_not_have(
+    tmp_path: Path, observer: str
+) -> None:
+    path = write(tmp_path, DATA + OWN + SMALL + f"observers = ['scores', '{observer}']\n")
+    result = CliRunner().invoke(main, ["plan", str(path), "--timing", "0.001"])
+    assert result.exit_code == 2
+    assert f"no factors: remove the observer '{observer}'" in result.stderr
 
 
 def test_gates_name_the_metrics_of_membership() -> None:

@@ -38,6 +38,7 @@ from dpaudit.reports import palette
 from dpaudit.reports.card import page
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.sections import Fact, sections
+from dpaudit.reports.evidence import answers
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import next_step, screen, summary, verdicts
@@ -169,6 +170,8 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     assert "FORGOTTEN  own" in shown
     assert verdict(result) in " ".join(shown.split())
     assert "**FORGOTTEN** own" in markdown.render(result)
+    answer = answers.erasure(result)
+    assert (answer.status, answer.lines) == ("to judge", [f"own: {verdict(result)}"])
     failed = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
     [fact] = [text for name, text in screen.of(failed).facts if name == "Deletion"]
     # A gate that fails certifies a trace.

@@ -69,6 +69,25 @@ def test_a_wrong_table_is_one_sentence(tmp_path: Path, text: str, said: str) -> 
         read(tmp_path, text)
 
 
+def test_a_column_that_the_file_lacks_names_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, "id,age\na,1\n", header=True, columns={"zip": "zip"})
+    assert str(caught.value).startswith("data.users: ")
+    assert "no column 'zip': give one of its names ('id', 'age')" in str(caught.value)
+
+
+@pytest.mark.cases(("format_", "text"), [("delimited", "a,1,Nîmes\n"), ("jsonl", '{"id":"é"}\n')])
+def test_another_encoding_names_the_key_that_sets_it(
+    tmp_path: Path, format_: str, text: str
+) -> None:
+    path = tmp_path / "latin"
+    path.write_text(text, encoding="latin-1")
+    columns = {"age": 1, "place": 2} if format_ == "delimited" else {"age": "age"}
+    names = {"id": "id"} if format_ == "jsonl" else {}
+    with pytest.raises(DataError, match=r"line 1: .*or set data\.users\.encoding, such as"):
+        read(tmp_path, "", path=str(path), format=format_, columns=columns, **names)
+
+
 def test_rows_of_other_ids_may_be_dropped(tmp_path: Path) -> None:
     ratings = read(tmp_path, "a,1,x\nc,2,y\nd,2,y\nb,3,z\n", unknown="drop")
     assert frame(ratings)["age"].tolist() == [1, 3]

@@ -10,6 +10,7 @@ import pytest
 
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Outcome
 from dpaudit.reports.evidence import answers
+from dpaudit.reports.evidence.requirements import REQUIREMENTS
 from tests.support.records import estimate, judged
 
 Make = Callable[..., AuditResult]
@@ -145,6 +146,63 @@ def test_attributes_are_what_attacks_on_ratings_recover(make: Make) -> None:
     answer = answers.attributes(make(epsilons=(1.0,)))
     assert answer.status == "to judge"
     assert answer.lines[0].startswith("published, one prediction: 40 of 100 hidden ratings")
+
+
+def owned(result: AuditResult, **tables: Any) -> AuditResult:
+    """The record of a recommender of the user's, whose config has these tables."""
+    models = [model.model_copy(update={"variant": "own"}) for model in result.models]
+    return result.model_copy(update={"models": models, "config": {**result.config, **tables}})
+
+
+def test_an_own_recommender_is_never_told_to_set_what_only_a_defense_takes(make: Make) -> None:
+    bare = make(epsilons=(math.inf,), attacks=False, game=False)
+    own = owned(bare, membership={})
+    claimed = owned(make(epsilons=(1.0,), game=False), membership={})
+    fills = {
+        requirement.answer(record).fill for requirement in REQUIREMENTS for record in (own, claimed)
+    }
+    assert not [fill for fill in fills if "[[attack]]" in fill or "[[game]]" in fill]
+    assert not [fill for fill in fills if "variant" in fill]
+    assert "[attributes]" in answers.attributes(own).fill
+    assert "no key" in answers.reconstruction(own).fill
+    # A defense in a config of membership takes no attack on ratings there either.
+    beside = bare.model_copy(update={"config": {**bare.config, "membership": {}}})
+    assert answers.attributes(beside).fill.endswith("in a config without [membership]")
+    assert answers.attributes(bare).fill.endswith("such as 'linear-ideal'")
+
+
+def test_breadth_says_which_attacks_groups_and_observers_were_tried(make: Make) -> None:
+    assert answers.breadth(make()).status == "gap"
+    record = inferred(make, [])
+    answer = answers.breadth(record)
+    assert (answer.status, answer.lines[1]) == ("gap", "Subpopulations: none.")
+    assert "membership.groups" in answer.fill
+    assert "scores" in answer.lines[2]
+    grouped = record.measurements[0].model_copy(
+        update={"metric": "membership.group", "group": "gender = F"}
+    )
+    update = {
+        "measurements": [*record.measurements, grouped],
+        "config": {**record.config, "membership": {"groups": ["gender"]}},
+    }
+    answer = answers.breadth(record.model_copy(update=update))
+    assert (answer.status, answer.fill) == ("to judge", "")
+    assert answer.lines[1] == "Subpopulations: gender = F."
+
+
+def test_calibration_is_judged_by_who_sees_scores(make: Make) -> None:
+    record = inferred(make, [])
+    assert answers.calibrated(record).status == "to judge"
+    lists = [one.model_copy(update={"observer": "own-list"}) for one in record.measurements]
+    answer = answers.calibrated(record.model_copy(update={"measurements": lists}))
+    assert answer.status == "gap"
+    assert "'scores'" in answer.fill
+
+
+def test_without_a_deletion_erasure_is_a_gap(make: Make) -> None:
+    answer = answers.erasure(make())
+    assert answer.status == "gap"
+    assert "forget" in answer.fill
 
 
 def test_without_attacks_extraction_is_a_gap(make: Make) -> None:

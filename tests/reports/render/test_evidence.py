@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable
 
 from dpaudit.record.result import AuditResult
+from dpaudit.reports import palette
 from dpaudit.reports.evidence.requirements import REQUIREMENTS
 from dpaudit.reports.render import evidence
 
@@ -25,6 +27,13 @@ def test_the_page_claims_no_compliance_and_says_what_is_deployed(make: Make) -> 
     assert "claims no compliance with any law" in evidence.render(make())
     assert "Deployed: Not chosen: 3 were audited" in evidence.render(make())
     assert "Deployed: published at ε = 1</p>" in evidence.render(make(epsilons=(1.0,)))
+
+
+def test_the_outcome_of_the_run_stands_at_the_top(make: Make) -> None:
+    for record in (make(), make(gate=False, epsilons=(math.inf,)), make(epsilons=(3.0,))):
+        head = evidence.render(record).partition("<main>")[0]
+        word = palette.RUN[record.outcome].shown
+        assert f">{word}</b> is the outcome of the run: " in head
 
 
 def test_statuses_are_counted(make: Make) -> None:
