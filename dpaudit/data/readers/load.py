@@ -20,7 +20,8 @@ from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.features import features_of
-from dpaudit.data.readers.folder import parquet_files
+from dpaudit.data.readers.folder import parquet_files, unread_parts
+from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import Rows, checked_rows, rated_by, without_repeats
@@ -90,23 +91,28 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
 
 
 def read_columns(path: Path, source: DataSource) -> RawTable:
-    """Read the columns of a file of ratings, as they are.
+    """Read the columns of a file of ratings, as they are, without repeated headers.
 
     Raises:
-        DataError: the file cannot be read, or lacks a column.
+        DataError: the file cannot be read, lacks a column, or has a row of names of other columns.
     """
     try:
-        if source.format == "parquet" and source.columns is not None:
-            check_files(path, "data.path")
-            return read_parquet(path, source.columns.used)
-        check_file(path, "data.path", "ratings")
-        if source.format == "matlab" and source.columns is not None:
-            return read_matlab(path, source.columns.used, source.variable)
-        if source.format == "jsonl" and source.columns is not None:
-            return read_json_lines(path, source.columns.used, source.encoding)
-        return read_delimited(path, source.layout)
+        table = without_headers(_table(path, source))
+        return replace(table, repairs=(unread_parts(path), *table.repairs))
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def _table(path: Path, source: DataSource) -> RawTable:
+    if source.format == "parquet" and source.columns is not None:
+        check_files(path, "data.path")
+        return read_parquet(path, source.columns.used)
+    check_file(path, "data.path", "ratings")
+    if source.format == "matlab" and source.columns is not None:
+        return read_matlab(path, source.columns.used, source.variable)
+    if source.format == "jsonl" and source.columns is not None:
+        return read_json_lines(path, source.columns.used, source.encoding)
+    return read_delimited(path, source.layout)
 
 
 def _links(source: TrustSource, field: str) -> RawTable:

@@ -62,7 +62,7 @@ def test_every_file_has_the_columns(tmp_path: Path) -> None:
     [
         ("year=2020/part-0.parquet", "partitions by folders are not read: write all rows"),
         ("more/part-0.parquet", "holds the folder 'more'"),
-        ("_delta_log/0.json", "is a Delta table, which may hold files of earlier versions"),
+        ("_delta_log/0.json", "is a Delta table, which may hold deleted rows"),
         (".hoodie/hoodie.properties", "is a Hudi table"),
         ("ratings.csv", "is a folder without Parquet files: name the file of ratings inside it"),
         ("_metadata", "is a folder without Parquet files"),
