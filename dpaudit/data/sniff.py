@@ -265,7 +265,8 @@ def _with_columns(
         for row, _, fault in [] if used else faults:
             why = f" (not used, {table.place(row)}: {fault})"
         said.append(f"time = {_label(meanings['time'])}{why}")
-    other = [_label(name) for name in names if name not in {*meanings.values()}]
+    taken = {*meanings.values()}
+    other = [_label(name) for index, name in enumerate(names) if taken.isdisjoint({index, name})]
     if other:
         said.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")
     source = DataSource(**layout, columns=columns, on_duplicate="last", **rated.keys)

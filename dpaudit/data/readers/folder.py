@@ -16,11 +16,15 @@ from dpaudit.data.ratings import Repair
 from dpaudit.data.readers.cells import Coded, RawTable, looked_up
 
 # What a folder of a table format holds, whose files are not all of the current version.
-_VERSIONS = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}
+_VERSIONS = {
+    "_delta_log": "a Delta table",
+    ".hoodie": "a Hudi table",
+    "metadata/*.metadata.json": "an Iceberg table",
+}
 _ENDINGS = {".parquet", ".parq", ".pq"}
 # Parts that are numbered: as Spark and Dask do, as BigQuery does, and with the number of all.
 _PART = re.compile(r"(part[-_.]?|.*(?=[0-9]{12}))([0-9]+)(?![0-9]).*?(\.\w+)?")
-_OF_ALL = re.compile(r"(.*)-([0-9]+)-of-([0-9]+)\..*")
+_OF_ALL = re.compile(r"([^._].*)-([0-9]+)-of-([0-9]+)\..*")
 # The most folders of partitions between a file and the folder of its table.
 _DEPTH = 6
 
@@ -71,7 +75,7 @@ def _check_versions(path: Path) -> None:
         for inside, name in _VERSIONS.items():
             if next(folder.glob(inside), None) is not None:
                 raise DataError(
-                    f"{place(path)} is {'of ' * (folder != path)}a {name} table, which may hold "
+                    f"{place(path)} is {'of ' * (folder != path)}{name}, which may hold "
                     "deleted rows and those of earlier versions: export its current rows as Parquet"
                 )
 

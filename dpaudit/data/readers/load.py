@@ -313,4 +313,6 @@ def _purchases(ratings: Ratings, threshold: float) -> Ratings:
     bought = ratings.only(kept)
     ones = np.ones(len(bought), np.float32)
     ones.setflags(write=False)
-    return replace(bought, value=ones, scale=_PURCHASES)
+    below = Repair(f"rows with a rating below {threshold:g}, no interactions", int((~kept).sum()))
+    repairs = (*ratings.repairs, *_counted([below]))
+    return replace(bought, value=ones, scale=_PURCHASES, repairs=repairs)
