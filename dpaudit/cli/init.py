@@ -191,9 +191,9 @@ def _of_file(
 
 
 def _repairs(ratings: Ratings) -> str:
-    """Return a sentence on what loading dropped, merged or changed, if anything."""
+    """Return a sentence on what loading dropped, merged, changed or doubts, if anything."""
     counts = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
-    return f" Repairs: {counts}." if counts else ""
+    return f" Dropped, merged or in doubt: {counts}." if counts else ""
 
 
 def _library() -> str:

@@ -75,6 +75,7 @@ _ACTS = (
     *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
     *("watched", "finish", "finished", "viewed", "played", "profileenter"),
 )
+ACTS = frozenset(_ACTS) - {"label"} | {f"is{act}" for act in _ACTS}
 # Names of users and items that are no usual ids.
 USUAL = frozenset(
     name
@@ -164,7 +165,11 @@ def labelled(
             f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
             "interactions",
             "name the right one, ",
-            {what: meanings[what] for what in ("user", "item")} | {"rating": able[0]},
+            {
+                "user": meanings["user"],
+                "item": meanings["item"],
+                "rating": meanings.get("rating", able[0]),
+            },
         )
     return meanings if taken is not None or not able else {**meanings, "value": able[0]}
 

@@ -211,7 +211,7 @@ def test_several_labels_need_a_choice(
     path = write(tmp_path, "\n".join([header, *rows]))
     with pytest.raises(UnknownColumnsError, match=f"{columns}.* of 0 and 1") as caught:
         sniff(path)
-    assert f"rating={columns.split(chr(39))[1]}" in caught.value.guess
+    assert caught.value.guess.rpartition("=")[2] in columns
     with pytest.raises(DataError, match="of 0 and 1, and each may say which rows"):
         given_ratings(pd.read_csv(path))
     stated = Columns(user=0, item=1, rating=2)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
@@ -33,8 +34,8 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _YES_NO = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"})
 _YES = {"true", "t", "yes", "y"}
 _ONE, _ZERO = {"1", "1.0"}, {"0", "0.0"}
-# The share of lists that belong to one user or item alone.
-_ALONE = 0.9
+# The largest share of lists that several users or items have.
+_SHARED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,9 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
         table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {what} id {fault[1]}")])
     absent = {""} if markers else missing_among(names)
     order = [name for name in dict.fromkeys(names) if name not in absent]
-    writings = {text for text, name in zip(read, names, strict=True) if name not in absent}
+    writings = {
+        str(value) for value, name in zip(distinct, names, strict=True) if name not in absent
+    }
     return IdColumn(_numbered(codes, names, order), order, len(writings) - len(order))
 
 
@@ -100,21 +103,22 @@ def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn
     user, item = (ids(table, what, markers=markers) for what in ("user", "item"))
     for what, column, other in (("item", item, user), ("user", user, item)):
         separator = doubts.separated(column.names)
-        if separator is None or _alone(column, other) < _ALONE:
+        if separator is None:
             continue
-        lists = np.array([*(separator in name for name in column.names), False])[column.codes]
-        row = int(np.argmax(lists))
+        lists = np.array([separator in name for name in column.names])
+        if _shared(column, other)[lists].mean() > _SHARED:
+            continue
+        row = int(np.argmax(np.append(lists, [False])[column.codes]))
         fault = f"the {what} id {doubts.a_list(column.names[column.codes[row]])}"
         table.refuse([(row, what, fault)])
     return user, item
 
 
-def _alone(column: IdColumn, other: IdColumn) -> float:
-    """Return the share of the ids of a column that stand beside one id of the other alone."""
+def _shared(column: IdColumn, other: IdColumn) -> NDArray[np.bool_]:
+    """Return whether each id stands beside several ids of the other column."""
     whole = (column.codes >= 0) & (other.codes >= 0)
     pairs = np.unique(column.codes[whole].astype(np.int64) * len(other.names) + other.codes[whole])
-    counts = np.bincount(pairs // max(1, len(other.names)), minlength=len(column.names))
-    return float((counts <= 1).mean())
+    return np.bincount(pairs // max(1, len(other.names)), minlength=len(column.names)) > 1
 
 
 class RatingColumn(NamedTuple):

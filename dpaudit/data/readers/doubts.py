@@ -19,7 +19,7 @@ from dpaudit.data.readers.missing import is_missing
 # The index of a value, and what is wrong with it.
 Doubt = tuple[int, str]
 
-WRITING = "writing (Unicode form, invisible characters, 1.0 for 1)"
+WRITING = "writing (blanks, invisible characters, Unicode form, 1.0 for 1)"
 # Soft hyphen, zero-width space, marks of direction, word joiner and byte order mark; the space that
 # does not break a line is a space.
 _INVISIBLE = dict.fromkeys(
@@ -30,6 +30,10 @@ _WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
 _POWER = re.compile(r"(-?[0-9])(?:[.,]([0-9]+))?([eE])(\+?)([0-9]{1,3})", re.ASCII)
 # Spreadsheets keep 15 digits, show 6 of a number of 12 or more, and doubles hold 15 to 17.
 _KEPT, _SHOWN, _LONG, _DOUBLE = 15, 6, 12, 16
+# Pairs of numbers that spreadsheets take for dates, and what they make of them.
+_PAIR = re.compile(r"[0-9]{1,2}[-/][0-9]{1,4}", re.ASCII)
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_MONTH = re.compile(f"[0-9]{{1,2}}-(?:{_MONTHS})|(?:{_MONTHS})-[0-9]{{2}}", re.ASCII)
 # The largest integer below which doubles hold all.
 _EXACT = 2**53
 # So many long ids do not all end in zeros by chance.
@@ -40,11 +44,14 @@ _BRACKETS = {"[": "]", "{": "}", "(": ")"}
 _MOST, _ALIKE = 0.5, 0.95
 # The most distinct parts of lists per part: of such that look alike, and of words.
 _OF_ALIKE, _OF_WORDS = 0.9, 0.5
-_LISTED = 10_000
+_LISTED, _KINDS = 10_000, 3
+_DIGITS = re.compile(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*")
 
 _MARKED = re.compile(
     r"-?[0-9]{1,3}(?:(?P<mark>[,.' \u00a0\u202f\u2009’])[0-9]{3})(?:(?P=mark)[0-9]{3})*"
 )
+# The highest rating of usual scales.
+_HIGHEST = 10
 _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+", re.ASCII)
 _POINTED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", re.ASCII)
 _SMALL = re.compile(r"-?[0-9]{1,3}", re.ASCII)
@@ -88,7 +95,7 @@ def _integer(power: re.Match[str]) -> str:
 
 
 def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
-    """Return the first id that a spreadsheet or a floating-point number has rounded, if any.
+    """Return the first id that a spreadsheet or a floating-point number has changed, if any.
 
     Args:
         values: the distinct values of the column, as read.
@@ -103,6 +110,11 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         if isinstance(value, float) and _EXACT <= abs(value) < float("inf"):
             said = "is a floating-point number, which holds no integers of so many digits"
             return index, f"{show(name)} {said}: {again}"
+    dates = [k for k, name in enumerate(names) if _MONTH.fullmatch(name)]
+    pairs = [name for name in names if _PAIR.fullmatch(name)]
+    if dates and pairs:
+        said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
+        return dates[0], f"{show(names[dates[0]])} {said}: {again}"
     long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]
     for length, digits in ((_KEPT + 1, _KEPT), (_LONG, _SHOWN)):
         able = [k for k in long if len(names[k]) >= length]
@@ -133,16 +145,21 @@ def separated(names: Sequence[str]) -> str | None:
 
     Such are lists of ids, such as `N13 N45` and `1,7`, whose parts look alike and occur again, and
     words between `|`, `;` or `,` without blanks that occur again often. Names of several words are
-    none. Ids with two parts look the same, so that the caller asks whether each stands alone.
+    none. Ids with two parts may look the same, so the caller asks whether each stands alone.
     """
     names = names[:_LISTED]
     for separator in ("|", ";", ", ", ",", " "):
         lists = [k for k, name in enumerate(names) if separator in name]
         if len(lists) < max(2, _MOST * len(names)):
             continue
-        parts = [part for k in lists for part in names[k].split(separator)]
-        shapes = Counter(re.sub(r"[0-9]+", "0", part) for part in parts if part)
-        shape, alike = max(shapes.items(), key=lambda entry: entry[1], default=("", 0))
+        cells = [names[k].split(separator) for k in lists]
+        parts = [part for cell in cells for part in cell]
+        # Ids of two kinds of parts have much fewer of one.
+        ends = sorted(len({cell[end] for cell in cells}) for end in (0, -1))
+        if ends[1] > _KINDS * ends[0]:
+            continue
+        shapes = Counter(_DIGITS.sub("0", part) for part in parts)
+        shape, alike = shapes.most_common(1)[0]
         share = len(set(parts)) / len(parts)
         if "0" in shape and alike >= _ALIKE * len(parts):
             most = _OF_ALIKE
@@ -190,4 +207,14 @@ def punctuated(begin: str, value: Any, values: Sequence[Any]) -> str:
     if not marked:
         return ""
     plain = text.replace(marked["mark"], "")
+    if (
+        comma
+        and len(decimals) == len(values)
+        and max(int(other.split(",")[0]) for other in decimals) <= _HIGHEST
+    ):
+        point = text.replace(",", ".")
+        return (
+            f"{begin} is {plain} with a separator of thousands or {point} with a decimal comma: "
+            f"write {plain} or {point}"
+        )
     return f"{begin} looks like {plain} with a separator of thousands: write {plain}"

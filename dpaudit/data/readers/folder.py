@@ -18,7 +18,7 @@ from dpaudit.data.readers.cells import Coded, RawTable, looked_up
 # What a folder of a table format holds, whose files are not all of the current version.
 _VERSIONS = {
     "_delta_log": "a Delta table",
-    ".hoodie": "a Hudi table",
+    ".hoodie*": "a Hudi table",
     "metadata/*.metadata.json": "an Iceberg table",
 }
 _ENDINGS = {".parquet", ".parq", ".pq"}
@@ -52,6 +52,11 @@ def parquet_files(path: Path) -> list[Path]:
                 "files of one folder"
             )
     tables = [entry for entry in files if entry.suffix in _ENDINGS]
+    if not tables and sum(_PART.fullmatch(entry.name) is not None for entry in files) > 1:
+        raise DataError(
+            f"{place(path)} is a folder of parts, and those of text are not read together: join "
+            "them to one file, or write them as Parquet"
+        )
     if not tables:
         raise DataError(
             f"{place(path)} is a folder without Parquet files: name the file of ratings inside it"

@@ -32,6 +32,8 @@ from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import BudgetSource, TrustSource
 from dpaudit.data.synthetic import generate
 
+# With so many rows, a column of which almost all values occur once is likely to hold no items.
+_ENOUGH, _ALMOST_ALL = 100, 0.9
 _PURCHASES = Scale(1.0, 1.0, 1.0)
 
 
@@ -243,6 +245,7 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows))
     rows, merged = without_repeats(table, rows, source.on_duplicate)
+    merged.append(_single(rows))
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
         merged = [*merged, rare]
@@ -260,6 +263,14 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         time=rows.time,
         ordered=True,
     )
+
+
+def _single(rows: Rows) -> Repair:
+    """Count items with one interaction if almost all have one, so that they may be no items."""
+    counts = np.bincount(rows.item)
+    single = int((counts == 1).sum())
+    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
+    return Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
 
 
 def _check_marks(path: str, rows: Rows, threshold: float) -> None:

@@ -46,7 +46,7 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     say(summary.title(result), console, style="bold")
     say(summary.audited(result), console, style="dim")
     if repairs := summary.repairs(result):
-        say(f"Of the data was dropped, merged or changed: {repairs}.", console)
+        say(f"Dropped, merged or in doubt: {repairs}.", console)
     if details:
         _show_details(result, console)
     else:

@@ -26,7 +26,7 @@ def audited(result: AuditResult) -> str:
 
 
 def repairs(result: AuditResult) -> str:
-    """Return what loading the data dropped, merged or changed, with counts; empty if nothing."""
+    """Return what loading dropped, merged, changed or doubts, with counts; perhaps nothing."""
     counts = result.data.repairs if result.data else {}
     return "; ".join(f"{what}: {count:,}" for what, count in counts.items())
 

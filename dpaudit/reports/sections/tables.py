@@ -151,5 +151,5 @@ def _data(result: AuditResult, data: DataRecord) -> list[list[str]]:
     if data.sensitive is not None:
         rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
     if data.repairs:
-        rows.append(["dropped, merged or changed", summary.repairs(result)])
+        rows.append(["dropped, merged or in doubt", summary.repairs(result)])
     return rows

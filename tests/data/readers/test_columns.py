@@ -97,6 +97,18 @@ def test_booleans_of_types_are_1_and_0(tmp_path: Path) -> None:
         assert len(load(sniff(tmp_path / name).source)) == 20
 
 
+@pytest.mark.cases(("name", "fails"), [("click", True), ("label", False)])
+def test_two_words_of_an_act_are_asked_for(tmp_path: Path, name: str, fails: bool) -> None:
+    path = csv(
+        tmp_path, [("user", "item", name), *([n, n, ["on", "off"][n % 2]] for n in range(9))]
+    )
+    if not fails:
+        assert "every row is an interaction" in sniff(path).ratings
+        return
+    with pytest.raises(DataError, match=f"column '{name}': the column holds 'on' and 'off': write"):
+        sniff(path)
+
+
 def test_words_beside_yes_and_no_are_no_numbers(tmp_path: Path) -> None:
     rows = [[n, n, ["yes", "no", "maybe"][n % 3]] for n in range(9)]
     with pytest.raises(DataError, match="the rating 'yes' is not a finite number"):
@@ -148,6 +160,22 @@ def test_a_list_is_no_id(tmp_path: Path, form: str, column: str) -> None:
         DataError, match=rf"line 2, column '{column}': the {column} id .* is a list"
     ):
         load(sniff(path).source)
+
+
+def test_lists_beside_single_ids_are_no_ids(tmp_path: Path) -> None:
+    lists = enumerate(histories("' '.join(a)", 300))
+    rows = [[user, items.split(" ")[0] if n % 3 else items] for n, (user, items) in lists]
+    path = csv(tmp_path, [("user", "item"), *rows])
+    with pytest.raises(DataError, match=r"line 2, column 'item': the item id .* is a list"):
+        load(sniff(path).source)
+
+
+def test_items_of_one_interaction_are_in_doubt(tmp_path: Path) -> None:
+    rows = [[n % 9, f"a story of {n // (1 + (n > 110))}"] for n in range(120)]
+    [repair] = load(sniff(csv(tmp_path, [("user", "item"), *rows])).source).repairs
+    assert (repair.what.split(",")[0], repair.count) == ("items with one interaction", 106)
+    rows = [[n % 9, f"a story of {n // 2}"] for n in range(120)]
+    assert load(sniff(csv(tmp_path, [("user", "item"), *rows])).source).repairs == ()
 
 
 @pytest.mark.cases("form", ["f'{a[0][1]}|{a[1][1]}'", "f'{a[0][1]} {a[1][1]}'", "f'The {a[0]}'"])

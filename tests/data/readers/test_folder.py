@@ -70,6 +70,7 @@ def test_every_file_has_the_columns(tmp_path: Path) -> None:
         ("train-00001-of-00003.parquet", "lacks some of the 3 parts of 'train'"),
         ("metadata/v1.metadata.json", "is an Iceberg table"),
         ("ratings.csv", "is a folder without Parquet files: name the file of ratings inside it"),
+        (".hoodie_partition_metadata", "is a Hudi table"),
         ("_metadata", "is a folder without Parquet files"),
     ],
 )
@@ -80,6 +81,13 @@ def test_what_is_no_folder_of_one_table_is_refused(tmp_path: Path, name: str, wo
     with pytest.raises(DataError, match=words):
         parquet_files(tmp_path)
     with pytest.raises(DataError, match=words):
+        sniff(tmp_path)
+
+
+def test_parts_of_text_are_to_be_joined(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"part-0000{number}.csv").touch()
+    with pytest.raises(DataError, match=r"is a folder of parts, .* join them to one file"):
         sniff(tmp_path)
 
 
