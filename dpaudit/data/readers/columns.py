@@ -54,7 +54,7 @@ class IdColumn:
 
     def repair(self, what: str) -> Repair:
         """Return the count of merged ids of `what`, such as `user`."""
-        return Repair(f"{what} ids that are another id in other {doubts.WRITING}", self.merged)
+        return Repair(f"{what} ids that differ {doubts.WRITING}, taken as one", self.merged)
 
 
 def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColumn:
@@ -73,7 +73,8 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     names = doubts.one_writing(read)
     fault = doubts.lost_digits(distinct, names) or doubts.bracketed(names)
     if fault is not None:
-        table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {what} id {fault[1]}")])
+        name = "id" if what == "id" else f"{what} id"
+        table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {name} {fault[1]}")])
     absent = {""} if markers else missing_among(names)
     order = [name for name in dict.fromkeys(names) if name not in absent]
     writings = {

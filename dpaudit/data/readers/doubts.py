@@ -19,7 +19,7 @@ from dpaudit.data.readers.missing import is_missing
 # The index of a value, and what is wrong with it.
 Doubt = tuple[int, str]
 
-WRITING = "writing (blanks, invisible characters, Unicode form, 1.0 for 1)"
+WRITING = "only in writing (Unicode form, invisible characters, blanks, 1.0 for 1)"
 # Soft hyphen, zero-width space, marks of direction, word joiner and byte order mark; the space that
 # does not break a line is a space.
 _INVISIBLE = dict.fromkeys(

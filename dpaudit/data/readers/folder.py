@@ -18,7 +18,8 @@ from dpaudit.data.readers.cells import Coded, RawTable, looked_up
 # What a folder of a table format holds, whose files are not all of the current version.
 _VERSIONS = {
     "_delta_log": "a Delta table",
-    ".hoodie*": "a Hudi table",
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a Hudi table",
     "metadata/*.metadata.json": "an Iceberg table",
 }
 _ENDINGS = {".parquet", ".parq", ".pq"}

@@ -34,7 +34,10 @@ def without_headers(table: RawTable) -> RawTable:
     columns = {what: factorize(table, what) for what in table.cells}
     kept = np.ones(len(codes), np.bool_)
     for row in np.flatnonzero(np.isin(codes, named)):
-        cells = {what: [*distinct, ""][of[row]] for what, (of, distinct) in columns.items()}
+        cells = {
+            what: distinct[of[row]] if of[row] >= 0 else ""
+            for what, (of, distinct) in columns.items()
+        }
         if not _is_name(cells["item"], names) or cells["user"] == cells["item"]:
             continue
         if any(bare(str(cell)) != own[what] for what, cell in cells.items()):

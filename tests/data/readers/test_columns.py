@@ -38,7 +38,7 @@ def test_ids_in_two_unicode_forms_are_merged_and_counted(tmp_path: Path, column:
     ratings = load(sniff(path).source)
     assert (ratings.n_users, ratings.n_items)[column] == 9
     [repair] = ratings.repairs
-    assert repair.what.startswith(f"{('user', 'item')[column]} ids that are another id")
+    assert repair.what.startswith(f"{('user', 'item')[column]} ids that differ only in")
     assert repair.count == 9
     assert given_ratings(pd.DataFrame(rows, columns=names)).repairs == ratings.repairs
 
