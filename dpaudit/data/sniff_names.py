@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dpaudit.core.errors import DataError
@@ -86,6 +87,7 @@ USUAL = frozenset(
 # The types that RecBole appends to names, as in user_id:token.
 _TYPES = (":token", ":token_seq", ":float", ":float_seq")
 _SHOWN = 12
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 class UnknownColumnsError(DataError):
@@ -111,8 +113,9 @@ class UnknownColumnsError(DataError):
 
 def bare(name: str) -> str:
     """Return a name in lower case, with letters and digits only and without a type of RecBole."""
-    plain = next((name.removesuffix(end) for end in _TYPES if name.endswith(end)), name)
-    return "".join(c for c in plain.lower() if c.isalnum())
+    if name.endswith(_TYPES):
+        name = name.rpartition(":")[0]
+    return _BETWEEN.sub("", name.lower())
 
 
 def known(names: Sequence[str]) -> dict[str, list[str]]:

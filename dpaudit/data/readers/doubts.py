@@ -64,7 +64,9 @@ def one_writing(names: Sequence[str]) -> list[str]:
     `1.2E7` and the like are their integers.
     """
     names = [name if name.isascii() else _visible(name) for name in names]
-    if not any(name.endswith(".0") or _POWER.fullmatch(name) for name in names):
+    # Powers hold a sign or a point.
+    able = (name for name in names if "+" in name or "." in name)
+    if not any(name.endswith(".0") or _POWER.fullmatch(name) for name in able):
         return names
     whole = []
     for name in names:
@@ -102,17 +104,19 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         names: the id of each.
     """
     again = "read the ids as text and save them again, as in a spreadsheet with the format Text"
-    for index, (value, name) in enumerate(zip(values, names, strict=True)):
-        power = _POWER.fullmatch(name)
-        # A sign beside the power occurs in no id of letters and digits.
-        if power is not None and power[4] and _integer(power) == name:
+    for index, name in enumerate(names):
+        # No id of letters and digits has a sign beside the power, or a point before a high one.
+        power = _POWER.fullmatch(name) if "+" in name or "." in name else None
+        high = power is not None and (power[4] or int(power[5]) >= _LONG - 1)
+        if power is not None and high and _integer(power) == name:
             return index, f"{show(name)} is a number whose last digits are lost: {again}"
+    for index, value in enumerate(values):
         if isinstance(value, float) and _EXACT <= abs(value) < float("inf"):
             said = "is a floating-point number, which holds no integers of so many digits"
-            return index, f"{show(name)} {said}: {again}"
-    dates = [k for k, name in enumerate(names) if _MONTH.fullmatch(name)]
-    pairs = [name for name in names if _PAIR.fullmatch(name)]
-    if dates and pairs:
+            return index, f"{show(names[index])} {said}: {again}"
+    dates = [k for k, name in enumerate(names) if "-" in name and _MONTH.fullmatch(name)]
+    pairs = [name for name in names if _PAIR.fullmatch(name)] if dates else []
+    if pairs:
         said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
         return dates[0], f"{show(names[dates[0]])} {said}: {again}"
     long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]

@@ -27,18 +27,19 @@ def without_headers(table: RawTable) -> RawTable:
     own = {what: bare(_name(table, what)) for what in table.cells}
     names = {name for name in (*map(bare, table.names), *own.values()) if len(name) >= _SHORT}
     names = {name for name in names if not name.isdecimal()} | USUAL
-    codes, users = factorize(table, "user")
-    named = [k for k, user in enumerate(users) if _is_name(user, names)]
-    if not named:
-        return table
     columns = {what: factorize(table, what) for what in table.cells}
+    # The other column is read only if this one, with fewer values, holds a name.
+    first = min(("user", "item"), key=lambda what: len(columns[what][1]))
+    codes, distinct = columns[first]
+    named = [k for k, value in enumerate(distinct) if _is_name(value, names)]
     kept = np.ones(len(codes), np.bool_)
-    for row in np.flatnonzero(np.isin(codes, named)):
+    for row in np.flatnonzero(np.isin(codes, named)) if named else ():
         cells = {
             what: distinct[of[row]] if of[row] >= 0 else ""
             for what, (of, distinct) in columns.items()
         }
-        if not _is_name(cells["item"], names) or cells["user"] == cells["item"]:
+        both = _is_name(cells["user"], names) and _is_name(cells["item"], names)
+        if not both or cells["user"] == cells["item"]:
             continue
         if any(bare(str(cell)) != own[what] for what, cell in cells.items()):
             _refuse(table, int(row), cells)
