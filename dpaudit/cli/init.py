@@ -17,7 +17,7 @@ from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import echo, screen
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
-from dpaudit.core.messages import place
+from dpaudit.core.messages import place, show
 
 Audit = Literal["membership", "deletion"]
 
@@ -192,13 +192,15 @@ def _of_file(
     kind = "ratings" if rated else "interactions"
     size = f"{len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} items"
     layout = f"{place(path)}: {size}; {file.layout}. {file.ratings}{_repairs(ratings)}"
+    columns = {} if file.source.columns is None else file.source.columns.used
+    taken = ", ".join(f"{what} = {show(column)}" for what, column in columns.items())
     lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
     if library is None and not rated:
         library = _library()
     if library is not None:
         what = "Membership inference against" if audit != "deletion" else "Deletion from"
         audited = f"{what} a recommender of {library} is audited."
-        text = _own(library, audit, "\n".join(lines), ratings, f"{place(path)}: ")
+        text = _own(library, audit, "\n".join(lines), ratings, f"{place(path)}: ", taken)
         return text, [layout, audited]
     audited = "Private recommenders are audited; --recommender LIBRARY audits one of yours."
     least = least_raters(ratings)
@@ -212,9 +214,9 @@ def _of_file(
 
 
 def _repairs(ratings: Ratings) -> str:
-    """Return a sentence on what loading dropped, merged or changed, if anything."""
+    """Return a sentence on what loading dropped, merged, changed or doubts, if anything."""
     counts = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
-    return f" Repairs: {counts}." if counts else ""
+    return f" Dropped, merged or in doubt: {counts}." if counts else ""
 
 
 def _library() -> str:
@@ -224,8 +226,18 @@ def _library() -> str:
     return "implicit" if find_spec("implicit") else "most-popular"
 
 
-def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: str) -> str:
-    """Return the config of a library's recommender; `begin` is how an error begins.
+def _own(
+    library: str, audit: Audit | None, data: str, ratings: Ratings, begin: str, taken: str = ""
+) -> str:
+    """Return the config of a library's recommender.
+
+    Args:
+        library: the library.
+        audit: what is audited; membership if None.
+        data: the lines of `[data]`.
+        ratings: the data.
+        begin: how an error begins.
+        taken: the columns that were taken, for errors.
 
     Raises:
         ConfigError: there is no such library.
@@ -247,7 +259,7 @@ def _own(library: str, audit: Audit | None, data: str, ratings: Ratings, begin: 
         recommender += _FORGETS.format(second, method, others)
         gate = _FORGOTTEN.format(limit=_above_chance(sizes.interactions))
     attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
-    _check(ratings, sizes._asdict(), begin)
+    _check(ratings, sizes._asdict(), begin, taken)
     return _filled(
         "recommender.toml",
         data,
@@ -271,7 +283,7 @@ def _above_chance(targets: int) -> float:
     return max(0.1, math.ceil(10 * 4 / math.sqrt(targets)) / 10)
 
 
-def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
+def _check(ratings: Ratings, sizes: dict[str, Any], begin: str, taken: str) -> None:
     """Check that the targets can be drawn.
 
     Raises:
@@ -286,7 +298,7 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
     except DataError as error:
         raise DataError(
             f"{begin}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
-            "recommender for membership inference: give some hundreds"
+            f"recommender for membership inference{taken and f', with {taken}'}: give some hundreds"
         ) from error
 
 

@@ -10,22 +10,17 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
+from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import times
-from dpaudit.data.readers.cells import (
-    Coded,
-    Codes,
-    Fault,
-    RawTable,
-    factorize,
-    ids,
-    missing,
-    number,
-)
+from dpaudit.data.readers.cells import Coded, Codes, Fault, RawTable
+from dpaudit.data.readers.columns import missing, ratings, users_and_items, yes_or_no
+from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.rows import LARGEST, Values
 from dpaudit.data.readers.scales import occurring
 from dpaudit.data.sniff import columns_of
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
+from dpaudit.data.source_parts import Column
 
 # The remedies in messages to a program if the columns, or the range of the ratings, are not clear.
 RENAMED = "give a data frame with the columns user_id, item_id and perhaps rating"
@@ -60,8 +55,14 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         names = frame.collect_schema().names()
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
+
+        def binary(column: Column) -> bool:
+            series = frame.select(column).lazy().collect()[column]
+            cells = {"rating": _coded(series)}
+            return yes_or_no(RawTable(_NAME, {"rating": column}, "row", str, cells))
+
         try:
-            columns, kind = columns_of(_NAME, [str(name) for name in names])
+            columns, kind = columns_of(_NAME, [str(name) for name in names], binary)
         except UnknownColumnsError as error:
             raise DataError(f"{error.fault}: {RENAMED}") from error
         chosen = frame.select(*columns.values()).lazy().collect()
@@ -80,6 +81,7 @@ class Rows(NamedTuple):
         user_ids: the sorted ids of the users.
         item_ids: the sorted ids of the items.
         time: when it happened `(n,)`; None if no column says so.
+        repairs: what was left out or merged, perhaps nothing.
     """
 
     user: Codes
@@ -88,6 +90,7 @@ class Rows(NamedTuple):
     user_ids: NDArray[np.object_]
     item_ids: NDArray[np.object_]
     time: Values | None
+    repairs: tuple[Repair, ...]
 
 
 def numbered(table: RawTable, kind: str) -> Rows:
@@ -101,13 +104,14 @@ def numbered(table: RawTable, kind: str) -> Rows:
         DataError: a row lacks its user, item or rating, or is no interaction; names the first one.
             Or some ratings may mark "not rated".
     """
-    users, user_ids = ids(table, "user")
-    items, item_ids = ids(table, "item")
+    table = without_headers(table)
+    user, item = users_and_items(table)
+    users, items = user.codes, item.codes
     faults = missing(table, users, "user") + missing(table, items, "item")
     values = np.ones(len(users))
     if "rating" in table.cells:
-        codes, distinct = factorize(table, "rating")
-        numbers = np.array([*map(number, distinct), np.nan])
+        codes, distinct, read = ratings(table)
+        numbers = np.array([*read, np.nan])
         faults += _faults(numbers[codes], codes, distinct, kind)
         values = np.ones(len(users)) if kind == "count" else numbers[codes]
     if faults:
@@ -118,7 +122,9 @@ def numbered(table: RawTable, kind: str) -> Rows:
         except UnknownScaleError as error:
             raise DataError(f"{error.fault}: {UNMARKED}") from error
     time, unreadable = times.of(table) if "time" in table.cells else (None, [])
-    return Rows(users, items, values, user_ids, item_ids, None if unreadable else time)
+    ids = np.array(user.names, object), np.array(item.names, object)
+    repairs = *table.repairs, user.repair("user"), item.repair("item")
+    return Rows(users, items, values, *ids, None if unreadable else time, repairs)
 
 
 def _faults(values: Values, codes: Codes, distinct: list[Any], kind: str) -> list[Fault]:

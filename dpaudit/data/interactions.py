@@ -158,6 +158,7 @@ def given_ratings(interactions: Any) -> Ratings:
             _valued(rows.user, rows.item, rows.rating, counts, rows.time),
             user_ids=rows.user_ids,
             item_ids=rows.item_ids,
+            repairs=tuple(repair for repair in rows.repairs if repair.count),
         )
     if not len(ratings):
         raise DataError(f"{name} holds no ratings: give some")

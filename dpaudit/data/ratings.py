@@ -108,7 +108,7 @@ class Friends:
 
 @dataclass(frozen=True)
 class Repair:
-    """What loading dropped, merged or changed.
+    """What loading dropped, merged, changed or doubts.
 
     Attributes:
         what: a description, such as `rows with a rating outside the scale`.
@@ -136,7 +136,7 @@ class Ratings:
         friends: the links between users; None if unknown.
         budgets: the share of ε that each user accepts, above 0 and at most 1 `(N,)`; None if
             unknown.
-        repairs: what loading dropped, merged or changed; not part of the digest.
+        repairs: what loading dropped, merged, changed or doubts; not part of the digest.
         time: when each row happened, in the source's unit or in seconds since 1970 `(R,)`; None if
             unknown.
         user_features: what the source says of each user, one row each `(N, …)`; None if unknown.

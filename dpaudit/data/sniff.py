@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,12 +12,13 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.readers import times
 from dpaudit.data.readers.binary import parquet_names
+from dpaudit.data.readers.columns import yes_or_no
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
 from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
-from dpaudit.data.sniff_names import meanings_of
+from dpaudit.data.sniff_names import labelled, meanings_of
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
 from dpaudit.data.sniff_text import divided
 from dpaudit.data.source import DataSource, MissingIds
@@ -137,15 +138,19 @@ def source_of(path: Path) -> DataSource:
     return sniff(path).source
 
 
-def columns_of(where: str, names: Sequence[str]) -> tuple[dict[str, Column], str]:
+def columns_of(
+    where: str, names: Sequence[str], binary: Callable[[Column], bool]
+) -> tuple[dict[str, Column], str]:
     """Return which of the named columns hold the user, the item and perhaps ratings and times.
 
     The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
+    `binary` says whether a column holds 0 and 1 alone.
 
     Raises:
-        UnknownColumnsError: none is known to hold the user, or the item, or several are.
+        UnknownColumnsError: none is known to hold the user, or the item, or several are, or several
+            may say which rows are interactions.
     """
-    meanings = meanings_of(where, names)
+    meanings = labelled(where, meanings_of(where, names), names, binary)
     used = ("user", "item", "time")
     columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
     kind = _kind(meanings)
@@ -219,7 +224,7 @@ def _with_columns(
         stated: what is known of the file.
         rows: fields of rows, if the columns have no names.
     """
-    meanings: Mapping[str, Column]
+    meanings: dict[str, Column]
     if stated.columns is not None:
         meanings = stated.columns.used
     elif rows:
@@ -227,6 +232,13 @@ def _with_columns(
     else:
         meanings = meanings_of(place(path), [str(name) for name in names])
     layout = {**layout, "path": str(path), **stated.keys}
+    if stated.columns is None and not rows:
+
+        def binary(column: Column) -> bool:
+            used = {"user": meanings["user"], "item": meanings["item"], "rating": column}
+            return yes_or_no(read_columns(path, DataSource(**layout, columns=used)))
+
+        meanings = labelled(place(path), meanings, [str(name) for name in names], binary)
     columns = {what: meanings[what] for what in ("user", "item")}
     kind = _kind(meanings)
     rated = Meaning()
@@ -245,11 +257,16 @@ def _with_columns(
         time = {"time": meanings["time"]}
         table = read_columns(path, DataSource(**layout, columns={**columns, **time}))
         # A time that the user states is reported as wrong when it is read.
-        used = stated.columns is not None or not times.of(table)[1]
+        when, faults = times.of(table)
+        used = stated.columns is not None or not faults
         columns |= time if used else {}
-        why = "" if used else " (not used: neither numbers nor dates such as 2026-01-31)"
+        unit = None if faults else times.unit_of(when)
+        why = f" in {unit}" if unit not in {None, "seconds"} else ""
+        for row, _, fault in [] if used else faults:
+            why = f" (not used, {table.place(row)}: {fault})"
         said.append(f"time = {_label(meanings['time'])}{why}")
-    other = [_label(name) for name in names if name not in {*meanings.values()}]
+    taken = {*meanings.values()}
+    other = [_label(name) for index, name in enumerate(names) if taken.isdisjoint({index, name})]
     if other:
         said.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")
     source = DataSource(**layout, columns=columns, on_duplicate="last", **rated.keys)

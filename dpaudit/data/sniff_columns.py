@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dpaudit.data.readers import times
 from dpaudit.data.readers.cells import number
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.source_parts import Column
@@ -20,8 +21,6 @@ _DATE = re.compile(
     r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?"  # 20200131
     r"|\d\d:\d\d(:\d\d(\.\d+)?)?"
 )
-# The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
-_FROM, _TO, _UNITS = 631_152_000, 2_208_988_800, (1, 10**3, 10**6, 10**9)
 # Seconds since 1970 in a file of older or generated data.
 _SECONDS = re.compile(r"\d{9,10}(\.\d+)?")
 _GOODS = re.compile(r"B0[0-9A-Z]{8}|[0-9]{9}[0-9X]")
@@ -104,8 +103,7 @@ def is_time(cell: str) -> bool:
     """Whether a cell looks like a date, a time of day, or a recent time since 1970."""
     if _DATE.fullmatch(cell):
         return True
-    value = number(cell)
-    return any(_FROM * unit <= value < _TO * unit for unit in _UNITS)
+    return times.unit(number(cell)) is not None
 
 
 def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]:

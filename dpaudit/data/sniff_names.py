@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
@@ -68,9 +69,25 @@ _OTHER = {
         *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
     ),
 }
+# What happened to an item, 1 in a row or 0, also after `is`; the likeliest interaction first.
+_ACTS = (
+    *("click", "clicked", "like", "liked", "bought", "buy", "purchased", "purchase", "ordered"),
+    *("label", "conversion", "converted", "cart", "addtocart", "favorite", "favourite", "collect"),
+    *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
+    *("watched", "finish", "finished", "viewed", "played", "profileenter"),
+)
+ACTS = frozenset(_ACTS) - {"label"} | {f"is{act}" for act in _ACTS}
+# Names of users and items that are no usual ids.
+USUAL = frozenset(
+    name
+    for row in (*_USERS, _SESSIONS, *_ITEMS)
+    for name in row
+    if name.endswith("id") or name in {"user", "item"}
+)
 # The types that RecBole appends to names, as in user_id:token.
 _TYPES = (":token", ":token_seq", ":float", ":float_seq")
 _SHOWN = 12
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 class UnknownColumnsError(DataError):
@@ -94,12 +111,18 @@ class UnknownColumnsError(DataError):
         )
 
 
+def bare(name: str) -> str:
+    """Return a name in lower case, with letters and digits only and without a type of RecBole."""
+    if name.endswith(_TYPES):
+        name = name.rpartition(":")[0]
+    return _BETWEEN.sub("", name.lower())
+
+
 def known(names: Sequence[str]) -> dict[str, list[str]]:
     """Return the columns whose names may have each meaning; several if that is not clear."""
     plain: dict[str, str] = {}
     for name in names:
-        bare = next((name.removesuffix(end) for end in _TYPES if name.endswith(end)), name)
-        plain.setdefault("".join(c for c in bare.lower() if c.isalnum()), name)
+        plain.setdefault(bare(name), name)
 
     def first(of: Sequence[str]) -> list[str]:
         return [plain[name] for name in of if name in plain][:1]
@@ -110,6 +133,48 @@ def known(names: Sequence[str]) -> dict[str, list[str]]:
     columns = {"user": ids(_USERS) or first(_SESSIONS), "item": ids(_ITEMS)}
     columns |= {what: first(of) for what, of in _OTHER.items()}
     return {what: matches for what, matches in columns.items() if matches}
+
+
+def labelled(
+    where: str,
+    meanings: dict[str, Column],
+    names: Sequence[str],
+    binary: Callable[[Column], bool],
+) -> dict[str, Column]:
+    """Return the meanings with the column that says by 1 which rows are interactions, if any.
+
+    Ratings on a scale come first, and such a column before counts.
+
+    Args:
+        where: what has the columns, for messages.
+        meanings: the columns with a known meaning, as in `meanings_of`.
+        names: the names of all columns.
+        binary: whether a column holds 0 and 1 alone.
+
+    Raises:
+        UnknownColumnsError: several columns may say so.
+    """
+    plain = {bare(name): name for name in names}
+    acts = [plain[name] for act in _ACTS for name in (act, f"is{act}") if name in plain]
+    taken = meanings.get("rating", meanings.get("value"))
+    if all(act == taken for act in acts) or (taken is not None and not binary(taken)):
+        return meanings
+    able: list[Column] = [act for act in acts if act == taken or binary(act)]
+    if taken is not None and taken not in able:
+        able.append(taken)
+    if len(able) > 1:
+        several = f"{', '.join(map(show, able[:-1]))} and {show(able[-1])}"
+        raise UnknownColumnsError(
+            f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
+            "interactions",
+            "name the right one, ",
+            {
+                "user": meanings["user"],
+                "item": meanings["item"],
+                "rating": meanings.get("rating", able[0]),
+            },
+        )
+    return meanings if taken is not None or not able else {**meanings, "value": able[0]}
 
 
 def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import RawTable, factorize, identifier, number
+from dpaudit.data.readers import doubts
+from dpaudit.data.readers.cells import RawTable, identifier
+from dpaudit.data.readers.columns import ratings
 from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
+from dpaudit.data.sniff_names import ACTS, bare
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
@@ -69,14 +72,20 @@ def meaning_of(
     """
     table = read_columns(path, source)
     column = table.columns["rating"]
-    codes, distinct = factorize(table, "rating")
-    numbers = np.array([*map(number, distinct), np.nan])
+    codes, distinct, read = ratings(table)
+    numbers = np.array([*read, np.nan])
     blank = np.array([*(not identifier(value) for value in distinct), True])
     label = table.label("rating")
     label = f"{label[0].upper()}{label[1:]}"
     if blank[codes].all():
         return Meaning(said=f"{label} is empty, so every row is an interaction.")
     finite = np.isfinite(numbers)
+    words = [show(value) for value in distinct if identifier(value)]
+    if kind == "value" and not finite.any() and len(words) == 2 and bare(str(column)) in ACTS:
+        raise DataError(
+            f"{table.path}, {table.label('rating')}: the column holds {' and '.join(words)}: write "
+            "1 where the row is an interaction and 0 where it is none"
+        )
     if kind != "rating" and not finite.any():
         return Meaning(said=f"{label} holds no numbers, so every row is an interaction.")
     if not finite[codes].all():
@@ -85,7 +94,7 @@ def meaning_of(
     if extent is not None:
         return _stated(f"{table.path}, {table.label('rating')}", values, column, extent)
     check_marks(f"{table.path}, {table.label('rating')}", values, rows, kind)
-    return _meaning(values, column, kind, label)
+    return _meaning(values, column, kind, label, table.path)
 
 
 def check_marks(
@@ -140,9 +149,16 @@ def _stated(
     return Meaning(column, keys | {"outside_scale": "drop"}, said)
 
 
-def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str) -> Meaning:
+def _meaning(
+    values: NDArray[np.float64], column: Column, kind: str, label: str, where: str
+) -> Meaning:
     low, high = float(values[0]), float(values[-1])
     every = "so every row is an interaction"
+    if len(values) == 1 and kind == "value" and low == 0:
+        raise DataError(
+            f"{where}: {label[0].lower()}{label[1:]} holds 0 alone, so no row is an interaction: "
+            "name another column, or users and items alone, such as --columns user=A,item=B"
+        )
     if len(values) == 1:
         return Meaning(said=f"{label} holds {low:.10g} alone, {every}.")
     if kind == "count" and low > 0:
@@ -188,9 +204,8 @@ def _refuse(
     """
     row, others = int(np.argmax(wrong)), int(wrong.sum()) - 1
     value = distinct[codes[row]] if codes[row] >= 0 else ""
-    if np.isfinite(number(str(value).replace(",", ".", 1))):
-        fault = f"the rating {show(value)} is not a number: write decimals with a point"
-        table.refuse([(row, "rating", fault)])
+    if punctuated := doubts.punctuated(f"the rating {show(value)}", value, distinct):
+        table.refuse([(row, "rating", punctuated)])
     fault, remedy = "the rating is missing", "complete or remove"
     if identifier(value):
         fault, remedy = f"the rating {show(value)} is not a finite number", "correct or remove"

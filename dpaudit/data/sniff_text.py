@@ -141,6 +141,9 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(not math.isnan(number(cell)) or is_time(cell) for cell in first):
         return False
-    # A word that occurs again below is an id.
+    # A word that occurs again below is an id, unless the line is repeated among numbers.
+    others = [row for row in rest if row != first]
+    if any(not math.isnan(number(cell)) for row in others for cell in row):
+        rest = others
     columns = zip(*rest, strict=True)
     return not any(name in column for name, column in zip(first, columns, strict=False))

@@ -77,7 +77,7 @@ class DataRecord(_Record):
         attacked: number of attacked users.
         links: number of directed links between users; None if the data have no links.
         sensitive: number of ratings that their users keep private; None if the data do not say.
-        repairs: what loading dropped, merged or changed, with the number of cases.
+        repairs: what loading dropped, merged, changed or doubts, with the number of cases.
         per_user: median and 90 % quantile of the number of ratings of a user whom models learn
             from; None below 20 such users, where a quantile is close to somebody's own number.
     """

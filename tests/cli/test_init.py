@@ -132,6 +132,18 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     }
 
 
+def test_what_the_data_lost_is_said_before_and_after_the_run(data: Path, tmp_path: Path) -> None:
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join([*lines, lines[0], *lines[-2:]]) + "\n")
+    config = tmp_path / "dpaudit.toml"
+    said = call("init", "--recommender", "most-popular", "--data", data, config).output
+    result = call("run", config, "-o", tmp_path / "out", "-s", "membership.trainings=3")
+    assert result.exit_code in {0, 4}, result.output
+    for output in (said, result.output):
+        assert "lines that hold the names of the columns again: 1" in output
+        assert "rows that repeat a user, an item and their rating: 2" in output
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "users", "items"),
@@ -232,6 +244,7 @@ def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: 
         ),
         ("user,item,rating\n1,2,3\n1,3,4\n2,2,5\n", "of 2 users, 0 can be attacked"),
         ("user,item\n1,2\n1,3\n2,2\n", "too few interactions (3) or users (2) to audit"),
+        ("user,item,like\n1,2,0\n1,3,1\n2,2,1\n", "item = 'item', rating = 'like': give some"),
         ("a,b\n1,2\n", "rename two to user_id and item_id"),
     ],
 )

@@ -74,7 +74,7 @@ def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
     assert f"the user id 'NA' marks a missing value, as in {absent - 1} more rows" in result.output
     result = call("init", config, "--data", path, "--missing-ids", "drop")
     assert result.exit_code == 0, result.output
-    assert f"Repairs: rows without a user or an item: {absent}." in result.output
+    assert f"in doubt: rows without a user or an item: {absent}." in result.output
     assert load_as(DataConfig, config).data.missing_ids == "drop"
     config.unlink()
     assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
@@ -99,7 +99,7 @@ def test_values_that_may_mark_not_rated_need_a_range(
     assert (
         "The ratings are 1 to 10, as stated; rows with another value are left out." in result.output
     )
-    assert f"Repairs: rows with a rating outside the scale: {unrated}." in result.output
+    assert f"in doubt: rows with a rating outside the scale: {unrated}." in result.output
     assert load_as(DataConfig, config).data.outside_scale == "drop"
     config.unlink()
     call("init", config, "--data", path, "--scale", "-1..10")

@@ -12,6 +12,7 @@ import pytest
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.data.sniff import StatedLayout, sniff
+from dpaudit.data.source_parts import Columns
 
 ROWS = [
     (user, 100 + item, 1 + (user + item) % 5)
@@ -95,6 +96,14 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
     assert len(ratings) == len(ROWS)
     assert ratings.user_ids is not None
     assert ratings.user_ids[0] == "ü0"
+
+
+def test_a_header_that_is_repeated_is_still_one(tmp_path: Path) -> None:
+    rows = lines("{0},{1},{2}")
+    (tmp_path / "r.csv").write_text(f"who,what,how\n{rows}who,what,how\n{rows}")
+    guess = sniff(tmp_path / "r.csv", StatedLayout(Columns(user=0, item=1, rating=2)))
+    assert guess.source.header
+    assert [repair.count for repair in load(guess.source).repairs] == [1, len(ROWS)]
 
 
 def test_thousands_of_columns_with_names(tmp_path: Path) -> None:

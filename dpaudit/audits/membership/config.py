@@ -98,8 +98,8 @@ class Membership(Table):
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         hold: which are held out: `random`, or `last`, the last one of as many users.
-        held_out_from: a time, as in `data.columns.time`: what happened then or later is held out,
-            however many these are; None for `hold`.
+        held_out_from: a date, or a number as in `data.columns.time`: what happened then or later
+            is held out, however many these are; None for `hold`.
         k: the length of lists.
         observed_users: the number of users whose lists an observer of others' lists sees. Their
             interactions are no targets; if others' are, half of the users at most are observed.

@@ -13,6 +13,7 @@ from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
+from dpaudit.data.readers.times import in_unit_of
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -42,12 +43,13 @@ def held_out(ratings: Ratings, table: Membership, draw: Rows) -> Rows:
             "times: name them in data.columns.time, or remove it"
         )
     if table.held_out_from is not None:
-        late = np.flatnonzero(ratings.time >= table.held_out_from)
+        start = in_unit_of(ratings.time, table.held_out_from)
+        late = np.flatnonzero(ratings.time >= start)
         if len(late) < FEWEST_HELD_OUT:
             first, last = ratings.time.min(), ratings.time.max()
             raise DataError(
                 f"{len(late)} interactions happened since membership.held_out_from = "
-                f"{table.held_out_from:.17g}, too few to measure utility, as times go from "
+                f"{start:.17g}, too few to measure utility, as times go from "
                 f"{first:.17g} to {last:.17g}: set an earlier one"
             )
         return late

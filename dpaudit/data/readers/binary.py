@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
@@ -76,7 +76,7 @@ def _parquet(path: Path, columns: Mapping[str, Column], table: str) -> RawTable:
     pairs = list(zip(codes, reply["distinct"], strict=True))
     if not all(_coherent(*pair) for pair in pairs):
         _refuse(path, "parquet", "its reader crashed")
-    return _table(path, columns, [_values(*pair) for pair in pairs])
+    return _table(path, columns, [_values(*pair) for pair in pairs], reply["names"])
 
 
 def read_matlab(
@@ -227,6 +227,8 @@ def _values(codes: Codes, distinct: list[Any]) -> Coded:
     return Coded(codes, known.tolist())
 
 
-def _table(path: Path, columns: Mapping[str, Column], cells: list[Any]) -> RawTable:
+def _table(
+    path: Path, columns: Mapping[str, Column], cells: list[Any], names: Sequence[str] = ()
+) -> RawTable:
     of_kind = dict(zip(columns, cells, strict=True))
-    return RawTable(place(path), columns, "row", lambda row: row + 1, of_kind)
+    return RawTable(place(path), columns, "row", lambda row: row + 1, of_kind, names)

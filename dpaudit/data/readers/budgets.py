@@ -14,10 +14,9 @@ from dpaudit.data.readers.cells import (
     RawTable,
     factorize,
     identifier,
-    missing,
     number,
-    unsorted_ids,
 )
+from dpaudit.data.readers.columns import missing, unsorted_ids
 
 _SHARE = "give the share of ε that the user accepts, the user's own ε divided by the model's"
 
@@ -37,7 +36,8 @@ def budgets_of(
         DataError: an id is missing, a budget is not a number above 0 and at most 1, a user has two
             rows, or a user of the ratings has none.
     """
-    codes, names = unsorted_ids(table, "user", markers=markers)
+    column = unsorted_ids(table, "user", markers=markers)
+    codes, names = column.codes, column.names
     read, distinct = factorize(table, "budget")
     values = np.array([*map(number, distinct), np.nan])[read]
     faults = missing(table, codes, "user")

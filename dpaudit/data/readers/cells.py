@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.core.numbers import plain_number
-from dpaudit.data.readers.missing import is_missing, missing_among
+from dpaudit.data.ratings import Repair
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
@@ -24,11 +23,8 @@ Mask = NDArray[np.bool_]
 # A fault in a cell of a table: (row, meaning of the column, description).
 Fault = tuple[int, str, str]
 
-# Python refuses to convert very long integers, so longer numbers are sorted as text.
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 # The most names of columns in a message.
 _NAMES = 12
-_WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +61,8 @@ class RawTable:
         number: maps a row of the table to its number in the file, with the name of the file if
             the table has several.
         cells: each column, by its meaning, as given by pandas or numpy, or numbered `(n,)`.
+        names: the names of all columns of the file, if it has names.
+        repairs: what reading left out.
     """
 
     path: str
@@ -72,6 +70,8 @@ class RawTable:
     unit: str
     number: Callable[[int], int | str]
     cells: Mapping[str, Any]
+    names: Sequence[str] = ()
+    repairs: tuple[Repair, ...] = ()
 
     def place(self, row: int) -> str:
         """Return the place of a row in the file, such as `line 7`."""
@@ -124,49 +124,6 @@ def factorize(table: RawTable, what: str) -> tuple[Codes, list[Any]]:
     return codes.astype(np.int32), np.asarray(distinct).tolist()
 
 
-def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> tuple[Codes, list[str]]:
-    """Return the code of each row, −1 if its id is missing, and the distinct ids.
-
-    Args:
-        table: the table.
-        what: the meaning of the column.
-        markers: whether markers of missing values, such as `NaN`, are ids like others.
-    """
-    codes, distinct = factorize(table, what)
-    names = _whole([table.name(value) for value in distinct])
-    absent = {""} if markers else missing_among(names)
-    known = [name for name in dict.fromkeys(names) if name not in absent]
-    return _numbered(codes, names, known), known
-
-
-def _whole(names: list[str]) -> list[str]:
-    """Return ids without `.0` if all are whole numbers, which programs write beside missing ids."""
-    if not any(name.endswith(".0") for name in names):
-        return names
-    known = [name for name in names if name and not is_missing(name)]
-    if not all(_WHOLE.fullmatch(name) for name in known):
-        return names
-    return [name.removesuffix(".0") for name in names]
-
-
-def ids(table: RawTable, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
-    """Return the code of each row, −1 if its id is missing, and the sorted ids.
-
-    Ids are sorted as numbers if all are integers, else as text; arguments as in `unsorted_ids`.
-    """
-    codes, known = unsorted_ids(table, what, markers=markers)
-    order = sorted(known)
-    if all(_INTEGER.fullmatch(name) for name in order):
-        order.sort(key=int)
-    return _numbered(codes, known, order), np.array(order, dtype=object)
-
-
-def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes:
-    """Return the index in `order` of the name of each code, −1 for another name and code −1."""
-    number = {name: index for index, name in enumerate(order)}
-    return looked_up(np.array([*(number.get(name, -1) for name in names), -1], np.int32), codes)
-
-
 def looked_up(table: Codes, index: Codes) -> Codes:
     """Return `table[index]`, without the copy of the index that numpy makes."""
     from dpaudit.kernels.text_fields import look_up
@@ -174,34 +131,6 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     codes = np.empty(len(index), np.int32)
     look_up(table, index, codes)
     return codes
-
-
-def missing(
-    table: RawTable, codes: Codes, what: str, option: str = "", marked: str = "", of: str = ""
-) -> list[Fault]:
-    """Return the fault of the first row whose id is missing, if any.
-
-    Args:
-        table: the table.
-        codes: the code of each row, −1 if its id is missing `(n,)`.
-        what: the meaning of the column.
-        option: a second remedy for the message, beside a correction of the file.
-        marked: a further remedy, given only if the id is a marker of a missing value.
-        of: whose ids they are, if the column does not mean it.
-    """
-    if codes.min(initial=0) >= 0:
-        return []
-    absent = codes < 0
-    row, more = int(np.argmax(absent)), int(absent.sum()) - 1
-    read, distinct = factorize(table, what)
-    value = distinct[read[row]] if read[row] >= 0 else ""
-    fault = f"the {of or what} id is missing"
-    if identifier(value):
-        fault = f"the {of or what} id {show(value)} marks a missing value"
-        option = f"{option}{marked}"
-    if more:
-        fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"
-    return [(row, what, f"{fault}: complete or remove {'these rows' if more else 'it'}{option}")]
 
 
 def identifier(value: object) -> str:

@@ -77,7 +77,7 @@ def read_any(path: Path, layout: Layout) -> RawTable:
         what: Coded(np.array(codes, np.int32), list(values))
         for what, (_, codes, values) in zip(layout.columns, columns, strict=True)
     }
-    return RawTable(text.name, layout.columns, "line", lines.__getitem__, cells)
+    return RawTable(text.name, layout.columns, "line", lines.__getitem__, cells, names)
 
 
 class _Text:

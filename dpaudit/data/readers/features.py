@@ -13,10 +13,9 @@ from dpaudit.data.readers.cells import (
     RawTable,
     factorize,
     identifier,
-    missing,
     number,
-    unsorted_ids,
 )
+from dpaudit.data.readers.columns import missing, unsorted_ids
 from dpaudit.data.readers.missing import is_missing
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ def features_of(
     """
     import pandas as pd
 
-    codes, names = unsorted_ids(table, "id", markers=markers)
+    column = unsorted_ids(table, "id", markers=markers)
+    codes, names = column.codes, column.names
     faults = missing(table, codes, "id", of=what)
     known = {str(name): index for index, name in enumerate(ids)}
     index = np.array([*(known.get(name, -1) for name in names), -1])[codes]

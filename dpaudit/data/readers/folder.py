@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -11,11 +12,22 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.ratings import Repair
 from dpaudit.data.readers.cells import Coded, RawTable, looked_up
 
-# Folders of table formats whose files are not all of the current version.
-_VERSIONS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+# What a folder of a table format holds, whose files are not all of the current version.
+_VERSIONS = {
+    "_delta_log": "a Delta table",
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a Hudi table",
+    "metadata/*.metadata.json": "an Iceberg table",
+}
 _ENDINGS = {".parquet", ".parq", ".pq"}
+# Parts that are numbered: as Spark and Dask do, as BigQuery does, and with the number of all.
+_PART = re.compile(r"(part[-_.]?|.*(?=[0-9]{12}))([0-9]+)(?![0-9]).*?(\.\w+)?")
+_OF_ALL = re.compile(r"([^._].*)-([0-9]+)-of-([0-9]+)\..*")
+# The most folders of partitions between a file and the folder of its table.
+_DEPTH = 6
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -24,17 +36,14 @@ def parquet_files(path: Path) -> list[Path]:
     Names that begin with a dot or an underscore are left out, as writers use them for other things.
 
     Raises:
-        DataError: the folder has no such file, other files or folders, or is a table with versions.
+        DataError: the folder has no such file, lacks some, has other files or folders, or is not
+            written to its end; or the path is in a table with versions.
     """
+    _check_versions(path)
     if not path.is_dir():
         return [path]
     every = sorted(path.iterdir())
-    for entry in every:
-        if entry.name in _VERSIONS:
-            raise DataError(
-                f"{place(path)} is a {_VERSIONS[entry.name]} table, which may hold files of "
-                "earlier versions: export its current rows as Parquet"
-            )
+    _check_finished(path, {entry.name for entry in every})
     files = [entry for entry in every if not entry.name.startswith((".", "_"))]
     for entry in files:
         if entry.is_dir():
@@ -44,6 +53,11 @@ def parquet_files(path: Path) -> list[Path]:
                 "files of one folder"
             )
     tables = [entry for entry in files if entry.suffix in _ENDINGS]
+    if not tables and sum(_PART.fullmatch(entry.name) is not None for entry in files) > 1:
+        raise DataError(
+            f"{place(path)} is a folder of parts, and those of text are not read together: join "
+            "them to one file, or write them as Parquet"
+        )
     if not tables:
         raise DataError(
             f"{place(path)} is a folder without Parquet files: name the file of ratings inside it"
@@ -55,6 +69,72 @@ def parquet_files(path: Path) -> list[Path]:
                 "of ratings, or keep the files of one table in a folder of their own"
             )
     return tables
+
+
+def _check_versions(path: Path) -> None:
+    """Refuse a folder or a file of a table format; what is deleted is still in its files.
+
+    Raises:
+        DataError: names the format.
+    """
+    for folder in (path, *path.absolute().parents[:_DEPTH]):
+        for inside, name in _VERSIONS.items():
+            if next(folder.glob(inside), None) is not None:
+                raise DataError(
+                    f"{place(path)} is {'of ' * (folder != path)}{name}, which may hold "
+                    "deleted rows and those of earlier versions: export its current rows as Parquet"
+                )
+
+
+def _check_finished(folder: Path, names: set[str]) -> None:
+    """Refuse a folder that a job has not written to its end, or of which a file is missing.
+
+    Raises:
+        DataError: names what shows it.
+    """
+    again = "wait for its job, or run it again"
+    # Spark removes its folder at the end, and Databricks writes a file then.
+    begun = {name for name in names if name.startswith("_started_")}
+    begun = {name for name in begun if name.replace("started", "committed", 1) not in names}
+    if open_ := sorted(begun | (names & {"_temporary"})):
+        raise DataError(
+            f"{place(folder)} holds {show(open_[0])}, so the job that writes it has not finished: "
+            f"{again}"
+        )
+    for name in sorted(names):
+        file = name.removeprefix(".").removesuffix(".crc")
+        if name == f".{file}.crc" and Path(file).suffix in _ENDINGS and file not in names:
+            raise DataError(f"{place(folder)} lacks {show(file)}, whose checksum it holds: {again}")
+        part = _OF_ALL.fullmatch(name)
+        if part is not None and sum(_alike(part, _OF_ALL, other) for other in names) < int(part[3]):
+            raise DataError(
+                f"{place(folder)} lacks some of the {int(part[3])} parts of {show(part[1])}: add "
+                "them to the folder"
+            )
+
+
+def _alike(part: re.Match[str], pattern: re.Pattern[str], name: str) -> bool:
+    """Whether a name is that of a part of the same table."""
+    other = pattern.fullmatch(name)
+    return other is not None and part.group(1, 3) == other.group(1, 3)
+
+
+def unread_parts(path: Path) -> Repair:
+    """Count the parts of a table beside the file that is read, or that a folder may lack.
+
+    Spark writes no file for a part without rows, so a missing number is a doubt alone.
+    """
+    if path.is_dir():
+        parts = filter(None, (_PART.fullmatch(file.name) for file in parquet_files(path)))
+        numbers = {int(part[2]) for part in parts} or {0}
+        missing = max(numbers) - min(1, *numbers) + 1 - len(numbers)
+        return Repair("numbers of parts for which there is no file", missing)
+    count = 0
+    if part := _OF_ALL.fullmatch(path.name):
+        count = int(part[3]) - 1
+    elif part := _PART.fullmatch(path.name):
+        count = sum(_alike(part, _PART, file.name) for file in path.parent.iterdir()) - 1
+    return Repair("other parts of the table in its folder, which are not read", count)
 
 
 def joined_files(folder: Path, tables: Sequence[RawTable]) -> RawTable:
@@ -73,7 +153,7 @@ def joined_files(folder: Path, tables: Sequence[RawTable]) -> RawTable:
         name = Path(tables[part].path).name
         return f"{tables[part].number(row - starts[part])} of {name}"
 
-    return RawTable(place(folder), tables[0].columns, "row", number, cells)
+    return RawTable(place(folder), tables[0].columns, "row", number, cells, tables[0].names)
 
 
 def _appended(columns: Sequence[Coded]) -> Coded:

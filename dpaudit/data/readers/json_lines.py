@@ -53,7 +53,7 @@ def read_json_lines(
     cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
     # A row's line follows as many blank lines as stand above it.
     return RawTable(
-        place(path), columns, "line", lambda row: row + 1 + bisect_right(blank, row), cells
+        place(path), columns, "line", lambda row: row + 1 + bisect_right(blank, row), cells, [*keys]
     )
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
-from dpaudit.data.readers.cells import Mask, RawTable, identifier, missing, unsorted_ids
+from dpaudit.data.readers.cells import Mask, RawTable, identifier
+from dpaudit.data.readers.columns import missing, unsorted_ids
 from dpaudit.data.source import MissingIds
 
 Numbers = NDArray[np.int64]
@@ -71,11 +72,11 @@ def _ends(
     ends = []
     faults = []
     for what in ("truster", "trustee"):
-        codes, names = unsorted_ids(table, what, markers=missing_ids == "keep")
+        column = unsorted_ids(table, what, markers=missing_ids == "keep")
         if missing_ids != "drop":
-            faults += missing(table, codes, what)
-        of_name = [number.setdefault(name, len(number)) for name in names]
-        ends.append(np.array([*of_name, -1], np.int64)[codes])
+            faults += missing(table, column.codes, what)
+        of_name = [number.setdefault(name, len(number)) for name in column.names]
+        ends.append(np.array([*of_name, -1], np.int64)[column.codes])
     if faults:
         table.refuse(faults)
     return ends[0], ends[1]

@@ -20,7 +20,8 @@ from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.features import features_of
-from dpaudit.data.readers.folder import parquet_files
+from dpaudit.data.readers.folder import parquet_files, unread_parts
+from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import Rows, checked_rows, rated_by, without_repeats
@@ -31,6 +32,8 @@ from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import BudgetSource, TrustSource
 from dpaudit.data.synthetic import generate
 
+# With so many rows, a column of which almost all values occur once is likely to hold no items.
+_ENOUGH, _ALMOST_ALL = 100, 0.9
 _PURCHASES = Scale(1.0, 1.0, 1.0)
 
 
@@ -90,23 +93,28 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
 
 
 def read_columns(path: Path, source: DataSource) -> RawTable:
-    """Read the columns of a file of ratings, as they are.
+    """Read the columns of a file of ratings, as they are, without repeated headers.
 
     Raises:
-        DataError: the file cannot be read, or lacks a column.
+        DataError: the file cannot be read, lacks a column, or has a row of names of other columns.
     """
     try:
-        if source.format == "parquet" and source.columns is not None:
-            check_files(path, "data.path")
-            return read_parquet(path, source.columns.used)
-        check_file(path, "data.path", "ratings")
-        if source.format == "matlab" and source.columns is not None:
-            return read_matlab(path, source.columns.used, source.variable)
-        if source.format == "jsonl" and source.columns is not None:
-            return read_json_lines(path, source.columns.used, source.encoding)
-        return read_delimited(path, source.layout)
+        table = without_headers(_table(path, source))
+        return replace(table, repairs=(unread_parts(path), *table.repairs))
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def _table(path: Path, source: DataSource) -> RawTable:
+    if source.format == "parquet" and source.columns is not None:
+        check_files(path, "data.path")
+        return read_parquet(path, source.columns.used)
+    check_file(path, "data.path", "ratings")
+    if source.format == "matlab" and source.columns is not None:
+        return read_matlab(path, source.columns.used, source.variable)
+    if source.format == "jsonl" and source.columns is not None:
+        return read_json_lines(path, source.columns.used, source.encoding)
+    return read_delimited(path, source.layout)
 
 
 def _links(source: TrustSource, field: str) -> RawTable:
@@ -237,6 +245,7 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows))
     rows, merged = without_repeats(table, rows, source.on_duplicate)
+    merged.append(_single(rows))
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
         merged = [*merged, rare]
@@ -254,6 +263,14 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         time=rows.time,
         ordered=True,
     )
+
+
+def _single(rows: Rows) -> Repair:
+    """Count items with one interaction if almost all have one, so that they may be no items."""
+    counts = np.bincount(rows.item)
+    single = int((counts == 1).sum())
+    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
+    return Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
 
 
 def _check_marks(path: str, rows: Rows, threshold: float) -> None:
@@ -307,4 +324,6 @@ def _purchases(ratings: Ratings, threshold: float) -> Ratings:
     bought = ratings.only(kept)
     ones = np.ones(len(bought), np.float32)
     ones.setflags(write=False)
-    return replace(bought, value=ones, scale=_PURCHASES)
+    below = Repair(f"rows with a rating below {threshold:g}, no interactions", int((~kept).sum()))
+    repairs = (*ratings.repairs, *_counted([below]))
+    return replace(bought, value=ones, scale=_PURCHASES, repairs=repairs)

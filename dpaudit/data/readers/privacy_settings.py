@@ -11,7 +11,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
-from dpaudit.data.readers.cells import Fault, Mask, RawTable, factorize, identifier, number
+from dpaudit.data.readers.cells import Fault, Mask, RawTable, factorize, identifier
+from dpaudit.data.readers.columns import ratings
 from dpaudit.data.source_social import SensitiveSource
 
 _SHOWN = 40
@@ -19,8 +20,8 @@ _SHOWN = 40
 
 def stated(table: RawTable) -> tuple[Mask, list[Fault]]:
     """Return the column `sensitive` as a mask `(n,)`, and the first value that is not 0 or 1."""
-    codes, distinct = factorize(table, "sensitive")
-    numbers = np.array([*(number(value) for value in distinct), np.nan])[codes]
+    codes, distinct, numbered = ratings(table, "sensitive")
+    numbers = np.array([*numbered, np.nan])[codes]
     faulty = (numbers != 0) & (numbers != 1)
     if not faulty.any():
         return numbers == 1, []

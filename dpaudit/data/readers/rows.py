@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,13 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import privacy_settings, times
-from dpaudit.data.readers.cells import (
-    Codes,
-    Fault,
-    Mask,
-    RawTable,
-    factorize,
-    ids,
-    looked_up,
+from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, looked_up
+from dpaudit.data.readers.columns import (
+    IdColumn,
     missing,
-    number,
+    not_a_number,
+    ratings,
+    users_and_items,
 )
 from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
@@ -90,12 +87,12 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
         DataError: a row is invalid; the message names the first one.
     """
     keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
-    user, user_ids = ids(table, "user", markers=keep)
-    item, item_ids = ids(table, "item", markers=keep)
+    users, items = users_and_items(table, markers=keep)
+    user, item = users.codes, items.codes
     faults = [] if drop else _unnamed(table, user, "user", source)
     faults += [] if drop else _unnamed(table, item, "item", source)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
-    sensitive, repairs = None, list[Repair]()
+    sensitive, repairs = None, [*table.repairs, users.repair("user"), items.repair("item")]
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault
@@ -120,8 +117,12 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     dropped = [("rows with a rating outside the scale", outside)]
     if drop and min(user.min(initial=0), item.min(initial=0)) < 0:
         dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
-    rows = Rows(user, item, level, levels, sensitive, time, user_ids, item_ids)
+    rows = Rows(user, item, level, levels, sensitive, time, _array(users), _array(items))
     return _without(table.without_cells(), rows, dropped, repairs)
+
+
+def _array(column: IdColumn) -> Names:
+    return np.array(column.names, object)
 
 
 def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
@@ -156,11 +157,10 @@ def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask |
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
     scale, drop = source.plain.scale, source.outside_scale == "drop"
-    codes, distinct = factorize(table, "rating")
-    numbers = [number(value) for value in distinct]
+    codes, distinct, numbers = ratings(table)
     outside = [drop and _outside(rating, scale) for rating in numbers]
     faults = [
-        None if gone else _fault(value, rating, scale)
+        None if gone else _fault(value, rating, scale, distinct)
         for value, rating, gone in zip(distinct, numbers, outside, strict=True)
     ]
     levels = np.where(outside, np.nan, numbers)
@@ -189,12 +189,14 @@ def _outside(rating: float, scale: RatingScale | None) -> bool:
     return not scale.minimum <= rating <= scale.maximum
 
 
-def _fault(value: object, rating: float, scale: RatingScale | None) -> str | None:
+def _fault(
+    value: object, rating: float, scale: RatingScale | None, distinct: list[Any]
+) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
     if not abs(rating) <= LARGEST:
-        return f"the rating {shown} is not a finite number: correct it"
+        return not_a_number("rating", value, distinct)
     if scale is None:
         return None
     extent = f"{scale.minimum:g}..{scale.maximum:g}"

@@ -12,6 +12,12 @@ from dpaudit.core.messages import show
 from dpaudit.data.readers.cells import Fault, RawTable, factorize, identifier, number
 from dpaudit.data.readers.missing import is_missing
 
+# The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
+_FROM, _TO = 631_152_000, 2_208_988_800
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+# The share of numbers in a column of times since 1970 that are likely such.
+_LIKELY = 0.9
+
 
 def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
     """Return the time of each row `(n,)`, and the fault of the first that cannot be read.
@@ -23,7 +29,7 @@ def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
     times = np.array([*map(read, distinct), np.nan])[codes]
     wrong = ~np.isfinite(times)
     if not wrong.any():
-        return times, []
+        return times, _mixed(times, codes, distinct)
     row = int(np.argmax(wrong))
     value = distinct[codes[row]] if codes[row] >= 0 else ""
     if is_missing(identifier(value)):
@@ -33,6 +39,39 @@ def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
         "2026-01-31T12:00:00Z: convert it, or leave out columns.time"
     )
     return times, [(row, "time", fault)]
+
+
+def _mixed(times: NDArray[np.float64], codes: NDArray[Any], distinct: list[Any]) -> list[Fault]:
+    """Return the fault of the first time in another unit than most, if most have a known one."""
+    units = {
+        name: (times >= _FROM * number) & (times < _TO * number) for name, number in _UNITS.items()
+    }
+    counts = {name: int(mask.sum()) for name, mask in units.items() if mask.any()}
+    if len(counts) < 2 or sum(counts.values()) < _LIKELY * len(times):
+        return []
+    usual = max(counts, key=lambda name: counts[name])
+    row, other = min((int(np.argmax(units[name])), name) for name in counts if name != usual)
+    fault = (
+        f"the time {show(distinct[codes[row]])} looks like {other}, and most others like {usual}: "
+        "write all times in one unit"
+    )
+    return [(row, "time", fault)]
+
+
+def unit(time: float) -> str | None:
+    """Return the unit of a time of 1990 to 2040, counted from 1970; None if it is no such time."""
+    return next((name for name, of in _UNITS.items() if _FROM * of <= time < _TO * of), None)
+
+
+def unit_of(times: NDArray[np.float64]) -> str | None:
+    """Return the unit of the median of some times, as in `unit`."""
+    return unit(float(np.median(times))) if len(times) else None
+
+
+def in_unit_of(times: NDArray[np.float64], time: float) -> float:
+    """Return a time in the unit of others; as it is if either has no known unit."""
+    own, theirs = unit(time), unit_of(times)
+    return time if own is None or theirs is None else time * _UNITS[theirs] / _UNITS[own]
 
 
 def moment(value: Any) -> float:

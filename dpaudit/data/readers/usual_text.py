@@ -57,7 +57,7 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
         return None
     first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
-    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells)
+    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells, form.names)
 
 
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
@@ -100,11 +100,13 @@ class _Form(NamedTuple):
         delimiter: the byte between fields.
         quoted: whether double quotes may enclose a field.
         slots: for each field the index of its column, −1 if it is not needed.
+        names: the names of the columns, if the first line holds them.
     """
 
     delimiter: int
     quoted: bool
     slots: NDArray[np.int64]
+    names: list[str]
 
 
 def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
@@ -121,7 +123,8 @@ def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
         return None
     slots = np.full(len(fields), -1, np.int64)
     slots[positions] = range(len(positions))
-    return _Form(ord(between), quoted, slots) if len(set(positions)) == len(positions) else None
+    distinct = len(set(positions)) == len(positions)
+    return _Form(ord(between), quoted, slots, names) if distinct else None
 
 
 class _Values:

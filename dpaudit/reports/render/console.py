@@ -45,6 +45,8 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     console.print()
     say(summary.title(result), console, style="bold")
     say(summary.audited(result), console, style="dim")
+    if repairs := summary.repairs(result):
+        say(f"Dropped, merged or in doubt: {repairs}.", console)
     if details:
         _show_details(result, console)
     else:

@@ -25,6 +25,12 @@ def audited(result: AuditResult) -> str:
     return "; ".join(parts) + "."
 
 
+def repairs(result: AuditResult) -> str:
+    """Return what loading dropped, merged, changed or doubts, with counts; perhaps nothing."""
+    counts = result.data.repairs if result.data else {}
+    return "; ".join(f"{what}: {count:,}" for what, count in counts.items())
+
+
 def system(result: AuditResult) -> str:
     """Return the name of the audited system, as its owner states it; else what its models are."""
     return _name(result) or f"{len(result.models)} models"

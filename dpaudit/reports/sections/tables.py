@@ -6,6 +6,7 @@ from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, DataRecord
 from dpaudit.reports import columns, digest, palette, words
+from dpaudit.reports.sections import summary
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import NONE, Table
 
@@ -150,6 +151,5 @@ def _data(result: AuditResult, data: DataRecord) -> list[list[str]]:
     if data.sensitive is not None:
         rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
     if data.repairs:
-        counts = (f"{what}: {count}" for what, count in data.repairs.items())
-        rows.append(["dropped or changed", "; ".join(counts)])
+        rows.append(["dropped, merged or in doubt", summary.repairs(result)])
     return rows

@@ -182,6 +182,17 @@ def test_all_since_a_time_is_held_out() -> None:
         held(ratings, held_out_from=float(np.sort(ratings.time)[-19]))
 
 
+@pytest.mark.cases("unit", [1, 10**3, 10**6, 10**9])
+def test_a_date_is_in_the_unit_of_the_times(unit: int) -> None:
+    ratings = timed()
+    days = np.arange(len(ratings)) % 100
+    times = (1_700_006_400.0 + 86_400 * days) * unit  # 2023-11-15 and later
+    table = Membership.model_validate({"held_out_from": "2024-02-13"})
+    for since in (table.held_out_from, 1_707_782_400 * unit):
+        rows = held(replace(ratings, time=np.asarray(times, np.float64)), held_out_from=since)
+        assert sorted(rows) == [*np.flatnonzero(days >= 90)]
+
+
 def test_a_date_is_a_time() -> None:
     for date in ("1970-01-02", datetime.date(1970, 1, 2), 86400):
         assert Membership.model_validate({"held_out_from": date}).held_out_from == 86400

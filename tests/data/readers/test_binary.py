@@ -16,7 +16,8 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.binary import parquet_names, read_parquet
-from dpaudit.data.readers.cells import RawTable, ids
+from dpaudit.data.readers.cells import RawTable
+from dpaudit.data.readers.columns import ids
 
 U1, U2 = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -95,16 +96,16 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> RawTable:
 
 @pytest.mark.cases("name", TYPES)
 def test_ids_of_every_plain_type_are_told_apart(every: RawTable, name: str) -> None:
-    codes, known = ids(every, name)
+    column = ids(every, name)
     _, expected, numbers = TYPES[name]
-    assert (known.tolist(), codes.tolist()) == (expected, numbers)
+    assert (column.names, column.codes.tolist()) == (expected, numbers)
 
 
 @pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["b", "a"])])
 def test_categories_of_polars_are_read(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "r.parquet"
     pl.DataFrame({"u": pl.Series(["b", "a", "b", None], dtype=kind)}).write_parquet(path)
-    assert ids(read_parquet(path, {"user": "u"}), "user")[0].tolist() == [1, 0, 1, -1]
+    assert ids(read_parquet(path, {"user": "u"}), "user").codes.tolist() == [1, 0, 1, -1]
 
 
 @pytest.mark.long

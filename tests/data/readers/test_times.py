@@ -73,6 +73,32 @@ def test_times_follow_their_rows(tmp_path: Path) -> None:
     ]
 
 
+SECOND = 1_700_000_000
+
+
+@pytest.mark.cases(
+    ("times", "wrong"),
+    [
+        ([SECOND, SECOND + 1, SECOND * 1000], "line 3, .*looks like milliseconds, and most .* sec"),
+        ([SECOND * 10**6, SECOND, SECOND], "line 1, .*looks like microseconds"),
+        ([SECOND * 10**9, SECOND * 10**6, SECOND * 10**9], "line 2, .*most others like nanosec"),
+    ],
+)
+def test_times_of_two_units_are_refused(tmp_path: Path, times: list[int], wrong: str) -> None:
+    with pytest.raises(DataError, match=wrong):
+        read(tmp_path, *(f"u,{n},1,{time}" for n, time in enumerate(times)))
+
+
+@pytest.mark.cases(
+    "times",
+    [[1, SECOND, 10**6, SECOND * 1000, 3], [SECOND, 0, -1, SECOND + 9], [20240131, 20240201]],
+)
+def test_numbers_that_are_no_times_of_two_units_are_read(tmp_path: Path, times: list[int]) -> None:
+    ratings = read(tmp_path, *(f"u,{n},1,{time}" for n, time in enumerate(times)))
+    assert ratings.time is not None
+    assert ratings.time.tolist() == times
+
+
 def test_the_number_of_a_row_may_be_its_time(tmp_path: Path) -> None:
     columns = {"user": 0, "item": 1, "rating": 2}
     rows = ("v,i,5,-", "u,j,9,-", "u,i,3,-")

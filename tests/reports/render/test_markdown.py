@@ -130,7 +130,7 @@ def test_provenance(result: AuditResult) -> None:
 
 def test_provenance_of_social_data(result: AuditResult) -> None:
     plain = markdown.render(result)
-    for part in ("| friends |", "| sensitive |", "| dropped or changed |"):
+    for part in ("| friends |", "| sensitive |", "| dropped, merged or in doubt |"):
         assert part not in plain
     assert result.data is not None
     repairs = {"repeated links": 3, "rows with a rating outside the scale": 34}
@@ -140,7 +140,7 @@ def test_provenance_of_social_data(result: AuditResult) -> None:
     assert "| friends | 1632 links from a user to a friend |" in text
     assert "| sensitive | 2632 of the 26318 ratings |" in text
     said = "repeated links: 3; rows with a rating outside the scale: 34"
-    assert f"| dropped or changed | {said} |" in text
+    assert f"| dropped, merged or in doubt | {said} |" in text
 
 
 def test_every_table_row_has_its_header_s_cells(hard: AuditResult) -> None:

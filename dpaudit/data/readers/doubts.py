@@ -1,0 +1,224 @@
+"""Find ids and numbers that are likely not what their text says, and say what to write instead.
+
+Programs change data on their way to a file: they write one id in several ways, round long ones,
+put several into a cell, and put marks between the thousands of a number. Each function here knows
+one such change by the distinct values of a column.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from dpaudit.core.messages import show
+from dpaudit.data.readers.missing import is_missing
+
+# The index of a value, and what is wrong with it.
+Doubt = tuple[int, str]
+
+WRITING = "only in writing (Unicode form, invisible characters, blanks, 1.0 for 1)"
+# Soft hyphen, zero-width space, marks of direction, word joiner and byte order mark; the space that
+# does not break a line is a space.
+_INVISIBLE = dict.fromkeys(
+    [0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF]
+) | dict.fromkeys([0xA0, 0x2007, 0x202F], " ")
+
+_WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
+_POWER = re.compile(r"(-?[0-9])(?:[.,]([0-9]+))?([eE])(\+?)([0-9]{1,3})", re.ASCII)
+# Spreadsheets keep 15 digits, show 6 of a number of 12 or more, and doubles hold 15 to 17.
+_KEPT, _SHOWN, _LONG, _DOUBLE = 15, 6, 12, 16
+# Pairs of numbers that spreadsheets take for dates, and what they make of them.
+_PAIR = re.compile(r"[0-9]{1,2}[-/][0-9]{1,4}", re.ASCII)
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_MONTH = re.compile(f"[0-9]{{1,2}}-(?:{_MONTHS})|(?:{_MONTHS})-[0-9]{{2}}", re.ASCII)
+# The largest integer below which doubles hold all.
+_EXACT = 2**53
+# So many long ids do not all end in zeros by chance.
+_SEVERAL = 5
+
+_BRACKETS = {"[": "]", "{": "}", "(": ")"}
+# The share of cells that are lists, or whose parts look alike, in a column of lists.
+_MOST, _ALIKE = 0.5, 0.95
+# The most distinct parts of lists per part: of such that look alike, and of words.
+_OF_ALIKE, _OF_WORDS = 0.9, 0.5
+_LISTED, _KINDS = 10_000, 3
+_DIGITS = re.compile(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*")
+
+_MARKED = re.compile(
+    r"-?[0-9]{1,3}(?:(?P<mark>[,.' \u00a0\u202f\u2009’])[0-9]{3})(?:(?P=mark)[0-9]{3})*"
+)
+# The highest rating of usual scales.
+_HIGHEST = 10
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+", re.ASCII)
+_POINTED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", re.ASCII)
+_SMALL = re.compile(r"-?[0-9]{1,3}", re.ASCII)
+
+
+def one_writing(names: Sequence[str]) -> list[str]:
+    """Return ids without invisible characters, in the Unicode form NFC, and whole as integers.
+
+    If all are whole numbers, `1.0` is 1, as programs write it beside missing ids, and `1e+05`,
+    `1.2E7` and the like are their integers.
+    """
+    names = [name if name.isascii() else _visible(name) for name in names]
+    # Powers hold a sign or a point.
+    able = (name for name in names if "+" in name or "." in name)
+    if not any(name.endswith(".0") or _POWER.fullmatch(name) for name in able):
+        return names
+    whole = []
+    for name in names:
+        power = _POWER.fullmatch(name)
+        integer = name if power is None else _integer(power)
+        if not is_missing(name) and not _WHOLE.fullmatch(integer):
+            return names
+        whole.append(name if is_missing(name) else integer.removesuffix(".0"))
+    return whole
+
+
+def _visible(name: str) -> str:
+    visible = name.translate(_INVISIBLE)
+    return unicodedata.normalize("NFC", visible if visible == name else visible.strip())
+
+
+def _integer(power: re.Match[str]) -> str:
+    """Return the integer that a power of ten is, else its text, also if digits are lost."""
+    first, rest, letter, plus, exponent = power.groups(default="")
+    zeros = int(exponent) - len(rest)
+    if zeros <= 0:
+        kept, cut = rest[: int(exponent)], rest[int(exponent) :]
+        return power[0] if cut.strip("0") else f"{first}{kept}"
+    # R writes 1e+05 for 100000 and Java 1.2E7; spreadsheets write 1.23E+05 for 123456.
+    short = int(exponent) < _LONG - 1 or len(rest) > _SHOWN
+    sure = short and int(exponent) < _DOUBLE and not (letter == "E" and plus)
+    return f"{first}{rest}{'0' * zeros}" if sure else power[0]
+
+
+def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
+    """Return the first id that a spreadsheet or a floating-point number has changed, if any.
+
+    Args:
+        values: the distinct values of the column, as read.
+        names: the id of each.
+    """
+    again = "read the ids as text and save them again, as in a spreadsheet with the format Text"
+    for index, name in enumerate(names):
+        # No id of letters and digits has a sign beside the power, or a point before a high one.
+        power = _POWER.fullmatch(name) if "+" in name or "." in name else None
+        high = power is not None and (power[4] or int(power[5]) >= _LONG - 1)
+        if power is not None and high and _integer(power) == name:
+            return index, f"{show(name)} is a number whose last digits are lost: {again}"
+    for index, value in enumerate(values):
+        if isinstance(value, float) and _EXACT <= abs(value) < float("inf"):
+            said = "is a floating-point number, which holds no integers of so many digits"
+            return index, f"{show(names[index])} {said}: {again}"
+    dates = [k for k, name in enumerate(names) if "-" in name and _MONTH.fullmatch(name)]
+    pairs = [name for name in names if _PAIR.fullmatch(name)] if dates else []
+    if pairs:
+        said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
+        return dates[0], f"{show(names[dates[0]])} {said}: {again}"
+    long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]
+    for length, digits in ((_KEPT + 1, _KEPT), (_LONG, _SHOWN)):
+        able = [k for k in long if len(names[k]) >= length]
+        rounded = not any(names[k][digits:].strip("0") for k in able)
+        full = sum(names[k][digits - 1] != "0" for k in able)
+        if rounded and full >= _SEVERAL and 2 * full > len(able):
+            said = f"has zeros behind its first {digits} digits, as all long ids of the column"
+            return able[0], f"{show(names[able[0]])} {said}, so others are lost: {again}"
+    return None
+
+
+def bracketed(names: Sequence[str]) -> Doubt | None:
+    """Return the first list in brackets if most ids are, as in `['a', 'b']`, `[1 2]` or `{a,b}`."""
+    able = [k for k, name in enumerate(names) if _BRACKETS.get(name[:1]) == name[-1:] and name]
+    several = [k for k in able if not {",", "'", '"', " "}.isdisjoint(names[k])]
+    if len(able) < 0.9 * sum(map(bool, names)) or 10 * len(several) < len(able) or not several:
+        return None
+    return several[0], a_list(names[several[0]])
+
+
+def a_list(name: str) -> str:
+    """Say what is wrong with an id that is a list."""
+    return f"{show(name)} is a list: write a row for each of its parts, or name another column"
+
+
+def separated(names: Sequence[str]) -> str | None:
+    """Return what separates the parts of lists if most ids look like one.
+
+    Such are lists of ids, such as `N13 N45` and `1,7`, whose parts look alike and occur again, and
+    words between `|`, `;` or `,` without blanks that occur again often. Names of several words are
+    none. Ids with two parts may look the same, so the caller asks whether each stands alone.
+    """
+    names = names[:_LISTED]
+    for separator in ("|", ";", ", ", ",", " "):
+        lists = [k for k, name in enumerate(names) if separator in name]
+        if len(lists) < max(2, _MOST * len(names)):
+            continue
+        cells = [names[k].split(separator) for k in lists]
+        parts = [part for cell in cells for part in cell]
+        # Ids of two kinds of parts have much fewer of one.
+        ends = sorted(len({cell[end] for cell in cells}) for end in (0, -1))
+        if ends[1] > _KINDS * ends[0]:
+            continue
+        shapes = Counter(_DIGITS.sub("0", part) for part in parts)
+        shape, alike = shapes.most_common(1)[0]
+        share = len(set(parts)) / len(parts)
+        if "0" in shape and alike >= _ALIKE * len(parts):
+            most = _OF_ALIKE
+        elif " " in separator or any(part != part.strip() for part in parts):
+            continue
+        else:
+            most = _OF_WORDS
+        if share <= most:
+            return separator
+    return None
+
+
+def pointed(values: Sequence[Any]) -> int | None:
+    """Return the index of the first number such as `1.858` that is likely 1858.
+
+    Beside whole numbers below 1000 all others have exactly three decimals, which decimals of three
+    digits do not all have.
+    """
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    if len(texts) < len(values):
+        return None
+    points = [k for k, text in enumerate(texts) if _POINTED.fullmatch(text)]
+    whole = sum(map(bool, map(_SMALL.fullmatch, texts)))
+    if len(points) < 2 * _SEVERAL or not whole or len(points) + whole < len(texts):
+        return None
+    return points[0]
+
+
+def punctuated(begin: str, value: Any, values: Sequence[Any]) -> str:
+    """Say what to write for a number with marks between thousands or a decimal comma, else "".
+
+    Args:
+        begin: how the sentence begins.
+        value: the number as text.
+        values: all values of its column.
+    """
+    text = str(value).strip()
+    marked, comma = _MARKED.fullmatch(text), _COMMA.fullmatch(text)
+    decimals = [other for other in map(str, values) if _COMMA.fullmatch(other.strip())]
+    odd = any(
+        not _MARKED.fullmatch(other.strip()) or other.strip()[:1] == "0" for other in decimals
+    )
+    if comma and (odd or not marked):
+        return f"{begin} is not a number: write decimals with a point"
+    if not marked:
+        return ""
+    plain = text.replace(marked["mark"], "")
+    if (
+        comma
+        and len(decimals) == len(values)
+        and max(int(other.split(",")[0]) for other in decimals) <= _HIGHEST
+    ):
+        point = text.replace(",", ".")
+        return (
+            f"{begin} is {plain} with a separator of thousands or {point} with a decimal comma: "
+            f"write {plain} or {point}"
+        )
+    return f"{begin} looks like {plain} with a separator of thousands: write {plain}"
