@@ -40,8 +40,8 @@ def lent() -> Iterator[None]:
 
     Each call gets `sys.stdout`, `sys.stderr` and the descriptors 1 and 2 back as they were before
     the first one that has not ended, whoever closed or replaced them; the last one that ends gets
-    the current folder back. A process that the code forked, and that returns here, ends: all that
-    follows belongs to its parent.
+    back the current folder, the mask of new files and what left `sys.path`. A process that the code
+    forked, and that returns here, ends: all that follows belongs to its parent.
 
     Raises:
         RunError: the current folder is gone.
@@ -127,7 +127,9 @@ class _Lease:
             if not self._calls:
                 self._out, self._err = sys.stdout, sys.stderr
                 self._descriptors = [_Descriptor.of(number) for number in (OUT, ERR)]
-                self._folder = _current()
+                self._folder, self._path = _current(), [*sys.path]
+                self._mask = os.umask(0o077)  # the only way to read it is to set it
+                os.umask(self._mask)
             self._calls += 1
 
     def end(self) -> None:
@@ -140,13 +142,20 @@ class _Lease:
                     descriptor.close()
             self._out = sys.stdout = _open(self._out, OUT)
             self._err = sys.stderr = _open(self._err, ERR)
-            if not self._calls and self._folder != _current():
+            if self._calls:
+                return
+            os.umask(self._mask)
+            sys.path += [place for place in self._path if place not in sys.path]
+            if self._folder != _current():
                 _enter(self._folder)
 
 
 def _open(stream: TextIO, number: int) -> TextIO:
-    """Return a stream, or another one on its descriptor if it is closed."""
-    return streams.lent(number) if getattr(stream, "closed", False) else stream
+    """Return a stream, or another one on its descriptor if it is closed or detached."""
+    with suppress(ValueError):
+        if not getattr(stream, "closed", False):
+            return stream
+    return streams.lent(number)
 
 
 def _current() -> str | None:

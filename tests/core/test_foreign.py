@@ -20,6 +20,10 @@ def closed() -> None:
     sys.stdout.close()
 
 
+def detached() -> None:
+    sys.stdout = io.TextIOWrapper(sys.stdout.detach(), "utf-8")
+
+
 def replaced() -> None:
     sys.stdout = io.StringIO()
 
@@ -28,17 +32,17 @@ def removed() -> None:
     sys.stdout = None
 
 
-@pytest.mark.cases("change", [closed, replaced, removed])
+@pytest.mark.cases("change", [closed, detached, replaced, removed])
 def test_sys_has_an_open_stream_after_each_call(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]
 ) -> None:
-    stream = io.StringIO()
+    stream = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", stream)
     with lent():
         with foreign(RunError):
             change()
         assert not sys.stdout.closed
-        assert sys.stdout is stream or change is closed
+        assert sys.stdout is stream or change in {closed, detached}
 
 
 def test_a_call_in_another_thread_does_not_decide_what_is_put_back(
@@ -97,6 +101,16 @@ def test_the_current_folder_is_put_back(
         if gone:
             (tmp_path / "elsewhere").rmdir()
     assert Path.cwd() == tmp_path
+
+
+def test_the_mask_of_new_files_and_the_path_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, mask = [*sys.path], os.umask(0o027)
+    monkeypatch.setattr(sys, "path", [*before])
+    with lent():
+        os.umask(0o777)
+        sys.path = ["added"]
+    assert os.umask(mask) == 0o027
+    assert sys.path == ["added", *before]
 
 
 def test_a_current_folder_that_is_removed_is_named(
