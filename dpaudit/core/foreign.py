@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Self, TextIO
 
 from dpaudit.core.errors import DpauditError, RunError, said
 from dpaudit.core.messages import place
 from dpaudit.core.standard import ERR, OUT, streams
+
+_SIGNALS = [signal.SIGINT, signal.SIGTERM, *([] if sys.platform == "win32" else [signal.SIGALRM])]
 
 
 @contextmanager
@@ -40,17 +43,20 @@ def lent() -> Iterator[None]:
 
     Each call gets `sys.stdout`, `sys.stderr` and the descriptors 1 and 2 back as they were before
     the first one that has not ended, whoever closed or replaced them; the last one that ends gets
-    back the current folder, the mask of new files and what left `sys.path`. A process that the code
-    forked, and that returns here, ends: all that follows belongs to its parent.
+    back the current folder, the mask of new files and what left `sys.path`. In the main thread, so
+    are signals. A process that the code forked, and that returns here, ends: all that follows
+    belongs to its parent.
 
     Raises:
         RunError: the current folder is gone.
+        BaseException: what a signal has raised, if the code caught it.
     """
     streams.lend()
     process = os.getpid()
     _lease.begin()
     try:
-        yield
+        with _signals():
+            yield
     except BaseException as error:
         _end_fork(process, error)
         raise
@@ -58,6 +64,34 @@ def lent() -> Iterator[None]:
         _end_fork(process, None)
     finally:
         _lease.end()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Put back handlers of signals, end an alarm that the code leaves, raise what it caught."""
+    if current_thread() is not main_thread():  # only that one has handlers
+        yield
+        return
+    before, stop = {number: signal.getsignal(number) for number in _SIGNALS}, _lease.stop
+    idle = sys.platform == "win32" or not signal.getitimer(signal.ITIMER_REAL)[0]
+    try:
+        yield
+    finally:
+        if sys.platform != "win32" and idle:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if _lease.stop is not None and _lease.stop is not stop:
+            raise _lease.stop
+        for number, handler in before.items():
+            if handler is not None and handler is not signal.getsignal(number):
+                signal.signal(number, handler)
+
+
+def interrupt(error: BaseException | None) -> None:
+    """Let the main thread's call of code of others end with this error, even if the code caught it.
+
+    Training loops catch Ctrl-C and return the model as it is: that is no training to audit.
+    """
+    _lease.stop = error
 
 
 def _end_fork(process: int, error: BaseException | None) -> None:
@@ -115,6 +149,7 @@ class _Lease:
     """What overlapping calls of several threads share: what the first of them found."""
 
     def __init__(self) -> None:
+        self.stop: BaseException | None = None
         self.renew()
 
     def renew(self) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 
+from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.core.errors import RunError
 from dpaudit.core.foreign import foreign, lent
 
@@ -130,6 +133,7 @@ def test_a_current_folder_that_is_removed_is_named(
 def test_a_fork_ends_where_the_code_of_others_does(end: str, code: int) -> None:
     text = f"""
 import os, sys
+from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.core.errors import RunError
 from dpaudit.core.foreign import foreign
 with foreign(RunError):
@@ -143,3 +147,31 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert said.stdout == f"{code}\n"
     assert "Traceback" not in said.stderr
+
+
+def test_signals_and_alarms_are_put_back() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    with lent():
+        for number in before:
+            signal.signal(number, lambda *_: sys.exit(0))
+        signal.alarm(99)
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert signal.alarm(0) == 0
+
+
+def test_an_alarm_of_the_caller_goes_on() -> None:
+    signal.alarm(99)
+    with lent():
+        pass
+    assert signal.alarm(0) > 0
+
+
+def test_a_stop_that_the_code_catches_is_raised() -> None:
+    with pytest.raises(Stopped) as caught, stoppable(), foreign(RunError):  # noqa: PT012
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        with lent():  # ends as usual: it began later
+            pass
+    assert caught.value.code == 143
+    with lent():
+        pass

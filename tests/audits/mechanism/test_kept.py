@@ -83,7 +83,13 @@ def kept(mechanism: Any, *, constant: bool) -> list[str]:
 
 NOISE = 0.7310246158
 PARTS = [NOISE, -1 / NOISE, np.float32(NOISE), [(NOISE,)], {1: NOISE}, {NOISE}, b"salt"]
-PARTS += [2**40 + 12345, 10**40 - 1, NOISE * 1j, np.array([1, NOISE]), np.array([[None, NOISE]], object)]
+PARTS += [
+    2**40 + 12345,
+    10**40 - 1,
+    NOISE * 1j,
+    np.array([1, NOISE]),
+    np.array([[None, NOISE]], object),
+]
 PARTS += [sparse.csr_array([[NOISE]]), functools.partial(exact, NOISE), Holding(NOISE)]
 WRITTEN = [0.1, 1e-5, 1 / 3, 20, -0.25, np.float32(0.1), [(1,)], {"a": 1.5}, {1}, "word", True]
 WRITTEN += [10**9, 2j, np.arange(5), np.eye(2, dtype=np.float32), np.nan, np.array(["a", None])]
