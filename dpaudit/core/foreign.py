@@ -7,10 +7,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, current_thread, main_thread
-from typing import Self, TextIO
+from typing import TextIO
 
 from dpaudit.core.errors import DpauditError, RunError, said
 from dpaudit.core.messages import place
@@ -109,40 +108,15 @@ def _end_fork(process: int, error: BaseException | None) -> None:
     os._exit(code & 0xFF)
 
 
-@dataclass(frozen=True)
-class _Descriptor:
-    """A standard descriptor as a call finds it.
-
-    Attributes:
-        number: the descriptor.
-        copy: a duplicate; None if it is closed.
-    """
-
-    number: int
-    copy: int | None
-
-    @classmethod
-    def of(cls, number: int) -> Self:
-        """Duplicate a descriptor."""
-        with suppress(OSError):
-            return cls(number, os.dup(number))
-        return cls(number, None)
-
-    def put_back(self) -> None:
-        """Let the number lead where it led."""
-        if self.copy is None:
-            return
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(self.number), os.fstat(self.copy)):
-                return
-        with suppress(OSError):  # the code may have closed all
-            os.dup2(self.copy, self.number)
-
-    def close(self) -> None:
-        """Close the duplicate."""
-        with suppress(OSError):
-            if self.copy is not None:
-                os.close(self.copy)
+def _copied(number: int) -> int:
+    """Return a duplicate of a descriptor, which leads to the null device if it was closed."""
+    with suppress(OSError):
+        return os.dup(number)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, number)
+    if null != number:
+        os.close(null)
+    return os.dup(number)
 
 
 class _Lease:
@@ -161,7 +135,7 @@ class _Lease:
         with self._lock:
             if not self._calls:
                 self._out, self._err = sys.stdout, sys.stderr
-                self._descriptors = [_Descriptor.of(number) for number in (OUT, ERR)]
+                self._copies = {number: _copied(number) for number in (OUT, ERR)}
                 self._folder, self._path = _current(), [*sys.path]
                 self._mask = os.umask(0o077)  # the only way to read it is to set it
                 os.umask(self._mask)
@@ -171,10 +145,11 @@ class _Lease:
         """Put back what the calls have changed."""
         with self._lock:
             self._calls -= 1
-            for descriptor in self._descriptors:
-                descriptor.put_back()
-                if not self._calls:
-                    descriptor.close()
+            for number, copy in self._copies.items():
+                with suppress(OSError):  # the code may have closed all
+                    os.dup2(copy, number)
+                    if not self._calls:
+                        os.close(copy)
             self._out = sys.stdout = _open(self._out, OUT)
             self._err = sys.stderr = _open(self._err, ERR)
             if self._calls:

@@ -82,6 +82,18 @@ os.write(1, b"seen")
     assert said.stdout == b"seen"
 
 
+def test_no_file_takes_the_number_of_a_closed_descriptor() -> None:
+    code = """
+import os
+from dpaudit.core.foreign import lent
+os.close(1)
+with lent():
+    pass
+assert os.open(os.devnull, os.O_RDONLY) > 2
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_no_descriptor_is_lost() -> None:
     def count() -> int:
         return len(os.listdir("/dev/fd"))
