@@ -22,6 +22,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
+    if sys.platform != "win32":  # who ignores it cannot know how a process ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         from dpaudit.core.processes import leave_current_folder, supervised
         from dpaudit.core.standard import streams

@@ -13,9 +13,12 @@ from typing import TextIO
 
 from dpaudit.core.errors import DpauditError, RunError, said
 from dpaudit.core.messages import place
+from dpaudit.core.processes import current_folder
 from dpaudit.core.standard import ERR, OUT, streams
 
-_SIGNALS = [signal.SIGINT, signal.SIGTERM, *([] if sys.platform == "win32" else [signal.SIGALRM])]
+_SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if sys.platform != "win32":
+    _SIGNALS += [signal.SIGALRM, signal.SIGCHLD]
 
 
 @contextmanager
@@ -136,7 +139,7 @@ class _Lease:
             if not self._calls:
                 self._out, self._err = sys.stdout, sys.stderr
                 self._copies = {number: _copied(number) for number in (OUT, ERR)}
-                self._folder, self._path = _current(), [*sys.path]
+                self._folder, self._path = current_folder(), [*sys.path]
                 self._mask = os.umask(0o077)  # the only way to read it is to set it
                 os.umask(self._mask)
             self._calls += 1
@@ -156,7 +159,7 @@ class _Lease:
                 return
             os.umask(self._mask)
             sys.path += [place for place in self._path if place not in sys.path]
-            if self._folder != _current():
+            if self._folder != current_folder():
                 _enter(self._folder)
 
 
@@ -166,14 +169,6 @@ def _open(stream: TextIO, number: int) -> TextIO:
         if not getattr(stream, "closed", False):
             return stream
     return streams.lent(number)
-
-
-def _current() -> str | None:
-    """Return the current folder; None if it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
 
 
 def _enter(folder: str | None) -> None:

@@ -26,6 +26,14 @@ _STOPPED = {code for number in _FORWARDED for code in (-number, 128 + number)}
 _SAFE, _OURS = "PYTHONSAFEPATH", "dpaudit"
 
 
+def current_folder() -> str | None:
+    """Return the current folder; None if it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def leave_current_folder() -> None:
     """Take the current folder off the path where only an empty entry of PYTHONPATH names it.
 
@@ -36,8 +44,8 @@ def leave_current_folder() -> None:
     if named == os.pathsep.join(kept):
         return
     os.environ["PYTHONPATH"] = os.pathsep.join(kept)
-    here, home = os.getcwd(), os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    if here in sys.path and here not in {home, *map(os.path.abspath, kept)}:
+    here, home = current_folder(), os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    if here and here in sys.path and here not in {home, *map(os.path.abspath, kept)}:
         sys.path.remove(here)
 
 
@@ -48,12 +56,14 @@ def module_places() -> list[str]:
     """
     standard = os.path.dirname(os.__file__)
     first = (standard, os.path.join(standard, "lib-dynload"))
-    return sorted(map(os.path.abspath, sys.path), key=lambda place: place not in first)
+    gone = current_folder() is None
+    places = [os.path.abspath(place) for place in sys.path if not gone or os.path.isabs(place)]
+    return sorted(places, key=lambda place: place not in first)
 
 
 def library_places() -> list[str]:
     """Return `module_places` without the current folder, for a process without the user's code."""
-    return [place for place in module_places() if place != os.getcwd()]
+    return [place for place in module_places() if place != current_folder()]
 
 
 @contextmanager

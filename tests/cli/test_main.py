@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,14 @@ def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:
     assert result.returncode == 3
     assert result.stderr.startswith("dpaudit: the system refused: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_a_caller_may_ignore_how_processes_end(tmp_path: Path) -> None:
+    def ignoring() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    place = tmp_path / "audit.toml"
+    result = command("run", place, "--allow-code", stdout=subprocess.DEVNULL, preexec_fn=ignoring)
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)

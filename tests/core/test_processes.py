@@ -129,6 +129,13 @@ def test_the_standard_library_goes_first(here: str) -> None:
     assert library_places() == [STANDARD, "/library"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a current folder cannot be removed")
+def test_a_current_folder_that_is_gone_is_no_place(here: str) -> None:
+    Path(here).rmdir()
+    assert module_places() == library_places() == [STANDARD, "/library"]
+    os.chdir("/")
+
+
 @pytest.mark.parametrize("given", [None, "1"])
 def test_workers_inherit_a_path_that_is_given_back(
     here: str, monkeypatch: pytest.MonkeyPatch, given: str | None
