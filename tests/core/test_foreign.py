@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ def closed() -> None:
 
 
 def detached() -> None:
-    sys.stdout = io.TextIOWrapper(sys.stdout.detach(), "utf-8")
+    stream: Any = sys.stdout
+    sys.stdout = io.TextIOWrapper(stream.detach(), "utf-8")
 
 
 def replaced() -> None:
