@@ -166,7 +166,7 @@ def _end_late(child: int, reader: int) -> None:
     time.sleep(_LATEST)
     sys.stderr.write(
         "dpaudit: threads or processes that the code named in the config started go on "
-        f"{_LATEST:.0f} seconds after the result, and are ended: let that code end them\n"
+        f"{_LATEST:.0f} seconds after the run, and are ended: let that code end them\n"
     )
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
