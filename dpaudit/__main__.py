@@ -8,6 +8,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 import os
 import signal
+from contextlib import nullcontext
 from types import FrameType
 
 
@@ -21,17 +22,19 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
+    if sys.platform != "win32":  # who ignores it cannot know how a process ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        from dpaudit.core.processes import leave_current_folder, supervise
+        from dpaudit.core.processes import leave_current_folder, supervised
         from dpaudit.core.standard import streams
 
         streams.separate()
         leave_current_folder()
-        if "--allow-code" in sys.argv and sys.platform != "win32":
-            supervise()
-        from dpaudit.cli import main as command
+        runs_code = "--allow-code" in sys.argv and sys.platform != "win32"
+        with supervised() if runs_code else nullcontext():
+            from dpaudit.cli import main as command
 
-        command()
+            command()
     except Exception:  # of a damaged installation; Python would end with the code of a failed gate
         sys.excepthook(*sys.exc_info())
         sys.exit(3)

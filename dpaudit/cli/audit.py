@@ -15,6 +15,7 @@ from dpaudit.cli.options import (
     allow_code_option,
     force_option,
     import_from,
+    import_now,
     overrides_option,
     run_workers_option,
     waivers_option,
@@ -125,6 +126,8 @@ def run(
         import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
+    if allow_code and workers.backend == "threads":
+        import_now(checked.code)
     placed = config_file.placing(checked, config, overrides)
     with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ from typing import Any, TypeVar
 import click
 from click.types import FloatParamType
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DpauditError
+from dpaudit.core.foreign import foreign
 from dpaudit.core.numbers import plain_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,9 +112,9 @@ def import_from(folder: Path, code: Sequence[str]) -> None:
         ConfigError: a key names a module that stands there and is installed too.
     """
     beside = str(folder.resolve())
-    for key in code:
-        module = key.partition(".target = '")[2].partition(":")[0].partition(".")[0]
-        here, installed = _file(module, [beside]), _file(module, sys.path)
+    for module, key in _modules(code).items():
+        outer = module.partition(".")[0]
+        here, installed = _file(outer, [beside]), _file(outer, sys.path)
         if here and installed and os.path.realpath(here) != os.path.realpath(installed):
             raise ConfigError(
                 f"{key}: {here} stands beside the config, and Python finds {installed} before it: "
@@ -127,9 +129,25 @@ def import_from(folder: Path, code: Sequence[str]) -> None:
     click.get_current_context().call_on_close(leave)
 
 
+def import_now(code: Sequence[str]) -> None:
+    """Import modules that a config names in this thread, the main one: it alone may set signals.
+
+    What cannot be imported is told by what needs it.
+    """
+    for module in _modules(code):
+        with suppress(DpauditError), foreign(ConfigError):
+            import_module(module)
+
+
+def _modules(code: Sequence[str]) -> dict[str, str]:
+    """Return the modules that keys of a config name, each with its key and value."""
+    modules = {key.partition(".target = '")[2].partition(":")[0]: key for key in code}
+    return {module: key for module, key in modules.items() if module}
+
+
 def _file(module: str, places: Sequence[str]) -> str | None:
     """Return the file of a module that is found in these folders, if any."""
-    spec = PathFinder.find_spec(module, places) if module else None
+    spec = PathFinder.find_spec(module, places)
     return spec.origin if spec else None
 
 

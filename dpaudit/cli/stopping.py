@@ -15,6 +15,8 @@ from types import FrameType
 
 import click
 
+from dpaudit.core.foreign import interrupt
+
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 # Where a command leaves in click's context what it keeps.
 _KEPT = f"{__name__}.kept"
@@ -81,6 +83,7 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     finally:
+        interrupt(None)
         for signum, handler in before.items():
             # Otherwise the process is ending, at once if asked again.
             if signal.getsignal(signum) is stop:
@@ -105,7 +108,9 @@ class _Stop:
             signal.signal(signum, signal.SIG_DFL)
         if os.getpid() != self.process:  # forked so lately that it has not run what follows a fork
             signal.raise_signal(number)
-        _raise(Stopped(number), frame, time.monotonic() + _LONGEST)
+        stopped = Stopped(number)
+        interrupt(stopped)
+        _raise(stopped, frame, time.monotonic() + _LONGEST)
 
 
 def _reset() -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import Self, TextIO
+from threading import Lock, current_thread, main_thread
+from typing import TextIO
 
 from dpaudit.core.errors import DpauditError, RunError, said
 from dpaudit.core.messages import place
+from dpaudit.core.processes import current_folder
 from dpaudit.core.standard import ERR, OUT, streams
+
+_SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if sys.platform != "win32":
+    _SIGNALS += [signal.SIGALRM, signal.SIGCHLD]
 
 
 @contextmanager
@@ -40,17 +45,20 @@ def lent() -> Iterator[None]:
 
     Each call gets `sys.stdout`, `sys.stderr` and the descriptors 1 and 2 back as they were before
     the first one that has not ended, whoever closed or replaced them; the last one that ends gets
-    the current folder back. A process that the code forked, and that returns here, ends: all that
-    follows belongs to its parent.
+    back the current folder, the mask of new files and what left `sys.path`. In the main thread, so
+    are signals. A process that the code forked, and that returns here, ends: all that follows
+    belongs to its parent.
 
     Raises:
         RunError: the current folder is gone.
+        BaseException: what a signal has raised, if the code caught it.
     """
     streams.lend()
     process = os.getpid()
     _lease.begin()
     try:
-        yield
+        with _signals():
+            yield
     except BaseException as error:
         _end_fork(process, error)
         raise
@@ -58,6 +66,34 @@ def lent() -> Iterator[None]:
         _end_fork(process, None)
     finally:
         _lease.end()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Put back handlers of signals, end an alarm that the code leaves, raise what it caught."""
+    if current_thread() is not main_thread():  # only that one has handlers
+        yield
+        return
+    before, stop = {number: signal.getsignal(number) for number in _SIGNALS}, _lease.stop
+    idle = sys.platform == "win32" or not signal.getitimer(signal.ITIMER_REAL)[0]
+    try:
+        yield
+    finally:
+        if sys.platform != "win32" and idle:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if _lease.stop is not None and _lease.stop is not stop:
+            raise _lease.stop
+        for number, handler in before.items():
+            if handler is not None and handler is not signal.getsignal(number):
+                signal.signal(number, handler)
+
+
+def interrupt(error: BaseException | None) -> None:
+    """Let the main thread's call of code of others end with this error, even if the code caught it.
+
+    Training loops catch Ctrl-C and return the model as it is: that is no training to audit.
+    """
+    _lease.stop = error
 
 
 def _end_fork(process: int, error: BaseException | None) -> None:
@@ -75,46 +111,22 @@ def _end_fork(process: int, error: BaseException | None) -> None:
     os._exit(code & 0xFF)
 
 
-@dataclass(frozen=True)
-class _Descriptor:
-    """A standard descriptor as a call finds it.
-
-    Attributes:
-        number: the descriptor.
-        copy: a duplicate; None if it is closed.
-    """
-
-    number: int
-    copy: int | None
-
-    @classmethod
-    def of(cls, number: int) -> Self:
-        """Duplicate a descriptor."""
-        with suppress(OSError):
-            return cls(number, os.dup(number))
-        return cls(number, None)
-
-    def put_back(self) -> None:
-        """Let the number lead where it led."""
-        if self.copy is None:
-            return
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(self.number), os.fstat(self.copy)):
-                return
-        with suppress(OSError):  # the code may have closed all
-            os.dup2(self.copy, self.number)
-
-    def close(self) -> None:
-        """Close the duplicate."""
-        with suppress(OSError):
-            if self.copy is not None:
-                os.close(self.copy)
+def _copied(number: int) -> int:
+    """Return a duplicate of a descriptor, which leads to the null device if it was closed."""
+    with suppress(OSError):
+        return os.dup(number)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, number)
+    if null != number:
+        os.close(null)
+    return os.dup(number)
 
 
 class _Lease:
     """What overlapping calls of several threads share: what the first of them found."""
 
     def __init__(self) -> None:
+        self.stop: BaseException | None = None
         self.renew()
 
     def renew(self) -> None:
@@ -126,35 +138,37 @@ class _Lease:
         with self._lock:
             if not self._calls:
                 self._out, self._err = sys.stdout, sys.stderr
-                self._descriptors = [_Descriptor.of(number) for number in (OUT, ERR)]
-                self._folder = _current()
+                self._copies = {number: _copied(number) for number in (OUT, ERR)}
+                self._folder, self._path = current_folder(), [*sys.path]
+                self._mask = os.umask(0o077)  # the only way to read it is to set it
+                os.umask(self._mask)
             self._calls += 1
 
     def end(self) -> None:
         """Put back what the calls have changed."""
         with self._lock:
             self._calls -= 1
-            for descriptor in self._descriptors:
-                descriptor.put_back()
-                if not self._calls:
-                    descriptor.close()
+            for number, copy in self._copies.items():
+                with suppress(OSError):  # the code may have closed all
+                    os.dup2(copy, number)
+                    if not self._calls:
+                        os.close(copy)
             self._out = sys.stdout = _open(self._out, OUT)
             self._err = sys.stderr = _open(self._err, ERR)
-            if not self._calls and self._folder != _current():
+            if self._calls:
+                return
+            os.umask(self._mask)
+            sys.path += [place for place in self._path if place not in sys.path]
+            if self._folder != current_folder():
                 _enter(self._folder)
 
 
 def _open(stream: TextIO, number: int) -> TextIO:
-    """Return a stream, or another one on its descriptor if it is closed."""
-    return streams.lent(number) if getattr(stream, "closed", False) else stream
-
-
-def _current() -> str | None:
-    """Return the current folder; None if it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
+    """Return a stream, or another one on its descriptor if it is closed or detached."""
+    with suppress(ValueError):
+        if not getattr(stream, "closed", False):
+            return stream
+    return streams.lent(number)
 
 
 def _enter(folder: str | None) -> None:

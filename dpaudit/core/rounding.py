@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
+# Code of others may change the context of its thread.
+_EXACT = Context(prec=28)
+
 
 def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
     """Format a measured number with `digits` decimals.
@@ -20,10 +23,14 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     if abs(value) < 0.01:
         digits = 1 - exact.adjusted()
     if abs(value) < 1e-4:
-        return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):.1e}"
+        return f"{_rounded(exact, digits, rounding):.1e}"
     if abs(value) >= 1e15:
-        return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding):.6g}"
-    return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
+        return f"{_rounded(exact, 5 - exact.adjusted(), rounding):.6g}"
+    return f"{_rounded(exact, digits, rounding):f}"
+
+
+def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
+    return exact.quantize(Decimal((0, (1,), -digits)), rounding, _EXACT)
 
 
 def percent(share: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -34,7 +41,8 @@ def percent(share: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> s
         digits: the number of significant digits, at most 9.
         rounding: `ROUND_CEILING` for what is at most the share, `ROUND_FLOOR` for at least.
     """
-    shown = Context(digits, rounding).plus(Decimal(f"{100 * share:.9e}")).normalize()
+    context = Context(digits, rounding)
+    shown = context.plus(Decimal(f"{100 * share:.9e}")).normalize(context)
     return f"{shown:f} %"
 
 

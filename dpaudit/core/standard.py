@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from select import select
 from typing import Any, TextIO
 
 OUT, ERR = 1, 2
@@ -29,7 +30,12 @@ class _Lasting(io.FileIO):
 
     def write(self, data: Any) -> int:
         try:
-            return len(data) if self._lost else super().write(data)
+            if self._lost:
+                return len(data)
+            # Code of others, or a program that shares a terminal, may let writes return at once.
+            while (written := super().write(data)) is None:
+                select([], [self], [])
+            return written
         except OSError as error:
             self._lost = True
             if self._must and not isinstance(error, BrokenPipeError):

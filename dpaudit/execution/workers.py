@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
+import multiprocessing
 import os
 import pickle
 import platform
@@ -185,8 +186,9 @@ def _code() -> str:
     return repr([identity[name] for name in sorted(identity) if name not in MACHINE])
 
 
-def _end_together(parent: int) -> None:
-    """Let the process that started this one end it."""
+def _begin(parent: int) -> None:
+    """Let the process that started this one end it, and the user's code start processes."""
+    multiprocessing.set_start_method(None, force=True)  # loky's own fails below a worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
     end_with(parent)
 
@@ -306,7 +308,7 @@ def started(workers: Workers) -> Iterator[Pool]:
             options = {
                 "backend": "loky",
                 "inner_max_num_threads": 1,
-                "initializer": _end_together,
+                "initializer": _begin,
                 "initargs": (os.getpid(),),
             }
             yield Pool(workers, options, Path(folder))

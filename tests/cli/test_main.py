@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,3 +120,14 @@ def test_every_help_has_all_exit_codes(path: tuple[str, ...]) -> None:
     assert wanted <= set(codes), text
     if path not in judging:
         assert "STOP" not in text.partition("Exit codes")[2]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_a_caller_may_ignore_how_processes_end(tmp_path: Path) -> None:
+    def ignoring() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    place = tmp_path / "audit.toml"
+    result = command("run", place, "--allow-code", stdout=subprocess.DEVNULL, preexec_fn=ignoring)
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from textwrap import indent
 
 import psutil
 import pytest
@@ -20,16 +21,18 @@ from dpaudit.core.processes import (
 
 # Tests that run in the background may inherit that Ctrl-C is ignored.
 BEGIN = """
-import os, signal, sys, time
-from dpaudit.core.processes import supervise
+import atexit, os, signal, sys, time
+from threading import Thread
+from dpaudit.core import processes
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-supervise()
+processes._LATEST = 0.5
+with processes.supervised():
 """
 
 
 def start(code: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", f"{BEGIN}\n{code}"],
+        [sys.executable, "-c", BEGIN + indent(code, "  ")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -62,6 +65,24 @@ def test_an_end_in_order_is_passed_on(code: int) -> None:
     process = start(f"print('done'); sys.exit({code})")
     assert process.communicate() == ("done\n", "")
     assert process.returncode == code
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "code",
+    [
+        "atexit.register(os._exit, 0)",
+        "atexit.register(os.kill, os.getpid(), signal.SIGSEGV)",
+        "sys.stdout = open('/dev/full', 'w'); print(2)",
+        "Thread(target=time.sleep, args=(99,)).start()",
+        "atexit.register(os.wait); os.fork() or time.sleep(99)",
+    ],
+)
+def test_what_is_decided_before_the_exit_is_passed_on(code: str) -> None:
+    process = start(f"print(1, flush=True)\n{code}\nsys.exit(4)")
+    said, errors = process.communicate(timeout=60)
+    assert (process.returncode, said) == (4, "1\n")
+    assert ("are ended" in errors) == ("99" in code)
 
 
 @pytest.mark.long
@@ -106,6 +127,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_standard_library_goes_first(here: str) -> None:
     assert module_places() == [STANDARD, here, "/library"]
     assert library_places() == [STANDARD, "/library"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a current folder cannot be removed")
+def test_a_current_folder_that_is_gone_is_no_place(here: str) -> None:
+    Path(here).rmdir()
+    assert module_places() == library_places() == [STANDARD, "/library"]
+    os.chdir("/")
 
 
 @pytest.mark.parametrize("given", [None, "1"])

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR
+from decimal import ROUND_CEILING, ROUND_FLOOR, localcontext
 
 import pytest
 
-from dpaudit.core.rounding import percent
+from dpaudit.core.rounding import measured, percent
 
 
 @pytest.mark.cases(
@@ -38,3 +38,9 @@ def test_no_share_is_shown_with_an_exponent(share: float, digits: int, text: str
 )
 def test_a_bound_is_rounded_so_that_it_holds(share: float, rounding: str, text: str) -> None:
     assert percent(share, 2, rounding) == text
+
+
+def test_the_precision_that_code_of_others_sets_changes_no_number() -> None:
+    with localcontext(prec=2):
+        assert percent(0.995) == "99.5 %"
+        assert measured(1234.5678) == "1234.568"

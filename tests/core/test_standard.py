@@ -16,7 +16,7 @@ streams.separate()
 
 def run(code: str, redirected: str = "") -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-c", SEPARATE + code]
-    shell = ["sh", "-c", f'exec "$@" {redirected}', "sh", *words]
+    shell = ["sh", "-c", f'"$@" {redirected}', "sh", *words]
     return subprocess.run(shell, capture_output=True, text=True, check=False)
 
 
@@ -70,6 +70,17 @@ for _ in range(2):
         ">/dev/full",
     )
     assert (said.returncode, said.stderr) == (0, "full\n")
+
+
+def test_a_pipe_that_does_not_block_takes_all() -> None:
+    said = run(
+        """
+os.set_blocking(1, False)
+streams.output.write(200_000 * "1")
+""",
+        "| (sleep 0.2; wc -c)",
+    )
+    assert (said.stdout.strip(), said.stderr) == ("200000", "")
 
 
 def test_what_the_encoding_lacks_is_escaped() -> None:

@@ -152,6 +152,16 @@ def test_the_exit_code_is_the_outcome_whatever_code_does(
     checked(tmp_path, code, out=True, err=True)
 
 
+def test_a_module_may_handle_signals_where_threads_train(tmp_path: Path, forked: Commands) -> None:
+    words = written(tmp_path, 0, "prints")
+    words[words.index("--workers") + 1] = "2"
+    module = tmp_path / "own.py"
+    handler = "import signal\nsignal.signal(signal.SIGUSR1, print)\n"
+    module.write_text(handler + module.read_text())
+    places = {"out": str(tmp_path / "out.txt"), "err": str(tmp_path / "err.txt")}
+    assert forked.run(tmp_path, *words, **places) == 0
+
+
 @pytest.mark.parametrize("code", OUTCOMES)
 @pytest.mark.parametrize("start", STARTS)
 def test_the_exit_code_is_the_outcome_whatever_it_starts_with(

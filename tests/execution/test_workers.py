@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import socket
@@ -135,6 +136,22 @@ def test_a_process_that_dies_once_costs_nothing(tmp_path: Any) -> None:
         results = Executor(pool).map("", dying, range(20), lambda _: 1)
     assert [int(result[0]) for result in results] == list(range(20))
     assert place.exists()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+@pytest.mark.parametrize("method", [None, "fork", "spawn"])
+def test_a_task_in_a_process_starts_processes(method: str | None) -> None:
+    def starting(number: int) -> Result:
+        context: Any = multiprocessing.get_context(method) if method else multiprocessing
+        process = context.Process(target=os._exit, args=(number,))
+        process.start()
+        process.join()
+        return np.array([process.exitcode])
+
+    with started(Workers(2, "processes")) as pool:
+        results = Executor(pool).map("", starting, range(2), lambda _: 1)
+    assert [int(result[0]) for result in results] == [0, 1]
 
 
 # As in a notebook, whose path begins with the current folder once all that it needs is loaded.

@@ -149,7 +149,8 @@ def _may_be_written(value: Any) -> bool:  # noqa: PLR0911  one kind each
         return _may_be_written(value.real) and _may_be_written(value.imag)
     if not math.isfinite(value):
         return True
-    digits = Decimal(str(value)).normalize().as_tuple().digits
+    # Without `normalize`, which rounds to the precision that code of others may set.
+    digits = "".join(map(str, Decimal(str(value)).as_tuple().digits)).rstrip("0")
     if isinstance(value, numbers.Integral):
         return len(digits) <= _DIGITS or abs(int(value)) < _COUNT
     near = Fraction(float(value)).limit_denominator(_DENOMINATOR)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from decimal import localcontext
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,13 @@ def kept(mechanism: Any, *, constant: bool) -> list[str]:
 
 NOISE = 0.7310246158
 PARTS = [NOISE, -1 / NOISE, np.float32(NOISE), [(NOISE,)], {1: NOISE}, {NOISE}, b"salt"]
-PARTS += [2**40 + 12345, NOISE * 1j, np.array([1, NOISE]), np.array([[None, NOISE]], object)]
+PARTS += [
+    2**40 + 12345,
+    10**40 - 1,
+    NOISE * 1j,
+    np.array([1, NOISE]),
+    np.array([[None, NOISE]], object),
+]
 PARTS += [sparse.csr_array([[NOISE]]), functools.partial(exact, NOISE), Holding(NOISE)]
 WRITTEN = [0.1, 1e-5, 1 / 3, 20, -0.25, np.float32(0.1), [(1,)], {"a": 1.5}, {1}, "word", True]
 WRITTEN += [10**9, 2j, np.arange(5), np.eye(2, dtype=np.float32), np.nan, np.array(["a", None])]
@@ -93,6 +100,11 @@ WRITTEN += [sparse.csr_array([[2.0]]), functools.partial(exact, 0.5), Holding(0.
 def test_values_with_many_digits_may_be_noise(part: Any) -> None:
     assert kept(calling(part), constant=False)
     assert kept(Holding(part), constant=False)
+
+
+def test_the_precision_that_a_mechanism_sets_hides_no_noise() -> None:
+    with localcontext(prec=2):
+        assert kept(calling(NOISE), constant=False)
 
 
 @pytest.mark.cases("part", WRITTEN)
