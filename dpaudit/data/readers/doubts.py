@@ -7,6 +7,7 @@ one such change by the distinct values of a column.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -26,20 +27,28 @@ _INVISIBLE = dict.fromkeys(
     [0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF]
 ) | dict.fromkeys([0xA0, 0x2007, 0x202F], " ")
 
-_WHOLE = re.compile(r"-?[0-9]+(\.0)?", re.ASCII)
+_WHOLE = re.compile(r"(-?[0-9]+)(?:\.0+)?", re.ASCII)
 _POWER = re.compile(r"(-?[0-9])(?:[.,]([0-9]+))?([eE])(\+?)([0-9]{1,3})", re.ASCII)
 # Spreadsheets keep 15 digits, show 6 of a number of 12 or more, and doubles hold 15 to 17.
 _KEPT, _SHOWN, _LONG, _DOUBLE = 15, 6, 12, 16
 # Pairs of numbers that spreadsheets take for dates, and what they make of them.
 _PAIR = re.compile(r"[0-9]{1,2}[-/][0-9]{1,4}", re.ASCII)
-_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_MONTH = re.compile(f"[0-9]{{1,2}}-(?:{_MONTHS})|(?:{_MONTHS})-[0-9]{{2}}", re.ASCII)
-# The largest integer below which doubles hold all.
-_EXACT = 2**53
+_MONTHS = (
+    "janv?|jän|ene|gen|feb|févr?|fev|mar[st]?|mrz|mrt|märz|apr|avr|abr|ma[iyj]|mei|mag|juni?|juin|giu|"
+    "juli?|juil|lug|aug|août|ago|sept?|set|o[ck]t|ott|out|nov|dec|dez|déc|dic"
+)
+_MONTH = re.compile(
+    f"[0-9]{{1,2}}(?:[-/ ]|\\. ?)(?:{_MONTHS})\\.?|(?:{_MONTHS})\\.?[-/ ][0-9]{{2}}"
+    "|[0-9]{4}-[0-9]{2}-[0-9]{2} 00:00:00",
+    re.IGNORECASE,
+)
+# The bits of floating-point numbers, and of the spacing of a column that shows short ones.
+_FLOAT, _SHORT, _SURE = 53, (11, 24), 20
 # So many long ids do not all end in zeros by chance.
 _SEVERAL = 5
 
-_BRACKETS = {"[": "]", "{": "}", "(": ")"}
+# R writes c("a", "b"), and numpy array([1, 2]).
+_BRACKETS = re.compile(r"(c|array|list|set|frozenset)?(\[.*\]|\{.*\}|\(.*\))", re.DOTALL)
 # The share of cells that are lists, or whose parts look alike, in a column of lists.
 _MOST, _ALIKE = 0.5, 0.95
 # The most distinct parts of lists per part: of such that look alike, and of words.
@@ -47,8 +56,10 @@ _OF_ALIKE, _OF_WORDS = 0.9, 0.5
 _LISTED, _KINDS = 10_000, 3
 _DIGITS = re.compile(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*")
 
+# 1,234,567 or, as in India, 12,34,567; perhaps with decimals.
 _MARKED = re.compile(
-    r"-?[0-9]{1,3}(?:(?P<mark>[,.' \u00a0\u202f\u2009’])[0-9]{3})(?:(?P=mark)[0-9]{3})*"
+    r"-?(?:[0-9]{1,3}(?P<mark>[,.' \u00a0\u202f\u2009’])[0-9]{3}(?:(?P=mark)[0-9]{3})*"
+    r"|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3})(?:(?!(?P=mark))[.,][0-9]+)?"
 )
 # The highest rating of usual scales.
 _HIGHEST = 10
@@ -66,15 +77,16 @@ def one_writing(names: Sequence[str]) -> list[str]:
     names = [name if name.isascii() else _visible(name) for name in names]
     # Powers hold a sign or a point.
     able = (name for name in names if "+" in name or "." in name)
-    if not any(name.endswith(".0") or _POWER.fullmatch(name) for name in able):
+    if not any(name.endswith("0") or _POWER.fullmatch(name) for name in able):
         return names
     whole = []
     for name in names:
         power = _POWER.fullmatch(name)
         integer = name if power is None else _integer(power)
-        if not is_missing(name) and not _WHOLE.fullmatch(integer):
+        number = _WHOLE.fullmatch(integer)
+        if number is None and not is_missing(name):
             return names
-        whole.append(name if is_missing(name) else integer.removesuffix(".0"))
+        whole.append(name if number is None or is_missing(name) else number[1])
     return whole
 
 
@@ -110,29 +122,46 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         high = power is not None and (power[4] or int(power[5]) >= _LONG - 1)
         if power is not None and high and _integer(power) == name:
             return index, f"{show(name)} is a number whose last digits are lost: {again}"
+        if name[:1] == "#" and len(name) > 2 and not name.strip("#"):
+            said = "is what a spreadsheet writes where its column is too narrow"
+            return index, f"{show(name)} {said}: widen the column and save it again"
+    exact = 2 ** _bits([value for value in values if isinstance(value, float)])
     for index, value in enumerate(values):
-        if isinstance(value, float) and _EXACT <= abs(value) < float("inf"):
+        if isinstance(value, float) and exact <= abs(value) < math.inf:
             said = "is a floating-point number, which holds no integers of so many digits"
             return index, f"{show(names[index])} {said}: {again}"
-    dates = [k for k, name in enumerate(names) if "-" in name and _MONTH.fullmatch(name)]
-    pairs = [name for name in names if _PAIR.fullmatch(name)] if dates else []
-    if pairs:
+    pairs = [name for name in names if ("-" in name or "/" in name) and _PAIR.fullmatch(name)]
+    dates = [k for k, name in enumerate(names) if _MONTH.fullmatch(name)] if pairs else []
+    if dates:
         said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
         return dates[0], f"{show(names[dates[0]])} {said}: {again}"
     long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]
-    for length, digits in ((_KEPT + 1, _KEPT), (_LONG, _SHOWN)):
+    # JavaScript writes doubles with 16 or 17 digits and zeros.
+    kept = [(_KEPT + n + 1, _KEPT + n) for n in range(3)]
+    for length, digits in (*kept, (_LONG, _SHOWN)):
         able = [k for k in long if len(names[k]) >= length]
         rounded = not any(names[k][digits:].strip("0") for k in able)
-        full = sum(names[k][digits - 1] != "0" for k in able)
-        if rounded and full >= _SEVERAL and 2 * full > len(able):
+        ends = Counter(names[k][digits - 1] for k in able)
+        full = len(able) - ends["0"]
+        if rounded and full >= _SEVERAL and 2 * full > len(able) and len(ends) > 2:
             said = f"has zeros behind its first {digits} digits, as all long ids of the column"
             return able[0], f"{show(names[able[0]])} {said}, so others are lost: {again}"
     return None
 
 
+def _bits(values: Sequence[float]) -> int:
+    """Return the bits that numbers have had, as all large ones are multiples of powers of 2."""
+    for bits in _SHORT:
+        large = [value for value in values if 2**bits <= abs(value) < math.inf]
+        spaces = [math.frexp(value)[1] - bits for value in large]
+        if sum(spaces) >= _SURE and not any(v % 2**k for v, k in zip(large, spaces, strict=True)):
+            return bits
+    return _FLOAT
+
+
 def bracketed(names: Sequence[str]) -> Doubt | None:
     """Return the first list in brackets if most ids are, as in `['a', 'b']`, `[1 2]` or `{a,b}`."""
-    able = [k for k, name in enumerate(names) if _BRACKETS.get(name[:1]) == name[-1:] and name]
+    able = [k for k, name in enumerate(names) if _BRACKETS.fullmatch(name)]
     several = [k for k in able if not {",", "'", '"', " "}.isdisjoint(names[k])]
     if len(able) < 0.9 * sum(map(bool, names)) or 10 * len(several) < len(able) or not several:
         return None
@@ -210,7 +239,7 @@ def punctuated(begin: str, value: Any, values: Sequence[Any]) -> str:
         return f"{begin} is not a number: write decimals with a point"
     if not marked:
         return ""
-    plain = text.replace(marked["mark"], "")
+    plain = text.replace(marked["mark"] or ",", "").replace(",", ".")
     if (
         comma
         and len(decimals) == len(values)
