@@ -182,3 +182,12 @@ def test_items_of_one_interaction_are_in_doubt(tmp_path: Path) -> None:
 def test_ids_of_several_parts_that_users_share_are_no_lists(tmp_path: Path, form: str) -> None:
     path = csv(tmp_path, [("user", "item"), *histories(form, 400)])
     assert load(sniff(path).source).n_users == 20
+
+
+def test_floats_of_json_that_have_lost_digits_are_no_ids(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(f'{{"user": {1e17 + k * 1e4!r}, "item": {k}.0}}\n' for k in range(9)))
+    with pytest.raises(DataError, match=r"line 1, column 'user': the user id '1e\+17'"):
+        load(sniff(path).source)
+    path.write_text("".join(f'{{"user": {k}.0, "item": {k}}}\n' for k in range(9)))
+    assert load(sniff(path).source).n_users == 9
