@@ -123,7 +123,7 @@ def numbered(table: RawTable, kind: str) -> Rows:
             raise DataError(f"{error.fault}: {UNMARKED}") from error
     time, unreadable = times.of(table) if "time" in table.cells else (None, [])
     ids = np.array(user.names, object), np.array(item.names, object)
-    repairs = *table.repairs, user.repair("user"), item.repair("item")
+    repairs = *table.repairs, *user.repairs("user"), *item.repairs("item")
     return Rows(users, items, values, *ids, None if unreadable else time, repairs)
 
 

@@ -21,6 +21,7 @@ from dpaudit.data.readers.missing import is_missing
 Doubt = tuple[int, str]
 
 WRITING = "only in writing (Unicode form, invisible characters, blanks, 1.0 for 1)"
+ALIKE = "only in capitals, leading zeros or blanks"
 # Soft hyphen, zero-width space, marks of direction, word joiner and byte order mark; the space that
 # does not break a line is a space.
 _INVISIBLE = dict.fromkeys(
@@ -54,6 +55,8 @@ _MOST, _ALIKE = 0.5, 0.95
 # The most distinct parts of lists per part: of such that look alike, and of words.
 _OF_ALIKE, _OF_WORDS = 0.9, 0.5
 _LISTED, _KINDS = 10_000, 3
+# The share of combined ids that have the same number of parts.
+_USUAL = 0.8
 _DIGITS = re.compile(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*")
 
 # 1,234,567 or, as in India, 12,34,567; perhaps with decimals.
@@ -203,6 +206,20 @@ def separated(names: Sequence[str]) -> str | None:
         if share <= most:
             return separator
     return None
+
+
+def uneven(names: Sequence[str], separator: str) -> bool:
+    """Whether lists have parts of various numbers, or that are ids alone, as combined ids have not.
+
+    Numbers with marks between thousands are no lists.
+    """
+    lists = [name for name in names if separator in name]
+    if all(map(_MARKED.fullmatch, lists)):
+        return False
+    sizes = Counter(name.count(separator) for name in names)
+    parts = {part for name in lists for part in name.split(separator)}
+    alone = len(parts.intersection(names))
+    return max(sizes.values()) < _USUAL * len(names) or alone > _MOST * len(parts)
 
 
 def pointed(values: Sequence[Any]) -> int | None:
