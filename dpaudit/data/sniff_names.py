@@ -69,14 +69,17 @@ _OTHER = {
         *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
     ),
 }
-# What happened to an item, 1 in a row or 0, also after `is`; the likeliest interaction first.
+# What happened to an item, 1 in a row or 0, also as `is_click` or `click_bool`; the likeliest
+# interaction first.
 _ACTS = (
     *("click", "clicked", "like", "liked", "bought", "buy", "purchased", "purchase", "ordered"),
     *("label", "conversion", "converted", "cart", "addtocart", "favorite", "favourite", "collect"),
     *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
-    *("watched", "finish", "finished", "viewed", "played", "profileenter"),
+    *("watched", "finish", "finished", "viewed", "played", "profileenter", "listened", "completed"),
+    *("booking", "booked", "installed", "saved", "bookmarked", "enrolled", "applied", "visited"),
+    *("read", "rated", "recommended", "votedup", "upvoted", "target", "feedback", "interaction"),
 )
-ACTS = frozenset(_ACTS) - {"label"} | {f"is{act}" for act in _ACTS}
+_LABEL = re.compile(f"(?:is|has|was|did)?({'|'.join(_ACTS)})(?:bool|flag)?")
 # Names of users and items that are no usual ids.
 USUAL = frozenset(
     name
@@ -96,7 +99,10 @@ class UnknownColumnsError(DataError):
     Attributes:
         fault: what is not clear.
         guess: how the columns are stated, filled with the likeliest, as in `user=0,item=4`.
+        remedy: what a program can do that gives a data frame.
     """
+
+    remedy = "give a data frame with the columns user_id, item_id and perhaps rating"
 
     def __init__(self, fault: str, remedy: str, columns: Mapping[str, Column]) -> None:
         self.fault = fault
@@ -109,6 +115,12 @@ class UnknownColumnsError(DataError):
             f"{fault}: {remedy}such as --columns {self.guess} for dpaudit init, or "
             f"columns = {{ {keys} }} in [data]"
         )
+
+
+class UnknownLabelError(UnknownColumnsError):
+    """Several columns may say which rows are interactions."""
+
+    remedy = "give a data frame that has the right one alone"
 
 
 def bare(name: str) -> str:
@@ -135,6 +147,12 @@ def known(names: Sequence[str]) -> dict[str, list[str]]:
     return {what: matches for what, matches in columns.items() if matches}
 
 
+def act_of(name: str) -> str:
+    """Return what a column says of an item by 1 or 0, such as `click` of `is_click`, or nothing."""
+    label = _LABEL.fullmatch(bare(name))
+    return "" if label is None else label[1]
+
+
 def labelled(
     where: str,
     meanings: dict[str, Column],
@@ -152,10 +170,9 @@ def labelled(
         binary: whether a column holds 0 and 1 alone.
 
     Raises:
-        UnknownColumnsError: several columns may say so.
+        UnknownLabelError: several columns may say so.
     """
-    plain = {bare(name): name for name in names}
-    acts = [plain[name] for act in _ACTS for name in (act, f"is{act}") if name in plain]
+    acts = sorted(filter(act_of, names), key=lambda name: _ACTS.index(act_of(name)))
     taken = meanings.get("rating", meanings.get("value"))
     if all(act == taken for act in acts) or (taken is not None and not binary(taken)):
         return meanings
@@ -164,7 +181,7 @@ def labelled(
         able.append(taken)
     if len(able) > 1:
         several = f"{', '.join(map(show, able[:-1]))} and {show(able[-1])}"
-        raise UnknownColumnsError(
+        raise UnknownLabelError(
             f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
             "interactions",
             "name the right one, ",

@@ -16,7 +16,7 @@ from dpaudit.data.readers.cells import RawTable, identifier
 from dpaudit.data.readers.columns import ratings
 from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_names import ACTS, bare
+from dpaudit.data.sniff_names import act_of
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
@@ -81,7 +81,12 @@ def meaning_of(
         return Meaning(said=f"{label} is empty, so every row is an interaction.")
     finite = np.isfinite(numbers)
     words = [show(value) for value in distinct if identifier(value)]
-    if kind == "value" and not finite.any() and len(words) == 2 and bare(str(column)) in ACTS:
+    if (
+        kind == "value"
+        and not finite.any()
+        and len(words) == 2
+        and act_of(str(column)) not in {"", "label"}
+    ):
         raise DataError(
             f"{table.path}, {table.label('rating')}: the column holds {' and '.join(words)}: write "
             "1 where the row is an interaction and 0 where it is none"

@@ -202,6 +202,8 @@ LABELS = "user_id,item_id,click,follow,like,share,gender"
         ("user,item,rating,click", "{0},{1}", "'click' and 'rating'"),
         ("user,item,cart,purchase", "{0},0", "'purchase' and 'cart'"),
         ("user,item,label,liked", "{2},True", "'liked' and 'label'"),
+        ("user,item,click_bool,booking_bool", "{0},{1}", "'click_bool' and 'booking_bool'"),
+        ("user,item,has_liked,listened", "{0},{1}", "'has_liked' and 'listened'"),
     ],
 )
 def test_several_labels_need_a_choice(
@@ -212,7 +214,8 @@ def test_several_labels_need_a_choice(
     with pytest.raises(UnknownColumnsError, match=f"{columns}.* of 0 and 1") as caught:
         sniff(path)
     assert caught.value.guess.rpartition("=")[2] in columns
-    with pytest.raises(DataError, match="of 0 and 1, and each may say which rows"):
+    said = "of 0 and 1, and each may say which rows are interactions: give .* the right one alone"
+    with pytest.raises(DataError, match=said):
         given_ratings(pd.read_csv(path))
     stated = Columns(user=0, item=1, rating=2)
     layout = sniff(path, StatedLayout(stated)).layout
@@ -228,6 +231,8 @@ def test_several_labels_need_a_choice(
         ("user,item,rating,like", "{0},{1}", "rating"),
         ("user,item,value,click", "{0},{1}", "value"),
         ("user,item,like,share", "{1},{0}", "like"),
+        ("user,item,hours,is_recommended", "{0},{1}", "is_recommended"),
+        ("user,item,recommended", "{0}", None),
         ("user,item,comment", "{0}", None),
         ("user,item,is_rand", "{1}", None),
     ],
@@ -239,7 +244,9 @@ def test_one_label_is_the_interaction_unless_there_are_ratings(
     source = sniff(write(tmp_path, "\n".join([header, *rows]))).source
     assert source.columns is not None
     assert source.columns.rating == taken
-    assert (source.binarize is not None) == (taken in {"is_click", "purchase", "like"})
+    assert (source.binarize is not None) == (
+        taken in {"is_click", "purchase", "like", "is_recommended"}
+    )
 
 
 def test_a_label_without_an_interaction_is_refused(tmp_path: Path) -> None:
