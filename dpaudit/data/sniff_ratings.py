@@ -80,18 +80,19 @@ def meaning_of(
     if blank[codes].all():
         return Meaning(said=f"{label} is empty, so every row is an interaction.")
     finite = np.isfinite(numbers)
-    words = [show(value) for value in distinct if identifier(value)]
+    texts = [value for value in distinct if identifier(value)]
     if (
         kind == "value"
         and not finite.any()
-        and len(words) == 2
+        and len(texts) == 2
         and act_of(str(column)) not in {"", "label"}
     ):
         raise DataError(
-            f"{table.path}, {table.label('rating')}: the column holds {' and '.join(words)}: write "
-            "1 where the row is an interaction and 0 where it is none"
+            f"{table.path}, {table.label('rating')}: the column holds {' and '.join(map(show, texts))}: "
+            "write 1 where the row is an interaction and 0 where it is none"
         )
-    if kind != "rating" and not finite.any():
+    marked = texts and doubts.punctuated("", texts[0], distinct)
+    if kind != "rating" and not finite.any() and not marked:
         return Meaning(said=f"{label} holds no numbers, so every row is an interaction.")
     if not finite[codes].all():
         _refuse(table, distinct, ~finite[codes], codes)

@@ -249,6 +249,16 @@ def test_one_label_is_the_interaction_unless_there_are_ratings(
     )
 
 
+@pytest.mark.cases("plays", [["1.847,00", "847,00"], ["1,200", "2,000"]])
+def test_counts_with_marks_are_numbers(tmp_path: Path, plays: list[str]) -> None:
+    rows = [f"{n % 7}\t{n}\t{plays[n % 2]}" for n in range(30)]
+    path = write(tmp_path, "\n".join(["user\titem\tplays", *rows]))
+    with pytest.raises(
+        DataError, match=f"line 2, column 'plays': the rating '{plays[0]}' .* write"
+    ):
+        sniff(path)
+
+
 def test_a_label_without_an_interaction_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="column 'like' holds 0 alone, so no row is an interaction"):
         sniff(values(tmp_path, "like", [0, 0, 0]))
