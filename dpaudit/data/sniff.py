@@ -49,6 +49,11 @@ _OTHER = {
     b"\x28\xb5\x2f\xfd": "is packed by zstd: unpack it",
     b"%%MatrixMarket": "is a MatrixMarket file: read it by scipy.io.mmread, and write a row "
     "for each entry, or pass the matrix to dpaudit.audit_recommender",
+    **dict.fromkeys(
+        (b"INSERT INTO ", b"CREATE TABLE ", b"DROP TABLE ", b"PRAGMA foreign", b"--\n--", b"-- My"),
+        "is a dump of a database: export its table as csv",
+    ),
+    b"+--": "is a table as a database shows it: export it as csv",
     b"[": "holds JSON: write one record a line (jq -c '.[]' does so)",
 }
 

@@ -88,8 +88,8 @@ def meaning_of(
         and act_of(str(column)) not in {"", "label"}
     ):
         raise DataError(
-            f"{table.path}, {table.label('rating')}: the column holds {' and '.join(map(show, texts))}: "
-            "write 1 where the row is an interaction and 0 where it is none"
+            f"{table.path}, {table.label('rating')}: the column holds {show(texts[0])} and "
+            f"{show(texts[1])}: write 1 where the row is an interaction and 0 where it is none"
         )
     marked = texts and doubts.punctuated("", texts[0], distinct)
     if kind != "rating" and not finite.any() and not marked:

@@ -329,6 +329,9 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         (b"user,item,rating\nus\xe9,1,2\nbob,1,3\n", "line 2: the byte 0xe9 is not UTF-8"),
         (gzip.compress(CSV.encode(), mtime=0)[:-9], "is not a complete gzip file"),
         (" ".join("12345" * 4) + "\n" + " ".join("54321" * 4), "has 20 columns and no header"),
+        ("INSERT INTO clicks VALUES\n(1, 2),\n(1, 3);\n", "is a dump of a database: export"),
+        ("--\n-- PostgreSQL database dump\n--\nCOPY x FROM stdin;\n1\t2\n", "is a dump of a data"),
+        ("+---+---+\n| u | i |\n+---+---+\n| 1 | 2 |\n+---+---+\n", "as a database shows it: exp"),
         (b"PAR1 and no more", "is not a readable parquet file"),
     ],
 )
