@@ -179,7 +179,12 @@ def rows() -> list[Row]:
     rng = np.random.default_rng(3)
     pairs = rng.permutation(np.argwhere(rng.random((60, 60)) < 0.3))
     return [
-        Row(int(u) + 1, int(i) + 1, int(rng.integers(1, 6)), int(rng.integers(1.5e9, 1.6e9)))
+        Row(
+            int(u) + 1,
+            int(i) + 1,
+            int(rng.integers(1, 6)),
+            int(rng.integers(1_500_000_000, 1_600_000_000)),
+        )
         for u, i in pairs
     ]
 

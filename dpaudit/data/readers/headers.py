@@ -39,7 +39,7 @@ def without_headers(table: RawTable) -> RawTable:
         for k, value in enumerate(distinct)
         if _is_name(value, names) or (isinstance(value, str) and _RULE.fullmatch(value.strip()))
     ]
-    kept = np.ones(len(codes), np.bool_)
+    kept, rules = np.ones(len(codes), np.bool_), 0
     for row in np.flatnonzero(np.isin(codes, named)) if named else ():
         cells = {
             what: distinct[of[row]] if of[row] >= 0 else ""
@@ -52,10 +52,12 @@ def without_headers(table: RawTable) -> RawTable:
         if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
             _refuse(table, int(row), cells)
         kept[row] = False
+        rules += rule
     if kept.all():
         return table
-    again = Repair("lines that hold the names of the columns again", int((~kept).sum()))
-    return replace(table.changed(kept), repairs=(*table.repairs, again))
+    again = Repair("lines that hold the names of the columns again", int((~kept).sum()) - rules)
+    drawn = Repair("lines drawn below the names of the columns", rules)
+    return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
 
 
 def _refuse(table: RawTable, row: int, cells: dict[str, Any]) -> NoReturn:
