@@ -77,6 +77,7 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     read = [table.name(value) for value in distinct]
     names = doubts.one_writing(read)
     fault = doubts.lost_digits(distinct, names) or doubts.bracketed(names)
+    fault = fault or doubts.clicked(names)
     if fault is not None:
         name = "id" if what == "id" else f"{what} id"
         table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {name} {fault[1]}")])

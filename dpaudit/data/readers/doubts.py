@@ -176,6 +176,19 @@ def a_list(name: str) -> str:
     return f"{show(name)} is a list: write a row for each of its parts, or name another column"
 
 
+def clicked(names: Sequence[str]) -> Doubt | None:
+    """Return the first id with a label, such as `N7-1` beside `N7-0`, if all have one."""
+    if not all(name.endswith(("-0", "-1")) for name in names):
+        return None
+    both = sum(count > 1 for count in Counter(name[:-2] for name in names).values())
+    if both < _SEVERAL:
+        return None
+    said = (
+        "ends in a label, as in -1 for a click and -0 for none: write the label in its own column"
+    )
+    return 0, f"{show(names[0])} {said}"
+
+
 def separated(names: Sequence[str]) -> str | None:
     """Return what separates the parts of lists if most ids look like one.
 

@@ -120,6 +120,20 @@ def test_lists_in_brackets_are_known(names: list[str], lists: bool) -> None:
 
 
 @pytest.mark.cases(
+    ("names", "labelled"),
+    [
+        ([f"N{k // 2}-{k % 2}" for k in range(20)], True),
+        ([f"N{k}-{k % 2}" for k in range(20)], False),
+        ([*(f"N{k // 2}-{k % 2}" for k in range(20)), "N1"], False),
+        (["a-0", "a-1"], False),
+        ([], False),
+    ],
+)
+def test_labels_behind_ids_are_known(names: list[str], labelled: bool) -> None:
+    assert (doubts.clicked(names) is not None) is labelled
+
+
+@pytest.mark.cases(
     ("names", "separator"),
     [
         (["N1 N22 N3", "N22 N4 N1", "N4"], " "),
