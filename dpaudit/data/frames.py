@@ -13,7 +13,7 @@ from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import doubts, times
 from dpaudit.data.readers.cells import Coded, Codes, Fault, RawTable
-from dpaudit.data.readers.columns import missing, ratings, users_and_items, yes_or_no
+from dpaudit.data.readers.columns import missing, ratings, users_and_items
 from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.rows import LARGEST, Values
 from dpaudit.data.readers.scales import occurring
@@ -56,13 +56,13 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
 
-        def binary(column: Column) -> bool:
+        def read(column: Column) -> RawTable:
             series = frame.select(column).lazy().collect()[column]
             cells = {"rating": _coded(series)}
-            return yes_or_no(RawTable(_NAME, {"rating": column}, "row", str, cells))
+            return RawTable(_NAME, {"rating": column}, "row", lambda row: row + 1, cells)
 
         try:
-            columns, kind = columns_of(_NAME, [str(name) for name in names], binary)
+            columns, kind = columns_of(_NAME, [str(name) for name in names], read)
         except UnknownColumnsError as error:
             raise DataError(f"{error.fault}: {error.remedy}") from error
         chosen = frame.select(*columns.values()).lazy().collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
@@ -69,17 +69,6 @@ _OTHER = {
         *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
     ),
 }
-# What happened to an item, 1 in a row or 0, also as `is_click` or `click_bool`; the likeliest
-# interaction first.
-_ACTS = (
-    *("click", "clicked", "like", "liked", "bought", "buy", "purchased", "purchase", "ordered"),
-    *("label", "conversion", "converted", "cart", "addtocart", "favorite", "favourite", "collect"),
-    *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
-    *("watched", "finish", "finished", "viewed", "played", "profileenter", "listened", "completed"),
-    *("booking", "booked", "installed", "saved", "bookmarked", "enrolled", "applied", "visited"),
-    *("read", "rated", "recommended", "votedup", "upvoted", "target", "feedback", "interaction"),
-)
-_LABEL = re.compile(f"(?:is|has|was|did)?({'|'.join(_ACTS)})(?:bool|flag)?")
 # Names of users and items that are no usual ids.
 USUAL = frozenset(
     name
@@ -117,12 +106,6 @@ class UnknownColumnsError(DataError):
         )
 
 
-class UnknownLabelError(UnknownColumnsError):
-    """Several columns may say which rows are interactions."""
-
-    remedy = "give a data frame that has the right one alone"
-
-
 def bare(name: str) -> str:
     """Return a name in lower case, with letters and digits only and without a type of RecBole."""
     if name.endswith(_TYPES):
@@ -145,53 +128,6 @@ def known(names: Sequence[str]) -> dict[str, list[str]]:
     columns = {"user": ids(_USERS) or first(_SESSIONS), "item": ids(_ITEMS)}
     columns |= {what: first(of) for what, of in _OTHER.items()}
     return {what: matches for what, matches in columns.items() if matches}
-
-
-def act_of(name: str) -> str:
-    """Return what a column says of an item by 1 or 0, such as `click` of `is_click`, or nothing."""
-    label = _LABEL.fullmatch(bare(name))
-    return "" if label is None else label[1]
-
-
-def labelled(
-    where: str,
-    meanings: dict[str, Column],
-    names: Sequence[str],
-    binary: Callable[[Column], bool],
-) -> dict[str, Column]:
-    """Return the meanings with the column that says by 1 which rows are interactions, if any.
-
-    Ratings on a scale come first, and such a column before counts.
-
-    Args:
-        where: what has the columns, for messages.
-        meanings: the columns with a known meaning, as in `meanings_of`.
-        names: the names of all columns.
-        binary: whether a column holds 0 and 1 alone.
-
-    Raises:
-        UnknownLabelError: several columns may say so.
-    """
-    acts = sorted(filter(act_of, names), key=lambda name: _ACTS.index(act_of(name)))
-    taken = meanings.get("rating", meanings.get("value"))
-    if all(act == taken for act in acts) or (taken is not None and not binary(taken)):
-        return meanings
-    able: list[Column] = [act for act in acts if act == taken or binary(act)]
-    if taken is not None and taken not in able:
-        able.append(taken)
-    if len(able) > 1:
-        several = f"{', '.join(map(show, able[:-1]))} and {show(able[-1])}"
-        raise UnknownLabelError(
-            f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
-            "interactions",
-            "name the right one, ",
-            {
-                "user": meanings["user"],
-                "item": meanings["item"],
-                "rating": meanings.get("rating", able[0]),
-            },
-        )
-    return meanings if taken is not None or not able else {**meanings, "value": able[0]}
 
 
 def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:

@@ -16,7 +16,7 @@ from dpaudit.data.readers.cells import RawTable, identifier
 from dpaudit.data.readers.columns import ratings
 from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_names import act_of
+from dpaudit.data.sniff_labels import act_of
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
