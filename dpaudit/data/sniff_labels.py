@@ -108,6 +108,7 @@ def _check_events(table: RawTable) -> None:
     if shown and len(shown) < len(distinct):
         rows = np.isin(codes, shown)
         row, more = int(np.argmax(rows)), int(rows.sum()) - 1
-        others = f", as {more:,} more row{'s' * (more > 1)}" if more else ""
+        others = f", as in {more:,} more row{'s' * (more > 1)}" if more else ""
         fault = f"{show(distinct[codes[row]])} is no interaction{others}"
-        table.refuse([(row, "rating", f"{fault}: leave such rows out, or the column to take all")])
+        every = "or remove the column to take every row as an interaction"
+        table.refuse([(row, "rating", f"{fault}: leave such rows out, {every}")])

@@ -95,9 +95,7 @@ def test_a_label_without_an_interaction_is_refused(tmp_path: Path) -> None:
 def test_what_is_only_shown_is_no_interaction(tmp_path: Path, name: str) -> None:
     acts = ["click", "view", "impression"]
     path = values(tmp_path, name, [acts[n % 3] for n in range(30)])
-    said = (
-        f"4, column '{name}': 'impression' is no interaction, as 9 more rows: leave such rows out"
-    )
+    said = f"4, column '{name}': 'impression' is no interaction, as in 9 more rows: leave"
     with pytest.raises(DataError, match=f"line {said}"):
         sniff(path)
     with pytest.raises(DataError, match=r"row 3, column .* is no interaction"):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.core.messages import show
+from dpaudit.data.readers.cells import number
 from dpaudit.data.readers.missing import is_missing
 
 # The index of a value, and what is wrong with it.
@@ -86,10 +87,10 @@ def one_writing(names: Sequence[str]) -> list[str]:
     for name in names:
         power = _POWER.fullmatch(name)
         integer = name if power is None else _integer(power)
-        number = _WHOLE.fullmatch(integer)
-        if number is None and not is_missing(name):
+        digits = _WHOLE.fullmatch(integer)
+        if digits is None and not is_missing(name):
             return names
-        whole.append(name if number is None or is_missing(name) else number[1])
+        whole.append(name if digits is None or is_missing(name) else digits[1])
     return whole
 
 
@@ -102,7 +103,7 @@ def _integer(power: re.Match[str]) -> str:
     """Return the integer that a power of ten is, else its text, also if digits are lost."""
     first, rest, letter, plus, exponent = power.groups(default="")
     zeros = int(exponent) - len(rest)
-    if zeros <= 0:
+    if zeros <= 0 and int(exponent) < _DOUBLE:
         kept, cut = rest[: int(exponent)], rest[int(exponent) :]
         return power[0] if cut.strip("0") else f"{first}{kept}"
     # R writes 1e+05 for 100000 and Java 1.2E7; spreadsheets write 1.23E+05 for 123456.
@@ -128,10 +129,13 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         if name[:1] == "#" and len(name) > 2 and not name.strip("#"):
             said = "is what a spreadsheet writes where its column is too narrow"
             return index, f"{show(name)} {said}: widen the column and save it again"
-    exact = 2 ** _bits([value for value in values if isinstance(value, float)])
-    for index, value in enumerate(values):
-        if isinstance(value, float) and exact <= abs(value) < math.inf:
-            said = "is a floating-point number, which holds no integers of so many digits"
+    floats = list(map(_as_float, values, names))
+    exact = 2 ** _bits(floats)
+    for index, value in enumerate(floats):
+        if exact <= abs(value) < math.inf:
+            said = (
+                "is a floating-point number of a type that does not hold all integers of its size"
+            )
             return index, f"{show(names[index])} {said}: {again}"
     pairs = [name for name in names if ("-" in name or "/" in name) and _PAIR.fullmatch(name)]
     dates = [k for k, name in enumerate(names) if _MONTH.fullmatch(name)] if pairs else []
@@ -150,6 +154,13 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
             said = f"has zeros behind its first {digits} digits, as all long ids of the column"
             return able[0], f"{show(names[able[0]])} {said}, so others are lost: {again}"
     return None
+
+
+def _as_float(value: Any, name: str) -> float:
+    """Return a floating-point number, also one as text that is named as an integer, else 0."""
+    if isinstance(value, str) and value.endswith(".0") and name != value:
+        return number(value)
+    return value if isinstance(value, float) else 0.0
 
 
 def _bits(values: Sequence[float]) -> int:

@@ -39,6 +39,7 @@ def test_an_id_has_one_writing(read: list[str], written: list[str] | None) -> No
         (["1.20E+35", "AB-12"], 0),
         (["1.23E+05", "123456"], 0),
         (["7.656119796028793e+16"], 0),
+        (["7.6561197960287931e+16"], 0),
         (["5.90124E12", "5.90125E12"], 0),
         (["7.656119796028793E16"], 0),
         (["1.5E3", "a"], None),
@@ -73,6 +74,9 @@ def test_rounded_ids_are_known(names: list[str], index: int | None) -> None:
 
 
 def test_large_floating_point_numbers_are_no_ids() -> None:
+    assert doubts.lost_digits(["76561197960287931.0"], ["76561197960287931"]) is not None
+    assert doubts.lost_digits(["76561197960287931.0"], ["76561197960287931.0"]) is None
+    assert doubts.lost_digits(["e\u0301.0"], ["\u00e9.0"]) is None
     assert doubts.lost_digits([2.0**53 - 2], ["9007199254740990"]) is None
     assert doubts.lost_digits([1.0, 2.0**53], ["1", "9007199254740992"]) is not None
 
