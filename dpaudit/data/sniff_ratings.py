@@ -81,12 +81,8 @@ def meaning_of(
         return Meaning(said=f"{label} is empty, so every row is an interaction.")
     finite = np.isfinite(numbers)
     texts = [value for value in distinct if identifier(value)]
-    if (
-        kind == "value"
-        and not finite.any()
-        and len(texts) == 2
-        and act_of(str(column)) not in {"", "label"}
-    ):
+    act = kind == "value" and act_of(str(column)) not in {"", "label"}
+    if (act or kind == "rating") and not finite.any() and len(texts) == 2:
         raise DataError(
             f"{table.path}, {table.label('rating')}: the column holds {show(texts[0])} and "
             f"{show(texts[1])}: write 1 where the row is an interaction and 0 where it is none"

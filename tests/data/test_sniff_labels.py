@@ -103,3 +103,11 @@ def test_what_is_only_shown_is_no_interaction(tmp_path: Path, name: str) -> None
     assert len(load(sniff(path, StatedLayout(Columns(user=0, item=1))).source)) == 30
     assert len(load(sniff(values(tmp_path, name, acts[:2])).source)) == 2
     assert len(load(sniff(values(tmp_path, name, ["show"] * 2)).source)) == 2
+
+
+@pytest.mark.cases(("name", "words"), [("rating", "like dislike"), ("click", "VRAI FAUX")])
+def test_two_words_are_to_be_numbers(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(
+        DataError, match=f"column '{name}': the column holds '.*' and '.*': write 1"
+    ):
+        sniff(values(tmp_path, name, words.split() * 5))

@@ -54,8 +54,7 @@ class IdColumn:
 
     def repairs(self, what: str) -> list[Repair]:
         """Count the ids of `what`, such as `user`, that are merged, or that others are alike."""
-        alike = {name.strip().lstrip("0").casefold() for name in self.names}
-        apart = len(self.names) - len(alike)
+        apart = len(self.names) - len({*map(doubts.look, self.names)})
         return [
             Repair(f"{what} ids that differ {doubts.WRITING}, taken as one", self.merged),
             Repair(f"{what} ids that differ from others {doubts.ALIKE}, kept apart", apart),

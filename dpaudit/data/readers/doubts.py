@@ -22,7 +22,7 @@ from dpaudit.data.readers.missing import is_missing
 Doubt = tuple[int, str]
 
 WRITING = "only in writing (Unicode form, invisible characters, blanks, 1.0 for 1)"
-ALIKE = "only in capitals, leading zeros or blanks"
+ALIKE = "only in capitals, leading zeros, blanks or characters that look the same"
 # Soft hyphen, zero-width space, marks of direction, word joiner and byte order mark; the space that
 # does not break a line is a space.
 _INVISIBLE = dict.fromkeys(
@@ -49,8 +49,8 @@ _FLOAT, _SHORT, _SURE = 53, (11, 24), 20
 # So many long ids do not all end in zeros by chance.
 _SEVERAL = 5
 
-# R writes c("a", "b"), and numpy array([1, 2]).
-_BRACKETS = re.compile(r"(c|array|list|set|frozenset)?(\[.*\]|\{.*\}|\(.*\))", re.DOTALL)
+# R writes c("a", "b"), numpy array([1, 2]) and Scala List(1, 2).
+_BRACKETS = re.compile(r"\w{0,20}(\[.*\]|\{.*\}|\(.*\))", re.DOTALL)
 # The share of cells that are lists, or whose parts look alike, in a column of lists.
 _MOST, _ALIKE = 0.5, 0.95
 # The most distinct parts of lists per part: of such that look alike, and of words.
@@ -92,6 +92,14 @@ def one_writing(names: Sequence[str]) -> list[str]:
             return names
         whole.append(name if digits is None or is_missing(name) else digits[1])
     return whole
+
+
+def look(name: str) -> str:
+    """Return what ids that look alike have in common."""
+    if not (name.isascii() and name.isprintable()):
+        kept = (sign for sign in name if unicodedata.category(sign) not in {"Cc", "Cf"})
+        name = unicodedata.normalize("NFKC", "".join(kept))
+    return " ".join(name.split()).lstrip("0").casefold()
 
 
 def _visible(name: str) -> str:

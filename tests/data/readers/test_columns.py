@@ -43,7 +43,9 @@ def test_ids_in_two_unicode_forms_are_merged_and_counted(tmp_path: Path, column:
     assert given_ratings(pd.DataFrame(rows, columns=names)).repairs == ratings.repairs
 
 
-@pytest.mark.cases("pair", [("Ann", "ann"), ("007", "7"), ("a", "a ")])
+@pytest.mark.cases(
+    "pair", [("Ann", "ann"), ("007", "7"), ("a", "a "), ("a b", "a  b"), ("\uff21", "a")]
+)
 def test_ids_that_are_almost_alike_are_kept_apart_and_counted(
     tmp_path: Path, pair: tuple[str, str]
 ) -> None:

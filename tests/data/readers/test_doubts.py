@@ -114,6 +114,8 @@ def test_ids_in_short_floating_point_numbers_are_known(
         (['c("a", "b")', 'c("a", "c")', "a"] * 20, False),
         (['c("a", "b")', 'c("a", "c")', 'c("b")'], True),
         (["array([1, 2])", "array([3])"], True),
+        (["WrappedArray(a, b)", "WrappedArray(c)"], True),
+        (["Up (2009)", "Heat (1995)"], False),
         (["[12]", "[13]"], False),
         (["[re:jazz]", "The Beatles", "(hed), p.e."], False),
         (["", ""], False),
