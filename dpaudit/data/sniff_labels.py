@@ -26,7 +26,7 @@ _ACTS = (
 _LABEL = re.compile(f"(?:is|has|was|did)?({'|'.join(_ACTS)})(?:bool|flag)?")
 # Columns that say what happened, and what they hold where an item is only shown or is refused.
 _EVENTS = re.compile(
-    "(event|action|interaction|behaviou?r|feedback|user(event|action))(type|name)?|type"
+    "(event|action|interaction|behaviou?r|feedback|user(event|action))(type|name)?"
 )
 _NO_ACTS = frozenset(
     (

@@ -103,6 +103,7 @@ def test_what_is_only_shown_is_no_interaction(tmp_path: Path, name: str) -> None
     assert len(load(sniff(path, StatedLayout(Columns(user=0, item=1))).source)) == 30
     assert len(load(sniff(values(tmp_path, name, acts[:2])).source)) == 2
     assert len(load(sniff(values(tmp_path, name, ["show"] * 2)).source)) == 2
+    assert len(load(sniff(values(tmp_path, "type", ["show", "movie"])).source)) == 2
 
 
 @pytest.mark.cases(("name", "words"), [("rating", "like dislike"), ("click", "VRAI FAUX")])

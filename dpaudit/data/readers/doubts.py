@@ -45,7 +45,9 @@ _MONTH = re.compile(
     re.IGNORECASE,
 )
 # The bits of floating-point numbers, and of the spacing of a column that shows short ones.
-_FLOAT, _SHORT, _SURE = 53, (11, 24), 20
+_FLOAT, _SHORT, _SURE, _ODD = 53, (11, 24), 20, 0.3
+# The least share of pairs and dates in a column of pairs.
+_FEW = 0.1
 # So many long ids do not all end in zeros by chance.
 _SEVERAL = 5
 
@@ -146,8 +148,9 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
             )
             return index, f"{show(names[index])} {said}: {again}"
     pairs = [name for name in names if ("-" in name or "/" in name) and _PAIR.fullmatch(name)]
-    dates = [k for k, name in enumerate(names) if _MONTH.fullmatch(name)] if pairs else []
-    if dates:
+    dates = [k for k, name in enumerate(names) if pairs and _MONTH.fullmatch(name)]
+    # Few of the names of films look like pairs or dates.
+    if dates and len(pairs) + len(dates) > _FEW * len(names):
         said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
         return dates[0], f"{show(names[dates[0]])} {said}: {again}"
     long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]
@@ -176,7 +179,10 @@ def _bits(values: Sequence[float]) -> int:
     for bits in _SHORT:
         large = [value for value in values if 2**bits <= abs(value) < math.inf]
         spaces = [math.frexp(value)[1] - bits for value in large]
-        if sum(spaces) >= _SURE and not any(v % 2**k for v, k in zip(large, spaces, strict=True)):
+        steps = [math.ldexp(value, -space) for value, space in zip(large, spaces, strict=True)]
+        # Round numbers are multiples of higher powers.
+        odd = sum(step % 2 for step in steps)
+        if sum(spaces) >= _SURE and odd > _ODD * len(steps) and all(s.is_integer() for s in steps):
             return bits
     return _FLOAT
 

@@ -54,6 +54,7 @@ def test_an_id_has_one_writing(read: list[str], written: list[str] | None) -> No
         (["7-8", "ago-05"], 1),
         (["7-8", "2023-03-02 00:00:00"], 1),
         (["7-8", "9 Marten"], None),
+        (["50/50", "Mai 68", *(f"Film {k}" for k in range(20))], None),
         (["a", "9-Mar"], None),
         (["1", "########"], 1),
         (["1", "##"], None),
@@ -91,6 +92,8 @@ def test_large_floating_point_numbers_are_no_ids() -> None:
         ([3000.0 + k for k in range(60)], None),
         ([float(k) for k in range(2000)], None),
         ([3000.0, 3002.0], None),
+        ([100.0 * k for k in range(60)], None),
+        ([2048.0 * k for k in range(60)], None),
     ],
 )
 def test_ids_in_short_floating_point_numbers_are_known(
