@@ -11,9 +11,9 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers import times
+from dpaudit.data.readers import doubts, times
 from dpaudit.data.readers.cells import Coded, Codes, Fault, RawTable
-from dpaudit.data.readers.columns import missing, ratings, users_and_items, yes_or_no
+from dpaudit.data.readers.columns import missing, ratings, users_and_items
 from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.rows import LARGEST, Values
 from dpaudit.data.readers.scales import occurring
@@ -22,8 +22,7 @@ from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
 from dpaudit.data.source_parts import Column
 
-# The remedies in messages to a program if the columns, or the range of the ratings, are not clear.
-RENAMED = "give a data frame with the columns user_id, item_id and perhaps rating"
+# The remedy in messages to a program if the range of the ratings is not clear.
 UNMARKED = (
     "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with their "
     "scale"
@@ -47,7 +46,8 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
     with foreign(_unreadable):
         frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
         if isinstance(frame, nw.Series):
-            raise DataError(f"interactions are one column ({type(given).__name__}): {RENAMED}")
+            said = f"interactions are one column ({type(given).__name__})"
+            raise DataError(f"{said}: {UnknownColumnsError.remedy}")
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             if not hasattr(given, "__arrow_c_stream__"):
                 return None
@@ -56,15 +56,15 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
 
-        def binary(column: Column) -> bool:
+        def read(column: Column) -> RawTable:
             series = frame.select(column).lazy().collect()[column]
             cells = {"rating": _coded(series)}
-            return yes_or_no(RawTable(_NAME, {"rating": column}, "row", str, cells))
+            return RawTable(_NAME, {"rating": column}, "row", lambda row: row + 1, cells)
 
         try:
-            columns, kind = columns_of(_NAME, [str(name) for name in names], binary)
+            columns, kind = columns_of(_NAME, [str(name) for name in names], read)
         except UnknownColumnsError as error:
-            raise DataError(f"{error.fault}: {RENAMED}") from error
+            raise DataError(f"{error.fault}: {error.remedy}") from error
         chosen = frame.select(*columns.values()).lazy().collect()
         cells = {what: _coded(chosen[name]) for what, name in columns.items()}
     table = RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
@@ -123,7 +123,11 @@ def numbered(table: RawTable, kind: str) -> Rows:
             raise DataError(f"{error.fault}: {UNMARKED}") from error
     time, unreadable = times.of(table) if "time" in table.cells else (None, [])
     ids = np.array(user.names, object), np.array(item.names, object)
-    repairs = *table.repairs, user.repair("user"), item.repair("item")
+    unused = [
+        Repair(f"times, not used as in {table.place(row)} {said}", len(users))
+        for row, _, said in unreadable
+    ]
+    repairs = *table.repairs, *unused, *user.repairs("user"), *item.repairs("item")
     return Rows(users, items, values, *ids, None if unreadable else time, repairs)
 
 
@@ -144,6 +148,9 @@ def _faults(values: Values, codes: Codes, distinct: list[Any], kind: str) -> lis
     others = f", as in {more:,} more row{'s' * (more > 1)}" if more else ""
     remedy = "leave such rows out" if usable[row] else "correct it or leave its row out"
     name = "count" if kind == "count" else "rating"
+    marks = shown and doubts.punctuated(f"the {name}{shown}", distinct[codes[row]], distinct)
+    if marks:
+        return [(row, "rating", marks)]
     return [(row, "rating", f"the {name}{shown} {fault}{others}: {remedy}")]
 
 

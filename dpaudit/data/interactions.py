@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array, issparse
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
-from dpaudit.data.frames import RENAMED, UNMARKED, frame_table, numbered
+from dpaudit.data.frames import UNMARKED, frame_table, numbered
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
 from dpaudit.data.readers.rows import LARGEST
@@ -174,7 +174,7 @@ def _of_file(path: Path) -> Ratings:
     try:
         return load(source_of(path))
     except UnknownColumnsError as error:
-        raise DataError(f"{error.fault}: {RENAMED}") from error
+        raise DataError(f"{error.fault}: {error.remedy}") from error
     except UnknownScaleError as error:
         raise DataError(f"{error.fault}: {UNMARKED}") from error
 

@@ -12,13 +12,14 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.readers import times
 from dpaudit.data.readers.binary import parquet_names
-from dpaudit.data.readers.columns import yes_or_no
+from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
 from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_columns import positions_of
-from dpaudit.data.sniff_names import labelled, meanings_of
+from dpaudit.data.sniff_labels import labelled
+from dpaudit.data.sniff_names import meanings_of
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
 from dpaudit.data.sniff_text import divided
 from dpaudit.data.source import DataSource, MissingIds
@@ -49,6 +50,11 @@ _OTHER = {
     b"\x28\xb5\x2f\xfd": "is packed by zstd: unpack it",
     b"%%MatrixMarket": "is a MatrixMarket file: read it by scipy.io.mmread, and write a row "
     "for each entry, or pass the matrix to dpaudit.audit_recommender",
+    **dict.fromkeys(
+        (b"INSERT INTO ", b"CREATE TABLE ", b"DROP TABLE ", b"PRAGMA foreign", b"--\n--", b"-- My"),
+        "is a dump of a database: export its table as csv",
+    ),
+    b"+--": "is a table as a database shows it: export it as csv",
     b"[": "holds JSON: write one record a line (jq -c '.[]' does so)",
 }
 
@@ -139,18 +145,19 @@ def source_of(path: Path) -> DataSource:
 
 
 def columns_of(
-    where: str, names: Sequence[str], binary: Callable[[Column], bool]
+    where: str, names: Sequence[str], read: Callable[[Column], RawTable]
 ) -> tuple[dict[str, Column], str]:
     """Return which of the named columns hold the user, the item and perhaps ratings and times.
 
     The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
-    `binary` says whether a column holds 0 and 1 alone.
+    `read` returns a table with a column as `rating`.
 
     Raises:
         UnknownColumnsError: none is known to hold the user, or the item, or several are, or several
             may say which rows are interactions.
+        DataError: as `labelled`.
     """
-    meanings = labelled(where, meanings_of(where, names), names, binary)
+    meanings = labelled(where, meanings_of(where, names), names, read)
     used = ("user", "item", "time")
     columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
     kind = _kind(meanings)
@@ -234,11 +241,11 @@ def _with_columns(
     layout = {**layout, "path": str(path), **stated.keys}
     if stated.columns is None and not rows:
 
-        def binary(column: Column) -> bool:
+        def read(column: Column) -> RawTable:
             used = {"user": meanings["user"], "item": meanings["item"], "rating": column}
-            return yes_or_no(read_columns(path, DataSource(**layout, columns=used)))
+            return read_columns(path, DataSource(**layout, columns=used))
 
-        meanings = labelled(place(path), meanings, [str(name) for name in names], binary)
+        meanings = labelled(place(path), meanings, [str(name) for name in names], read)
     columns = {what: meanings[what] for what in ("user", "item")}
     kind = _kind(meanings)
     rated = Meaning()

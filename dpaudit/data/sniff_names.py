@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
@@ -69,14 +69,6 @@ _OTHER = {
         *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
     ),
 }
-# What happened to an item, 1 in a row or 0, also after `is`; the likeliest interaction first.
-_ACTS = (
-    *("click", "clicked", "like", "liked", "bought", "buy", "purchased", "purchase", "ordered"),
-    *("label", "conversion", "converted", "cart", "addtocart", "favorite", "favourite", "collect"),
-    *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
-    *("watched", "finish", "finished", "viewed", "played", "profileenter"),
-)
-ACTS = frozenset(_ACTS) - {"label"} | {f"is{act}" for act in _ACTS}
 # Names of users and items that are no usual ids.
 USUAL = frozenset(
     name
@@ -96,7 +88,10 @@ class UnknownColumnsError(DataError):
     Attributes:
         fault: what is not clear.
         guess: how the columns are stated, filled with the likeliest, as in `user=0,item=4`.
+        remedy: what a program can do that gives a data frame.
     """
+
+    remedy = "give a data frame with the columns user_id, item_id and perhaps rating"
 
     def __init__(self, fault: str, remedy: str, columns: Mapping[str, Column]) -> None:
         self.fault = fault
@@ -133,48 +128,6 @@ def known(names: Sequence[str]) -> dict[str, list[str]]:
     columns = {"user": ids(_USERS) or first(_SESSIONS), "item": ids(_ITEMS)}
     columns |= {what: first(of) for what, of in _OTHER.items()}
     return {what: matches for what, matches in columns.items() if matches}
-
-
-def labelled(
-    where: str,
-    meanings: dict[str, Column],
-    names: Sequence[str],
-    binary: Callable[[Column], bool],
-) -> dict[str, Column]:
-    """Return the meanings with the column that says by 1 which rows are interactions, if any.
-
-    Ratings on a scale come first, and such a column before counts.
-
-    Args:
-        where: what has the columns, for messages.
-        meanings: the columns with a known meaning, as in `meanings_of`.
-        names: the names of all columns.
-        binary: whether a column holds 0 and 1 alone.
-
-    Raises:
-        UnknownColumnsError: several columns may say so.
-    """
-    plain = {bare(name): name for name in names}
-    acts = [plain[name] for act in _ACTS for name in (act, f"is{act}") if name in plain]
-    taken = meanings.get("rating", meanings.get("value"))
-    if all(act == taken for act in acts) or (taken is not None and not binary(taken)):
-        return meanings
-    able: list[Column] = [act for act in acts if act == taken or binary(act)]
-    if taken is not None and taken not in able:
-        able.append(taken)
-    if len(able) > 1:
-        several = f"{', '.join(map(show, able[:-1]))} and {show(able[-1])}"
-        raise UnknownColumnsError(
-            f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
-            "interactions",
-            "name the right one, ",
-            {
-                "user": meanings["user"],
-                "item": meanings["item"],
-                "rating": meanings.get("rating", able[0]),
-            },
-        )
-    return meanings if taken is not None or not able else {**meanings, "value": able[0]}
 
 
 def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:

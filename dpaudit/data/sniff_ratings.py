@@ -16,7 +16,7 @@ from dpaudit.data.readers.cells import RawTable, identifier
 from dpaudit.data.readers.columns import ratings
 from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_names import ACTS, bare
+from dpaudit.data.sniff_labels import act_of
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
@@ -80,13 +80,15 @@ def meaning_of(
     if blank[codes].all():
         return Meaning(said=f"{label} is empty, so every row is an interaction.")
     finite = np.isfinite(numbers)
-    words = [show(value) for value in distinct if identifier(value)]
-    if kind == "value" and not finite.any() and len(words) == 2 and bare(str(column)) in ACTS:
+    texts = [value for value in distinct if identifier(value)]
+    act = kind == "value" and act_of(str(column)) not in {"", "label"}
+    if (act or kind == "rating") and not finite.any() and len(texts) == 2:
         raise DataError(
-            f"{table.path}, {table.label('rating')}: the column holds {' and '.join(words)}: write "
-            "1 where the row is an interaction and 0 where it is none"
+            f"{table.path}, {table.label('rating')}: the column holds {show(texts[0])} and "
+            f"{show(texts[1])}: write 1 where the row is an interaction and 0 where it is none"
         )
-    if kind != "rating" and not finite.any():
+    marked = texts and doubts.punctuated("", texts[0], distinct)
+    if kind != "rating" and not finite.any() and not marked:
         return Meaning(said=f"{label} holds no numbers, so every row is an interaction.")
     if not finite[codes].all():
         _refuse(table, distinct, ~finite[codes], codes)

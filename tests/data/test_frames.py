@@ -104,6 +104,11 @@ def test_a_rating_that_is_no_number_is_refused_with_its_row(rating: Any) -> None
         ({"liked": [1, 0, 1]}, "row 2, column 'liked': the rating 0 is no interaction: leave such"),
         ({"rating": [-1, 1, 1]}, "the rating -1 is no interaction"),
         ({"rating": [-1, 4, 5]}, r'-1 \(in 1 row\) may mark "not rated" beside .* 4 to 5: leave'),
+        ({"plays": ["1,200", "7", "9"]}, "row 1, column 'plays': the count '1,200' .* write 1200$"),
+        (
+            {"rating": ["3,5", "4", "5"]},
+            "row 1, .* the rating '3,5' .* write decimals with a point",
+        ),
         ({"quantity": [1, None, 3]}, "column 'quantity': the count is not a finite number"),
     ],
 )
@@ -117,6 +122,13 @@ def test_rows_that_are_no_interactions_are_refused(columns: Any, words: str) -> 
 def test_counts_are_interactions() -> None:
     ratings = given_ratings(of(plays=[1, 20, 300]).drop(columns="rating"))
     assert ratings.value.tolist() == [1, 1, 1]
+
+
+def test_times_that_cannot_be_used_are_counted() -> None:
+    ratings = given_ratings(of(timestamp=[1.7e9, 1.7e9, 1.7e12]))
+    repair = ratings.repairs[0]
+    assert (ratings.time, repair.count) == (None, 3)
+    assert repair.what.startswith("times, not used as in row 3 the time 1700000000000.0 looks like")
 
 
 class Nameless:

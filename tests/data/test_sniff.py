@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.interactions import given_ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import StatedLayout, sniff, source_of
-from dpaudit.data.sniff_names import UnknownColumnsError
+from dpaudit.data.sniff import sniff, source_of
 from dpaudit.data.source import Columns, DataSource
 
 ROWS = [(1, 10, 4.0), (1, 11, 3.0), (2, 10, 5.0), (3, 12, 1.0), (3, 11, 2.0)]
@@ -191,60 +189,14 @@ def test_likes_are_interactions_and_dislikes_are_not(tmp_path: Path, name: str, 
     assert len(load(guess.source)) == 2
 
 
-LABELS = "user_id,item_id,click,follow,like,share,gender"
-
-
-@pytest.mark.cases(
-    ("header", "cells", "columns"),
-    [
-        (LABELS, "{0},{1},{2},{2},0", "'click', 'like', 'follow' and 'share'"),
-        ("user_id,video_id,is_click,is_like,long_view,tab", "{0},0,0,1", "'is_click', 'is_like'"),
-        ("user,item,rating,click", "{0},{1}", "'click' and 'rating'"),
-        ("user,item,cart,purchase", "{0},0", "'purchase' and 'cart'"),
-        ("user,item,label,liked", "{2},True", "'liked' and 'label'"),
-    ],
-)
-def test_several_labels_need_a_choice(
-    tmp_path: Path, header: str, cells: str, columns: str
-) -> None:
-    rows = [f"{n % 7},{n},{cells.format(n % 2, n % 3 // 2, int(n == 5))}" for n in range(30)]
-    path = write(tmp_path, "\n".join([header, *rows]))
-    with pytest.raises(UnknownColumnsError, match=f"{columns}.* of 0 and 1") as caught:
+@pytest.mark.cases("plays", [["1.847,00", "847,00"], ["1,200", "2,000"]])
+def test_counts_with_marks_are_numbers(tmp_path: Path, plays: list[str]) -> None:
+    rows = [f"{n % 7}\t{n}\t{plays[n % 2]}" for n in range(30)]
+    path = write(tmp_path, "\n".join(["user\titem\tplays", *rows]))
+    with pytest.raises(
+        DataError, match=f"line 2, column 'plays': the rating '{plays[0]}' .* write"
+    ):
         sniff(path)
-    assert caught.value.guess.rpartition("=")[2] in columns
-    with pytest.raises(DataError, match="of 0 and 1, and each may say which rows"):
-        given_ratings(pd.read_csv(path))
-    stated = Columns(user=0, item=1, rating=2)
-    layout = sniff(path, StatedLayout(stated)).layout
-    assert "rating = column 2, not used: " in layout
-    assert "user" not in layout.partition("not used")[2]
-
-
-@pytest.mark.cases(
-    ("header", "cells", "taken"),
-    [
-        ("user,item,is_click,time_ms", "{1},17000000000", "is_click"),
-        ("user,item,plays,purchase", "{0},{1}", "purchase"),
-        ("user,item,rating,like", "{0},{1}", "rating"),
-        ("user,item,value,click", "{0},{1}", "value"),
-        ("user,item,like,share", "{1},{0}", "like"),
-        ("user,item,comment", "{0}", None),
-        ("user,item,is_rand", "{1}", None),
-    ],
-)
-def test_one_label_is_the_interaction_unless_there_are_ratings(
-    tmp_path: Path, header: str, cells: str, taken: str | None
-) -> None:
-    rows = [f"{n % 7},{n},{cells.format(1 + n % 5, n % 2)}" for n in range(30)]
-    source = sniff(write(tmp_path, "\n".join([header, *rows]))).source
-    assert source.columns is not None
-    assert source.columns.rating == taken
-    assert (source.binarize is not None) == (taken in {"is_click", "purchase", "like"})
-
-
-def test_a_label_without_an_interaction_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="column 'like' holds 0 alone, so no row is an interaction"):
-        sniff(values(tmp_path, "like", [0, 0, 0]))
 
 
 def test_the_unit_of_times_is_said(tmp_path: Path) -> None:
@@ -312,6 +264,9 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         (b"user,item,rating\nus\xe9,1,2\nbob,1,3\n", "line 2: the byte 0xe9 is not UTF-8"),
         (gzip.compress(CSV.encode(), mtime=0)[:-9], "is not a complete gzip file"),
         (" ".join("12345" * 4) + "\n" + " ".join("54321" * 4), "has 20 columns and no header"),
+        ("INSERT INTO clicks VALUES\n(1, 2),\n(1, 3);\n", "is a dump of a database: export"),
+        ("--\n-- PostgreSQL database dump\n--\nCOPY x FROM stdin;\n1\t2\n", "is a dump of a data"),
+        ("+---+---+\n| u | i |\n+---+---+\n| 1 | 2 |\n+---+---+\n", "as a database shows it: exp"),
         (b"PAR1 and no more", "is not a readable parquet file"),
     ],
 )

@@ -45,8 +45,14 @@ def held_out(ratings: Ratings, table: Membership, draw: Rows) -> Rows:
     if table.held_out_from is not None:
         start = in_unit_of(ratings.time, table.held_out_from)
         late = np.flatnonzero(ratings.time >= start)
+        first, last = ratings.time.min(), ratings.time.max()
+        if np.isnan(start):
+            raise DataError(
+                f"membership.held_out_from = {table.held_out_from:.17g} is a date or a time since "
+                f"1970, and the times of the data, {first:.17g} to {last:.17g}, are none: give a "
+                "number between these"
+            )
         if len(late) < FEWEST_HELD_OUT:
-            first, last = ratings.time.min(), ratings.time.max()
             raise DataError(
                 f"{len(late)} interactions happened since membership.held_out_from = "
                 f"{start:.17g}, too few to measure utility, as times go from "

@@ -52,9 +52,13 @@ class IdColumn:
     names: Sequence[str]
     merged: int
 
-    def repair(self, what: str) -> Repair:
-        """Return the count of merged ids of `what`, such as `user`."""
-        return Repair(f"{what} ids that differ {doubts.WRITING}, taken as one", self.merged)
+    def repairs(self, what: str) -> list[Repair]:
+        """Count the ids of `what`, such as `user`, that are merged, or that others are alike."""
+        apart = len(self.names) - len({*map(doubts.look, self.names)})
+        return [
+            Repair(f"{what} ids that differ {doubts.WRITING}, taken as one", self.merged),
+            Repair(f"{what} ids that differ from others {doubts.ALIKE}, kept apart", apart),
+        ]
 
 
 def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColumn:
@@ -72,6 +76,7 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     read = [table.name(value) for value in distinct]
     names = doubts.one_writing(read)
     fault = doubts.lost_digits(distinct, names) or doubts.bracketed(names)
+    fault = fault or doubts.clicked(names)
     if fault is not None:
         name = "id" if what == "id" else f"{what} id"
         table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {name} {fault[1]}")])
@@ -107,7 +112,8 @@ def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn
         if separator is None:
             continue
         lists = np.array([separator in name for name in column.names])
-        if _shared(column, other)[lists].mean() > _SHARED:
+        uneven = doubts.uneven(column.names, separator)
+        if not uneven and _shared(column, other)[lists].mean() > _SHARED:
             continue
         row = int(np.argmax(np.append(lists, [False])[column.codes]))
         fault = f"the {what} id {doubts.a_list(column.names[column.codes[row]])}"

@@ -25,7 +25,12 @@ _VERSIONS = {
 _ENDINGS = {".parquet", ".parq", ".pq"}
 # Parts that are numbered: as Spark and Dask do, as BigQuery does, and with the number of all.
 _PART = re.compile(r"(part[-_.]?|.*(?=[0-9]{12}))([0-9]+)(?![0-9]).*?(\.\w+)?")
+# Files of `split`, and others that differ in a number alone.
+_NUMBERED = re.compile(r"(.*[-_. ]|x)([0-9]{1,3}|(?<=\Ax)[a-z]{2})((?:\.\w+)*)")
+# What a job or a download leaves while it runs; Spark removes it at the end.
+_OPEN = re.compile(r"_temporary|\.spark-staging-.*|\..+\.(?:inprogress|parquet)\.(?!crc$).*")
 _OF_ALL = re.compile(r"([^._].*)-([0-9]+)-of-([0-9]+)\..*")
+_AGAIN = "wait for its job, or run it again"
 # The most folders of partitions between a file and the folder of its table.
 _DEPTH = 6
 
@@ -92,25 +97,35 @@ def _check_finished(folder: Path, names: set[str]) -> None:
     Raises:
         DataError: names what shows it.
     """
-    again = "wait for its job, or run it again"
-    # Spark removes its folder at the end, and Databricks writes a file then.
-    begun = {name for name in names if name.startswith("_started_")}
-    begun = {name for name in begun if name.replace("started", "committed", 1) not in names}
-    if open_ := sorted(begun | (names & {"_temporary"})):
-        raise DataError(
-            f"{place(folder)} holds {show(open_[0])}, so the job that writes it has not finished: "
-            f"{again}"
-        )
+    _check_closed(folder, names)
     for name in sorted(names):
         file = name.removeprefix(".").removesuffix(".crc")
         if name == f".{file}.crc" and Path(file).suffix in _ENDINGS and file not in names:
-            raise DataError(f"{place(folder)} lacks {show(file)}, whose checksum it holds: {again}")
+            raise DataError(
+                f"{place(folder)} lacks {show(file)}, whose checksum it holds: {_AGAIN}"
+            )
         part = _OF_ALL.fullmatch(name)
         if part is not None and sum(_alike(part, _OF_ALL, other) for other in names) < int(part[3]):
             raise DataError(
                 f"{place(folder)} lacks some of the {int(part[3])} parts of {show(part[1])}: add "
                 "them to the folder"
             )
+
+
+def _check_closed(folder: Path, names: set[str]) -> None:
+    """Refuse a folder to which a job still writes.
+
+    Raises:
+        DataError: names what shows it.
+    """
+    # Databricks writes another file at the end.
+    begun = {name for name in names if name.startswith("_started_")}
+    begun = {name for name in begun if name.replace("started", "committed", 1) not in names}
+    if open_ := sorted(begun.union(filter(_OPEN.fullmatch, names))):
+        raise DataError(
+            f"{place(folder)} holds {show(open_[0])}, so the job that writes it has not finished: "
+            f"{_AGAIN}"
+        )
 
 
 def _alike(part: re.Match[str], pattern: re.Pattern[str], name: str) -> bool:
@@ -123,6 +138,9 @@ def unread_parts(path: Path) -> Repair:
     """Count the parts of a table beside the file that is read, or that a folder may lack.
 
     Spark writes no file for a part without rows, so a missing number is a doubt alone.
+
+    Raises:
+        DataError: the file is a part that a job has not finished.
     """
     if path.is_dir():
         parts = filter(None, (_PART.fullmatch(file.name) for file in parquet_files(path)))
@@ -132,9 +150,14 @@ def unread_parts(path: Path) -> Repair:
     count = 0
     if part := _OF_ALL.fullmatch(path.name):
         count = int(part[3]) - 1
-    elif part := _PART.fullmatch(path.name):
-        count = sum(_alike(part, _PART, file.name) for file in path.parent.iterdir()) - 1
-    return Repair("other parts of the table in its folder, which are not read", count)
+    for pattern in (_PART, _NUMBERED):
+        if not count and (part := pattern.fullmatch(path.name)):
+            names = {file.name for file in path.parent.iterdir()}
+            count = sum(_alike(part, pattern, name) for name in names) - 1
+            if pattern is _PART:
+                inside = path.parent.parts[-_DEPTH:]
+                _check_closed(path.parent, names.union({"_temporary"}.intersection(inside)))
+    return Repair("files of its folder with other numbers or parts, which are not read", count)
 
 
 def joined_files(folder: Path, tables: Sequence[RawTable]) -> RawTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -14,10 +15,12 @@ from dpaudit.data.sniff_names import USUAL, bare
 
 # Shorter words are likelier ids than names of columns; no name is as long as this.
 _SHORT, _LONG = 2, 100
+# What clients of databases draw below the names.
+_RULE = re.compile(r":?[-=─═+]{2,}:?")
 
 
 def without_headers(table: RawTable) -> RawTable:
-    """Leave out the rows of a table of ratings that repeat the names of its columns.
+    """Leave out the rows of a table of ratings that repeat the names of its columns, or underline.
 
     Raises:
         DataError: a row holds names of columns in another order, or the table has no names.
@@ -31,23 +34,30 @@ def without_headers(table: RawTable) -> RawTable:
     # The other column is read only if this one, with fewer values, holds a name.
     first = min(("user", "item"), key=lambda what: len(columns[what][1]))
     codes, distinct = columns[first]
-    named = [k for k, value in enumerate(distinct) if _is_name(value, names)]
-    kept = np.ones(len(codes), np.bool_)
+    named = [
+        k
+        for k, value in enumerate(distinct)
+        if _is_name(value, names) or (isinstance(value, str) and _RULE.fullmatch(value.strip()))
+    ]
+    kept, rules = np.ones(len(codes), np.bool_), 0
     for row in np.flatnonzero(np.isin(codes, named)) if named else ():
         cells = {
             what: distinct[of[row]] if of[row] >= 0 else ""
             for what, (of, distinct) in columns.items()
         }
+        rule = all(_RULE.fullmatch(str(cell).strip()) for cell in cells.values())
         both = _is_name(cells["user"], names) and _is_name(cells["item"], names)
-        if not both or cells["user"] == cells["item"]:
+        if not rule and (not both or cells["user"] == cells["item"]):
             continue
-        if any(bare(str(cell)) != own[what] for what, cell in cells.items()):
+        if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
             _refuse(table, int(row), cells)
         kept[row] = False
+        rules += rule
     if kept.all():
         return table
-    again = Repair("lines that hold the names of the columns again", int((~kept).sum()))
-    return replace(table.changed(kept), repairs=(*table.repairs, again))
+    again = Repair("lines that hold the names of the columns again", int((~kept).sum()) - rules)
+    drawn = Repair("lines drawn below the names of the columns", rules)
+    return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
 
 
 def _refuse(table: RawTable, row: int, cells: dict[str, Any]) -> NoReturn:

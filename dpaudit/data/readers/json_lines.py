@@ -74,7 +74,8 @@ def parsed(path: Path, line: int, text: bytes, table: str = "data") -> dict[str,
         DataError: the line is no record, or not UTF-8.
     """
     try:
-        record = json.loads(text.decode("utf-8-sig"))
+        # A float as text shows whether an id has lost digits.
+        record = json.loads(text.decode("utf-8-sig"), parse_float=str)
     except UnicodeDecodeError as error:
         raise not_utf8(path, line, text[error.start], encoding_key(table)) from None
     except (ValueError, RecursionError):

@@ -92,7 +92,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     faults = [] if drop else _unnamed(table, user, "user", source)
     faults += [] if drop else _unnamed(table, item, "item", source)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
-    sensitive, repairs = None, [*table.repairs, users.repair("user"), items.repair("item")]
+    sensitive, repairs = None, [*table.repairs, *users.repairs("user"), *items.repairs("item")]
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault

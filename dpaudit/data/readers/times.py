@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,6 +17,8 @@ from dpaudit.data.readers.missing import is_missing
 # The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
 _FROM, _TO = 631_152_000, 2_208_988_800
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+# Numbers that are dates, such as 20260131, by their length.
+_STAMPS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 # The share of numbers in a column of times since 1970 that are likely such.
 _LIKELY = 0.9
 
@@ -69,9 +73,21 @@ def unit_of(times: NDArray[np.float64]) -> str | None:
 
 
 def in_unit_of(times: NDArray[np.float64], time: float) -> float:
-    """Return a time in the unit of others; as it is if either has no known unit."""
+    """Return a time in the unit of others, or as a date in digits as they are.
+
+    It stays as it is if its unit is not known, or if it lies among others of no known unit; it is
+    NaN if these cannot be compared with it.
+    """
     own, theirs = unit(time), unit_of(times)
-    return time if own is None or theirs is None else time * _UNITS[theirs] / _UNITS[own]
+    if own is None or not len(times):
+        return time
+    if theirs is not None:
+        return time * _UNITS[theirs] / _UNITS[own]
+    text = f"{np.quantile(times, 0.5, method='lower'):.0f}"
+    with suppress(KeyError, ValueError):
+        if 1990 <= datetime.strptime(text, stamp := _STAMPS[len(text)]).year < 2040:
+            return float(datetime.fromtimestamp(time / _UNITS[own], UTC).strftime(stamp))
+    return time if times.min() <= time <= times.max() else math.nan
 
 
 def moment(value: Any) -> float:
@@ -95,4 +111,5 @@ def _seconds(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value).strip()
+    # BigQuery writes 2026-01-31 12:00:00 UTC.
+    return value.isoformat() if isinstance(value, date) else str(value).strip().removesuffix(" UTC")

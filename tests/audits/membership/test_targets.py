@@ -193,6 +193,22 @@ def test_a_date_is_in_the_unit_of_the_times(unit: int) -> None:
         assert sorted(rows) == [*np.flatnonzero(days >= 90)]
 
 
+@pytest.mark.cases(
+    "times", [[20240211, 20240212, 20240213, 20240214], [202402122359, 202402130000]]
+)
+def test_a_date_is_compared_with_dates_in_digits(times: list[int]) -> None:
+    ratings = timed()
+    clock = np.resize(np.asarray(times, np.float64), len(ratings))
+    rows = held(replace(ratings, time=clock), held_out_from=1_707_782_400)
+    assert sorted(rows) == [*np.flatnonzero(clock // 10 ** (len(str(times[0])) - 8) >= 20240213)]
+
+
+def test_a_date_is_not_compared_with_other_numbers() -> None:
+    ratings = replace(timed(), time=np.linspace(45_000, 45_400, len(timed())))
+    with pytest.raises(DataError, match=r"held_out_from = 1707782400 is a date .* 45000 to 45400"):
+        held(ratings, held_out_from=1_707_782_400)
+
+
 def test_a_date_is_a_time() -> None:
     for date in ("1970-01-02", datetime.date(1970, 1, 2), 86400):
         assert Membership.model_validate({"held_out_from": date}).held_out_from == 86400

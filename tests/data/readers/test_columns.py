@@ -43,6 +43,41 @@ def test_ids_in_two_unicode_forms_are_merged_and_counted(tmp_path: Path, column:
     assert given_ratings(pd.DataFrame(rows, columns=names)).repairs == ratings.repairs
 
 
+@pytest.mark.cases(
+    "pair", [("Ann", "ann"), ("007", "7"), ("a", "a "), ("a b", "a  b"), ("\uff21", "a")]
+)
+def test_ids_that_are_almost_alike_are_kept_apart_and_counted(
+    tmp_path: Path, pair: tuple[str, str]
+) -> None:
+    frame = pd.DataFrame({"user_id": [*pair, "x"], "item_id": ["1", "2", "3"]})
+    frame.to_parquet(tmp_path / "r.parquet")
+    for ratings in given_ratings(frame), load(sniff(tmp_path / "r.parquet").source):
+        [repair] = ratings.repairs
+        assert (ratings.n_users, repair.count) == (3, 1)
+        assert repair.what.startswith("user ids that differ from others only in capitals")
+
+
+@pytest.mark.cases(
+    ("names", "lists"),
+    [
+        (["1|2", "2|3|1", "3", "1|3|4|2", "4|1"], True),
+        (["1|2", "2|1", "1", "2"], True),
+        (["1|2", "2|3", "3|4", "4|1"], False),
+        (["1,234", "2,345", "1,234,567", "2,345,678", "999"], False),
+    ],
+)
+def test_lists_are_refused_also_if_users_share_them(
+    tmp_path: Path, names: list[str], lists: bool
+) -> None:
+    rows = [(f"u{user}", name) for user in range(6) for name in names]
+    path = csv(tmp_path, [("user_id", "item_id"), *rows])
+    if not lists:
+        assert load(sniff(path).source).n_items == len(names)
+        return
+    with pytest.raises(DataError, match=r"column 'item_id': the item id '.*' is a list: write"):
+        load(sniff(path).source)
+
+
 def test_tables_are_joined_whatever_the_unicode_form(tmp_path: Path) -> None:
     rows = [[f"e\u0301{n}", n % 4] for n in range(8)]
     csv(tmp_path, [("id", "age"), *([f"\u00e9{n}", 20 + n] for n in range(8))], "users.csv")
@@ -182,3 +217,12 @@ def test_items_of_one_interaction_are_in_doubt(tmp_path: Path) -> None:
 def test_ids_of_several_parts_that_users_share_are_no_lists(tmp_path: Path, form: str) -> None:
     path = csv(tmp_path, [("user", "item"), *histories(form, 400)])
     assert load(sniff(path).source).n_users == 20
+
+
+def test_floats_of_json_that_have_lost_digits_are_no_ids(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(f'{{"user": {1e17 + k * 1e4!r}, "item": {k}.0}}\n' for k in range(9)))
+    with pytest.raises(DataError, match=r"line 1, column 'user': the user id '1e\+17'"):
+        load(sniff(path).source)
+    path.write_text("".join(f'{{"user": {k}.0, "item": {k}}}\n' for k in range(9)))
+    assert load(sniff(path).source).n_users == 9

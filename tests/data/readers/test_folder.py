@@ -12,6 +12,8 @@ from dpaudit.data import DataSource, load
 from dpaudit.data.readers.folder import parquet_files, unread_parts
 from dpaudit.data.sniff import sniff
 
+SOURCE = {"format": "delimited", "header": True, "columns": {"user": "user", "item": "item"}}
+
 
 def written(folder: Path, *frames: pd.DataFrame) -> Path:
     path = folder / "ratings"
@@ -66,6 +68,9 @@ def test_every_file_has_the_columns(tmp_path: Path) -> None:
         (".hoodie/hoodie.properties", "is a Hudi table"),
         ("_temporary/0/part-1.parquet", "holds '_temporary', so the job that writes it has not"),
         ("_started_42", "holds '_started_42', so the job"),
+        (".spark-staging-42/a", "holds '.spark-staging-42', so the job"),
+        (".part-0.inprogress.42", "holds '.part-0.inprogress.42', so the job"),
+        (".part-0.parquet.Ab12Cd", "holds '.part-0.parquet.Ab12Cd', so the job"),
         (".part-1.parquet.crc", "lacks 'part-1.parquet', whose checksum it holds"),
         ("train-00001-of-00003.parquet", "lacks some of the 3 parts of 'train'"),
         ("metadata/v1.metadata.json", "is an Iceberg table"),
@@ -118,6 +123,10 @@ def test_a_finished_folder_is_read(tmp_path: Path) -> None:
         (["part-00000.csv", "part-00001.parquet", "_SUCCESS"], "part-00000.csv", 0),
         (["clicks-000000000000.csv", "clicks-000000000001.csv"], "clicks-000000000000.csv", 1),
         (["train-00000-of-00003.csv"], "train-00000-of-00003.csv", 2),
+        (["ratings_1.csv", "ratings_2.csv", "ratings_2.txt"], "ratings_2.csv", 1),
+        (["r.csv.00", "r.csv.01", "r.csv"], "r.csv.00", 1),
+        (["xaa", "xab", "xac", "xabc", "yab"], "xab", 2),
+        (["u1.base", "u2.base"], "u1.base", 0),
         (["r-2019.csv", "r-2020.csv", "part-0.csv"], "r-2019.csv", 0),
         (["party1.csv", "party2.csv"], "party1.csv", 0),
         (["part-0.parquet", "part-2.parquet"], "", 1),
@@ -131,6 +140,19 @@ def test_parts_that_are_not_read_are_counted(
     for name in names:
         (tmp_path / name).touch()
     assert unread_parts(tmp_path / read).count == count
+
+
+@pytest.mark.cases("inside", ["_temporary/0/x", "_started_4", ".spark-staging-4/y=1"])
+def test_a_part_of_a_folder_that_is_not_finished_is_refused(tmp_path: Path, inside: str) -> None:
+    part = tmp_path / "part-00000.csv"
+    within = tmp_path / inside / "part-00000.csv"
+    within.parent.mkdir(parents=True)
+    for path in (part, within)[: 1 + inside.startswith("_temp")]:
+        path.write_text("user,item\n1,2\n1,3\n2,2\n")
+        with pytest.raises(DataError, match="so the job that writes it has not finished"):
+            load(DataSource.model_validate(SOURCE | {"path": str(path)}))
+    (tmp_path / "ratings.csv").write_text("user,item\n1,2\n1,3\n2,2\n")
+    load(DataSource.model_validate(SOURCE | {"path": str(tmp_path / "ratings.csv")}))
 
 
 def test_unread_parts_stand_in_the_repairs(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_a_header_that_the_config_denies_is_named(tmp_path: Path) -> None:
         loaded(tmp_path, ["user_id,item_id,x", *ROWS], columns={"user": 0, "item": 1})
 
 
+@pytest.mark.cases("rule", ["-------,-------,------", "---,:---:,---:", "=======,=======,======"])
+def test_a_rule_below_the_names_is_left_out(tmp_path: Path, rule: str) -> None:
+    ratings = loaded(tmp_path, ["user_id,item_id,rating", rule, *ROWS])
+    assert (len(ratings), ratings.n_users, ratings.repairs[0].count) == (4, 3, 1)
+    assert len(loaded(tmp_path, ["user_id,item_id", "--,1", "a,--", "b,c"])) == 3
+
+
 @pytest.mark.cases("row", ["u,i", "user,1", "1,item", "player,book", "user,user"])
 def test_ids_that_look_like_names_are_ids(tmp_path: Path, row: str) -> None:
     assert len(loaded(tmp_path, ["user_id,item_id", "1,2", "a,b", row])) == 3

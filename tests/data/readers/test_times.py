@@ -38,6 +38,7 @@ def read(folder: Path, *rows: str, **options: Any) -> Ratings:
         ("1970-01-01T00:01:00Z", 60),
         ("1970-01-01 01:00:00+01:00", 0),
         ("1970-01-01 00:00:00.5", 0.5),
+        ("1970-01-01 00:01:00.25 UTC", 60.25),
     ],
 )
 def test_numbers_stay_and_dates_are_seconds(tmp_path: Path, cell: str, seconds: float) -> None:
