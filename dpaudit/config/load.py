@@ -141,7 +141,7 @@ def _named(config: Config, message: str) -> list[tuple[int | str, ...]]:
     return [place for place in places if _known(type(config), place)] + labelled
 
 
-def _known(kind: type[Config], place: Sequence[int | str]) -> bool:
+def _known(kind: type[BaseModel], place: Sequence[int | str]) -> bool:
     names = [part for part in place if isinstance(part, str)]
     return all(names[at] in _fields(kind, names[:at]) for at in range(min(2, len(names))))
 
