@@ -472,6 +472,7 @@ _MISPLACED = [
     (_RECOMMENDER + "[membership]\nk = 5\ncalibrating = 24\n", 7, "membership.calibrating = 24"),
     (_RECOMMENDER + "[membership]\nk = 5\nrates = [1e-9]\n", 7, "membership.rates = "),
     (_RECOMMENDER + "[membership]\nk = 5\nunits = ['user', 'user']\n", 7, "membership.units"),
+    (_RECOMMENDER + "[membership]\nobservers = ['before-and-after']\n", 3, "'most-popular'"),
     (_RECOMMENDER + "[[attack]]\nname = 'linear-ideal'\n", 5, "[[attack]] 'linear-ideal'"),
     (_RECOMMENDER + "[[model]]\ndefense = 'top-k'\n", 5, "'top-k published'"),
     (_RECOMMENDER + "[membership]\n[[sybil]]\nefforts = [1]\n", 5, "[sybil]"),
