@@ -96,7 +96,7 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     subject = kind_of(config).subject().of(context, ratings)
     trials = subject.trials()
     executor.progress.start(trials)
-    executor.progress.workers(executor.pool.alive())
+    executor.progress.workers(executor.pool.alive(), executor.pool.workers.count)
     if executor.store is not None:
         executor.store.set("trials", str(trials))
     measures = [measure(subject) for measure in measures_of(config)]

@@ -156,10 +156,8 @@ _COMMANDS = (
     membership, epsilon, claims, schema,
 )  # fmt: skip
 _FAILED = "2 usage, config or data error, 3 the command failed, or outputs could not be written"
-_OUTCOMES = (
-    f"0 GO or NO DECISION, 1 STOP alone, {_FAILED} and the outcome is no STOP, 4 UNDECIDED, or NO "
-    "DECISION with audit.require_decision = true"
-)
+_OUTCOMES = f"0 GO or NO DECISION, 1 STOP alone, {_FAILED} and the outcome is no STOP, 4 UNDECIDED"
+_OF_CONFIGS = f"{_OUTCOMES}, or NO DECISION with audit.require_decision = true"
 
 
 def _with_codes(command: click.Command, codes: str) -> None:
@@ -172,4 +170,5 @@ def _with_codes(command: click.Command, codes: str) -> None:
 for command in _COMMANDS:
     main.add_command(command)
     if command is not claims:
-        _with_codes(command, _OUTCOMES if command in _JUDGING else f"0 done, {_FAILED}")
+        codes = _OUTCOMES if command is membership else _OF_CONFIGS
+        _with_codes(command, codes if command in _JUDGING else f"0 done, {_FAILED}")

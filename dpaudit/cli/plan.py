@@ -115,6 +115,14 @@ def plan(
         raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
     if epsilon is None:
         raise ConfigError("neither CONFIG nor --epsilon is given: give one of them")
+    for name, value, least, example in (
+        ("epsilon", epsilon, 0.0, "1"),
+        ("delta", delta, 0.0, "1e-5"),
+        ("confidence", confidence, 0.5, "0.95 for 95 %"),
+    ):
+        if not least <= value < (math.inf if name == "epsilon" else 1):
+            span = "finite and at least 0" if name == "epsilon" else f"in [{least:g}, 1)"
+            raise ConfigError(f"--{name} {value:g} is not {span}: use e.g. {example}")
     _plan_methods(epsilon, delta, confidence, trials, game, factor)
 
 

@@ -207,6 +207,8 @@ def _lines(path: Path) -> io.StringIO:
     try:
         check_readable(path)
         text = utf8(path, key="").decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist: name a csv or npy file") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     if "\0" in text:

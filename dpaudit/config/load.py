@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dpaudit.config.lines import deep_keys, line_of
+from dpaudit.config.model import as_list
 from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config, Gate, Policy, of_kind
@@ -26,6 +27,7 @@ from dpaudit.record.waivers import Waiver
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
 _KEY = re.compile(r"\w+(\.\w+)+")
+_LABELLED = re.compile(r"(\w+)(?:\]\])?(?: have the label)? '([^']*)'")
 _AT = re.compile(r"\(at line (\d+), column \d+\)$")
 FILES = ("dpaudit.toml", "pyproject.toml")
 T = TypeVar("T", bound=BaseModel)
@@ -139,7 +141,7 @@ def _named(config: Config, message: str) -> list[tuple[int | str, ...]]:
     return [place for place in places if _known(type(config), place)] + labelled
 
 
-def _known(kind: type[Config], place: Sequence[int | str]) -> bool:
+def _known(kind: type[BaseModel], place: Sequence[int | str]) -> bool:
     names = [part for part in place if isinstance(part, str)]
     return all(names[at] in _fields(kind, names[:at]) for at in range(min(2, len(names))))
 
@@ -168,7 +170,7 @@ def load_waivers(path: Path) -> list[Waiver]:
 
 def _only_tables(path: Path, kind: type[T]) -> tuple[T, str]:
     """Return the tables of a file, and its text."""
-    text = _read(path)
+    text = _read(path, f"name a file with [[{next(iter(kind.model_fields))}]] tables")
     values = _parse(path, text)
     try:
         return _valid(kind, values), text
@@ -184,12 +186,12 @@ def _origin(path: Path, text: str, config: Config) -> Origin:
     return Origin.of(path, text, labels, len(config.gate))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, absent: str = "name a config or run 'dpaudit init'") -> str:
     try:
         # Editors on Windows put a byte-order mark before the first line.
         return read_text(path, _LARGEST).removeprefix("\ufeff")
     except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
+        raise ConfigError(f"{path} does not exist: {absent}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
@@ -241,7 +243,7 @@ def _config(values: dict[str, Any]) -> Config:
     try:
         kind, tables = of_kind(values)
     except ValueError as error:
-        raise WrongConfigError(str(error)) from error
+        raise WrongConfigError(str(error), _of_tables(Config, str(error), values)) from error
     return _valid(kind, tables)
 
 
@@ -256,11 +258,42 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
     except ValidationError as error:
         problem = error.errors()[0]
         place = registry.keys_of(problem["loc"], values)
-        known = _fields(kind, place[:-1]) if problem["type"] == "extra_forbidden" else ()
+        unknown = problem["type"] == "extra_forbidden"
+        known = _fields(kind, place[:-1] if unknown else place)
         said = registry.first_problem(error, "", known, values)
-        if known and len(place) == 1 and "did you mean" not in said:
+        if unknown and len(place) == 1 and issubclass(kind, Config) and "did you mean" not in said:
             said += f"; the table of another package's audit counts {registry.AGAIN}"
-        raise WrongConfigError(said.removeprefix(".").removeprefix(": "), place) from error
+        said = said.removeprefix(".").removeprefix(": ")
+        if problem["type"] == "value_error":
+            table, _, reason = said.partition(": ")
+            # The reason may begin with a key of the table.
+            if place and reason.partition(" ")[0].partition(".")[0] in known:
+                said = f"{table}.{reason}"
+            place = _place(said) or place or _of_tables(kind, said, values)
+        raise WrongConfigError(said, place) from error
+
+
+def _of_tables(
+    kind: type[BaseModel], message: str, values: dict[str, Any]
+) -> tuple[int | str, ...]:
+    """Return the key or table that a message on tables that do not fit together names first.
+
+    A table of a list is named by its label; the last that has it counts.
+    """
+    said = message.partition(": ")[0]
+    keys = [place for match in _KEY.finditer(said) if _known(kind, place := _place(match[0]))]
+    if keys:
+        return keys[0]
+    for name, label in _LABELLED.findall(said):
+        tables = as_list(values.get(name, []))
+        fits = [
+            at
+            for at, table in enumerate(tables)
+            if isinstance(table, dict) and label in table.values()
+        ]
+        if fits or len(tables) == 1:
+            return name, fits[-1] if fits else 0
+    return tuple(name for name in re.findall(r"\w+", said) if name in values)[:1]
 
 
 def _check_parts(config: Config, checks: Sequence[Callable[[Config], None]]) -> None:

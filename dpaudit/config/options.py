@@ -83,8 +83,7 @@ class Option:
             node[int(last) if isinstance(node, list) else last] = deepcopy(self.value)
         except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"the option {self.said} names no key of the config: with several [[model]] give "
-                "the index, e.g. model.0.epsilon"
+                f"the option {self.said} names no key of the config: {_places(values, parents)}"
             ) from error
 
     def sets(self, place: Sequence[int | str]) -> bool:
@@ -138,6 +137,16 @@ def _only(node: Any, key: str) -> Any:
     if isinstance(node, list) and not key.isdecimal():
         raise ValueError(key)
     return node
+
+
+def _places(values: dict[str, Any], parents: Sequence[str]) -> str:
+    """Say which tables there are to choose from, if the key begins with a list of them."""
+    name = parents[0] if parents else ""
+    tables = values.get(name)
+    if not isinstance(tables, list):
+        return "correct the key, e.g. audit.trials"
+    last = f" to {name}.{len(tables) - 1}" if len(tables) > 1 else ""
+    return f"its [[{name}]] are {name}.0{last}: give one of these"
 
 
 def _is_whole(node: Any, key: str) -> bool:

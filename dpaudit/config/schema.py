@@ -236,7 +236,7 @@ class Config(Table):
             # Left out, it is drawn, and can be told from a seed that the user chose.
             return {"keep_seed": False, **{k: v for k, v in values.items() if k != "seed"}}
         if isinstance(seed, str) and not (seed.isascii() and seed.isdecimal()):
-            raise ValueError(f"seed = {seed!r} is neither a 64-bit integer nor 'entropy'")
+            raise ValueError(f"seed = {seed!r} is neither a 64-bit integer nor 'entropy': give one")
         if values.get("keep_seed") is False:
             raise ValueError("keep_seed = false needs seed = 'entropy': other seeds are stored")
         return values

@@ -32,7 +32,9 @@ def plain(text: str) -> str:
 
 
 def show(value: object, longest: int = _VALUE) -> str:
-    """Return the `repr` of a value, cut to `longest` characters."""
+    """Return the `repr` of a value, cut to `longest` characters; truth as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     try:
         return _cut(repr(value), longest)
     except ValueError:  # an integer with thousands of digits

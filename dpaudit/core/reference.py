@@ -26,7 +26,11 @@ def import_object(reference: str, place: str) -> Any:
     """
     module, colon, name = reference.partition(":")
     if not (module and colon and name) or module.startswith("."):
-        raise ConfigError(f"{place} = {reference!r} is not package.module:name")
+        package, _, last = reference.replace(":", ".").rpartition(".")
+        example = f"{package}:{last}" if package and last else "module:Class"
+        raise ConfigError(
+            f"{place} = {reference!r} is not package.module:name: give one, such as {example!r}"
+        )
 
     def failure(words: str) -> ConfigError:
         said = f"{place} = {reference!r} cannot be imported ({words})"

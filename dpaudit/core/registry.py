@@ -183,6 +183,8 @@ def create_instance(
         unknown = [key for key in parameters if key not in known]
         if unknown:
             said = _unknown(unknown, known.difference(others), what)
+            if "settings" in known and "did you mean" not in said:
+                said += f"; what its constructor takes stands in {place}.params.settings"
             raise ConfigError(f"{place}.params.{said}") from error
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
@@ -219,14 +221,13 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
         return f"{where} is not known{suggestion(field.rpartition('.')[2], known)}"
     # A union reports one error for each of its members.
     reasons = [detail["msg"] for detail in error.errors() if keys_of(detail["loc"], given) == keys]
+    if problem["type"] == "missing":
+        return f"{where} is missing: add it"
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
-    shown = (
-        ""
-        if problem["type"] in {"missing", "value_error"}
-        else f" = {show(problem['input'], _SHOWN)}"
-    )
-    return f"{where}{shown}: {_joined(reasons)}{_as_share(problem)}{_as_table(problem, keys)}"
+    shown = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
+    remedy = f"{_as_share(problem)}{_as_table(problem, keys)}{_as_list(problem, keys)}"
+    return f"{where}{shown}: {_joined(reasons)}{remedy}"
 
 
 def _as_share(problem: ErrorDetails) -> str:
@@ -245,6 +246,13 @@ def _as_table(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
         return ""
     pairs = (f"{name if name.isidentifier() else repr(name)} = {name!r}" for name in names)
     return f": write {keys[-1]} = {{ {', '.join(pairs)} }}"
+
+
+def _as_list(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
+    """Return how to write a value that should be a list of it; empty of another error."""
+    given = problem["input"]
+    alone = problem["type"] == "list_type" and isinstance(given, str | int | float)
+    return f": write {keys[-1]} = [{show(given)}]" if alone else ""
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:

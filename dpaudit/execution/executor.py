@@ -124,7 +124,7 @@ class Executor:
         batch = _Batch(self)
         for number, result, seconds in self.pool.run(batch.missing(tasks)):
             batch.finish(number, result, seconds)
-            self.progress.workers(self.pool.alive())
+            self.progress.workers(self.pool.alive(), self.pool.workers.count)
         return batch.results()
 
 

@@ -22,8 +22,8 @@ class Progress:
         """Called with the number of trials whose results were in the store."""
         self.advance(trials)
 
-    def workers(self, text: str) -> None:
-        """Called with a description of the workers that are alive."""
+    def workers(self, text: str, count: int = 1) -> None:
+        """Called with a description of the workers that are alive, and the tasks at a time."""
 
     def note(self, text: str) -> None:
         """Called with a sentence that the user should read."""

@@ -120,7 +120,9 @@ class Reporter(Progress):
         self._shown: int | None = None
         self._total = self._done = self._known = 0
         # Trials, and the seconds that they took, without what a stage begins with: it compiles.
+        # Workers that begin together end together, so whole rounds of tasks are timed.
         self._paced, self._spent, self._block = 0, 0.0, 0
+        self._workers_count, self._tasks, self._round = 1, 0, 0
         self._advanced: float | None = None
         self._stage = self._workers = self._said = ""
         self._ended, self._lock = Event(), Lock()
@@ -167,20 +169,27 @@ class Reporter(Progress):
     def stage(self, text: str) -> None:
         """Set the name of the current stage."""
         self._stage, self._advanced = plain(text), None
+        self._tasks = self._round = 0
         self._bar.update(self._task, description=self._stage)
         self._line()
 
     def advance(self, trials: int) -> None:
         """Add finished trials; the total grows if it did not count them."""
-        self._done, self._block = self._done + trials, trials
+        self._done += trials
         if self._started is not None and self._done > self._total:
             self.start(self._done)
-        before, self._advanced = self._advanced, self._clock()
-        if before is not None:
-            self._paced += trials
-            self._spent += self._advanced - before
+        self._tasks, self._round = self._tasks + 1, self._round + trials
+        if self._tasks >= self._workers_count:
+            self._end_round()
         self._bar.advance(self._task, trials)
         self._line()
+
+    def _end_round(self) -> None:
+        before, self._advanced = self._advanced, self._clock()
+        if before is not None:
+            self._paced += self._round
+            self._spent += self._advanced - before
+        self._block, self._tasks, self._round = self._round, 0, 0
 
     def stored(self, trials: int) -> None:
         """Add trials that an earlier run has finished; they say nothing about the rate."""
@@ -188,9 +197,9 @@ class Reporter(Progress):
         self._total -= trials
         self._bar.update(self._task, total=self._total)
 
-    def workers(self, text: str) -> None:
-        """Set the description of the workers."""
-        self._workers = plain(text)
+    def workers(self, text: str, count: int = 1) -> None:
+        """Set the description of the workers, and how many tasks run at a time."""
+        self._workers, self._workers_count = plain(text), count
         self._bar.update(self._task, workers=self._workers)
 
     def note(self, text: str) -> None:
@@ -247,7 +256,8 @@ class Reporter(Progress):
         waited = 0.0 if self._advanced is None else self._clock() - self._advanced
         late = (self._spent + waited) / (self._paced + self._block)
         pace = max(self._spent / self._paced, late)
-        return (self._total - self._done) * pace - min(waited, self._block * late) or None
+        left = self._total - self._done + self._round
+        return left * pace - min(waited, self._block * late) or None
 
     def _words(self, now: float) -> Iterator[str]:
         if self._computes:

@@ -183,7 +183,7 @@ class Trainable(ABC):
             RunError: as in `answer`.
         """
         raise ConfigError(
-            f"{type(self).__name__} keeps no model: remove recommender.save, or give target or "
+            "recommender.save is for models of a class or a command: remove it, or give target or "
             "command"
         )
 
@@ -203,9 +203,9 @@ class Trainable(ABC):
             RunError: as in `answer`.
         """
         raise ConfigError(
-            f"recommender.forget: {type(self).__name__} does not forget by "
-            f"{requests[0].method!r}: set recommender.forget to 'retrain', or give a library or a "
-            "class that can"
+            f"recommender.forget = {requests[0].method!r} needs a model of a library, without "
+            "shards: set recommender.forget to 'retrain', or to 'own' with a class or a command "
+            "that can forget"
         )
 
     def scored(self, interactions: Interactions, seed: int, query: Query) -> Scores:

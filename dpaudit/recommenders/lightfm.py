@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import coo_matrix, csr_array
 
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
@@ -50,6 +52,11 @@ class LightFM(Recommender):
     def fit(self, interactions: csr_array, seed: int) -> FactorModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = required(self.name, "lightfm", "lightfm").LightFM
+        if (loss := self.settings.get("loss", self.model)) != self.model:
+            raise ConfigError(
+                f"recommender.params.settings.loss = {show(loss)} of lightfm ({self.model}): "
+                "params.model decides the loss: set that, and remove loss"
+            )
         settings = usable(f"lightfm ({self.model})", self.settings, factory, "epochs")
         chosen = {**settings, "loss": self.model, "random_state": seed}
         epochs = chosen.pop("epochs", _EPOCHS)

@@ -39,7 +39,12 @@ def load(path: Path) -> AuditResult:
     try:
         values = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON ({error}): run the audit again") from error
+        remedy = (
+            "run the audit again"
+            if path.name == NAME
+            else f"name the folder or the {NAME} that 'dpaudit run' wrote"
+        )
+        raise ConfigError(f"{path} is not JSON ({error}): {remedy}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version is None:
         raise ConfigError(

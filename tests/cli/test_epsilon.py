@@ -344,7 +344,7 @@ def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: li
 @pytest.mark.cases(
     ("content", "words"),
     [
-        (None, ["cannot be read"]),
+        (None, ["does not exist"]),
         (b"", ["empty"]),
         (b"score\n", ["empty"]),
         (b"\n\n", ["empty"]),

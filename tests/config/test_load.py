@@ -302,7 +302,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
             )
             for side, other in (("max", " or 'claim'"), ("min", ""))
             for value, shown, kind in (
-                ("true", "True", "valid"),
+                ("true", "true", "valid"),
                 ("'0.1'", "'0.1'", "valid"),
                 ("nan", "nan", "finite"),
                 ("inf", "inf", "finite"),
@@ -312,11 +312,11 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         ),
         (
             "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = true",
-            "line 4: gate.0.detectable = True: input should be a valid number",
+            "line 4: gate.0.detectable = true: input should be a valid number",
         ),
         (
             "[[gate]]\nmetric = 'leak'\nmax = 0.1\nwhere = { epsilon = true }",
-            "line 4: gate.0.where.epsilon = True: input should be a valid number or a valid string",
+            "line 4: gate.0.where.epsilon = true: input should be a valid number or a valid string",
         ),
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { epsilon = { a = 1 } }",
@@ -327,7 +327,7 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
             "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair', "
             "'effort', 'observer', 'unit', 'at', 'basis' or 'attribute'",
         ),
-        ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
+        ("[[gate]]\nmax = 1", "line 1: gate.0.metric is missing: add it"),
     ],
 )
 def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
@@ -462,3 +462,54 @@ def test_the_table_of_an_audit_that_is_not_installed_is_told_how_it_counts(tmp_p
     said = refused(tmp_path, "[zeppelins]\ncount = 3\n")
     assert "zeppelins is not known" in said
     assert "counts once its package is installed again, also one installed by 'pip install" in said
+
+
+# Configs of several audits, a wrong line that fits no other table or key, and what is named.
+_RECOMMENDER = "[data]\nformat = 'synthetic'\n[[recommender]]\nlibrary = 'most-popular'\n"
+_ON_FILES = _RECOMMENDER.replace("'synthetic'", "'movielens-100k'\npath = 'u.data'")
+_MISPLACED = [
+    (_RECOMMENDER + "[[recommender]]\nlibrary = 'most-popular'\n", 5, "'most-popular'"),
+    (_RECOMMENDER + "[membership]\nk = 5\ncalibrating = 24\n", 7, "membership.calibrating = 24"),
+    (_RECOMMENDER + "[membership]\nk = 5\nrates = [1e-9]\n", 7, "membership.rates = "),
+    (_RECOMMENDER + "[membership]\nk = 5\nunits = ['user', 'user']\n", 7, "membership.units"),
+    (_RECOMMENDER + "[membership]\nobservers = ['before-and-after']\n", 3, "'most-popular'"),
+    (_RECOMMENDER + "[[attack]]\nname = 'linear-ideal'\n", 5, "[[attack]] 'linear-ideal'"),
+    (_RECOMMENDER + "[[model]]\ndefense = 'top-k'\n", 5, "'top-k published'"),
+    (_RECOMMENDER + "[membership]\n[[sybil]]\nefforts = [1]\n", 5, "[sybil]"),
+    ("[data]\nformat = 'synthetic'\nbinarize = 3\nscale = 3\n", 4, "data.scale = 3"),
+    ("[model]\nepsilon = 1\n[card]\n[audit]\ntrials = 9\n[train]\nfolds = 2\n", 6, "[train]"),
+    ("keep_seed = true\nseed = 'x'\n[model]\n", 2, "seed = 'x'"),
+    (
+        _ON_FILES + "[data.users]\npath = 'a'\ncolumns = { sex = 1 }\n"
+        "[attributes]\nk = 3\ncolumn = 'gender'\n",
+        11,
+        "attributes.column has 'gender'",
+    ),
+]
+
+
+@pytest.mark.cases(("text", "line", "named"), _MISPLACED)
+def test_tables_that_do_not_fit_together_have_a_line(
+    tmp_path: Path, text: str, line: int, named: str
+) -> None:
+    said = refused(tmp_path, text)
+    assert f"audit.toml, line {line}: " in said
+    assert named in said
+
+
+def test_a_value_alone_and_a_missing_key_have_a_remedy(tmp_path: Path) -> None:
+    text = _RECOMMENDER + "[membership]\nobservers = 'scores'\n"
+    assert "write observers = ['scores']" in refused(tmp_path, text)
+    users = "[data.users]\npath = 'a'\ncolumns = { sex = 1 }\n[attributes]\n"
+    assert "attributes.column is missing: add it" in refused(tmp_path, _ON_FILES + users)
+    assert "membership.stop = true: " in refused(
+        tmp_path, _RECOMMENDER + "[membership]\nstop = true\n"
+    )
+
+
+def test_an_index_of_no_table_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    two = "[[model]]\nlabel = 'a'\n[[model]]\nlabel = 'b'\n"
+    assert "model.0 to model.1" in refused(tmp_path, two, "model.2.epsilon=3")
+    assert "[[recommender]] are recommender.0:" in refused(
+        tmp_path, _RECOMMENDER, "recommender.3.label=x"
+    )

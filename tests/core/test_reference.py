@@ -18,7 +18,13 @@ def test_an_object_of_a_module_is_found() -> None:
 def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
     with pytest.raises(ConfigError) as raised:
         import_object(reference, "defense.target")
-    assert str(raised.value) == f"defense.target = {reference!r} is not package.module:name"
+    said = str(raised.value)
+    assert said.startswith(f"defense.target = {reference!r} is not package.module:name: ")
+
+
+def test_a_dot_instead_of_the_colon_is_corrected() -> None:
+    with pytest.raises(ConfigError, match=r"give one, such as 'mine\.model:Recommender'"):
+        import_object("mine.model.Recommender", "recommender.0.target")
 
 
 @pytest.mark.cases(

@@ -55,6 +55,11 @@ def refused(group: registry.Group, name: str, **parameters: Any) -> str:
             "; did you mean 'model' for modl?",
         ),
         (
+            *("recommenders", "surprise", {"n_factors": 3}),
+            "n_factors is not known to recommender 'surprise'",
+            "; what its constructor takes stands in here.params.settings",
+        ),
+        (
             *("recommenders", "most-popular", {"model": "als", "settings": {}}),
             "model and settings are not known to recommender 'most-popular'",
             ", which has no parameters: remove them",

@@ -179,12 +179,7 @@ def rows() -> list[Row]:
     rng = np.random.default_rng(3)
     pairs = rng.permutation(np.argwhere(rng.random((60, 60)) < 0.3))
     return [
-        Row(
-            int(u) + 1,
-            int(i) + 1,
-            int(rng.integers(1, 6)),
-            int(rng.integers(1_500_000_000, 1_600_000_000)),
-        )
+        Row(int(u) + 1, int(i) + 1, int(rng.integers(1, 6)), int(rng.integers(10**9, 2 * 10**9)))
         for u, i in pairs
     ]
 

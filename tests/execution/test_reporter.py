@@ -92,6 +92,23 @@ def test_the_time_left_goes_down_without_jumps_within_a_task() -> None:
     assert max(map(abs, steps)) < 1
 
 
+def test_workers_that_end_together_promise_no_end_too_early() -> None:
+    clock = Clock()
+    reporter = Reporter(quiet=True, clock=clock)
+    reporter.start(40)
+    reporter.workers("4 threads", 4)
+    reporter.stage("trainings")
+    left: list[float | None] = []
+    for begin in range(0, 80, 10):  # four workers, ten seconds a task
+        for second in (9.7, 9.8, 9.9, 10.0):
+            clock.now = begin + second
+            reporter.advance(1)
+            left.append(reporter._left())
+    known = [value for value in left if value is not None]
+    assert known[0] == pytest.approx(80, rel=0.05)
+    assert max(later - earlier for earlier, later in pairwise(known)) < 1
+
+
 def test_what_follows_the_last_trial_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with Reporter(clock=clock) as reporter:

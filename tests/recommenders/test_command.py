@@ -276,7 +276,7 @@ def test_a_command_that_fails_to_forget_trains_again(tmp_path: Path) -> None:
 
 
 def test_a_command_forgets_by_its_own_method_alone() -> None:
-    with pytest.raises(ConfigError, match="Command does not forget by 'filter'"):
+    with pytest.raises(ConfigError, match="forget = 'filter' needs a model of a library"):
         failing("works").answer_without(
             trained_on(data()),
             [Deletion("filter", trained_on(data()), np.zeros((1, 2), np.int32))],

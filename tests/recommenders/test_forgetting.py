@@ -115,7 +115,7 @@ def test_a_deletion_is_timed_beside_its_training() -> None:
 @pytest.mark.cases(
     ("trainable", "method", "said"),
     [
-        (Copying(), "own", "Copying does not forget by 'own': set recommender.forget to 'retrain'"),
+        (Copying(), "own", "forget = .own. needs a model of a library"),
         (small("bpr"), "own", "implicit does not forget by 'own'"),
         (small("item-item"), "fine-tune", "implicit does not forget by 'fine-tune'"),
     ],

@@ -96,7 +96,7 @@ def test_a_setting_that_fails_in_training_names_the_model() -> None:
 def test_a_gpu_that_is_not_asked_for_is_a_setting_and_one_that_is_is_refused(model: str) -> None:
     plain, off = (small(model, **more).fit(interactions(), 1) for more in ({}, {"use_gpu": False}))
     np.testing.assert_array_equal(plain.scores(*EVERY), off.scores(*EVERY))
-    with pytest.raises(ConfigError, match=r"use_gpu = True.*CPU: remove use_gpu"):
+    with pytest.raises(ConfigError, match=r"use_gpu = true.*CPU: remove use_gpu"):
         small(model, use_gpu=True).fit(interactions(), 1)
 
 

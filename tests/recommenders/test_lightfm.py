@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_matrix, csr_array
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.recommenders.lightfm import LightFM
 
 lightfm = pytest.importorskip("lightfm")
@@ -30,6 +30,12 @@ def test_scores_are_the_predictions_of_the_library(
     theirs = lightfm.LightFM(loss=model, random_state=SEED).fit(coo_matrix(ratings()), epochs=3)
     users, items = (index.astype(np.int32).reshape(-1) for index in np.indices((USERS, ITEMS)))
     np.testing.assert_allclose(scores.scores(users, items), theirs.predict(users, items), rtol=1e-4)
+
+
+def test_a_loss_that_the_model_contradicts_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"settings\.loss = 'bpr' of lightfm \(warp\)"):
+        LightFM(settings={"loss": "bpr"}).fit(ratings(), SEED)
+    LightFM("bpr", {"loss": "bpr", "epochs": 1}).fit(ratings(), SEED)
 
 
 def test_a_number_of_epochs_that_is_none_is_a_sentence() -> None:

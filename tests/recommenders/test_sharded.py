@@ -54,7 +54,7 @@ def test_forgetting_is_a_training_without_bit_by_bit() -> None:
     seen = forgets.answer(Interactions.of(DATA), 5, replace(QUERY, before=True)).before
     whole = sharded.answer(Interactions.of(DATA), 5, QUERY).scores
     np.testing.assert_array_equal(seen, whole)
-    with pytest.raises(ConfigError, match="Sharded does not forget by 'filter'"):
+    with pytest.raises(ConfigError, match=r"forget = 'filter' needs .* without shards"):
         Forgetting(sharded, "filter", targets).answer(Interactions.of(DATA), 5, QUERY)
 
 

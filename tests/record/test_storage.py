@@ -51,7 +51,7 @@ def test_missing_record(tmp_path: Path) -> None:
 @pytest.mark.cases(
     ("content", "message"),
     [
-        (b"{", "is not JSON"),
+        (b"{", r"is not JSON .*: name the folder or the record\.json"),
         (b"\xff", "is not UTF-8 text"),
         (b"[]", "is not a record of an audit"),
         (b"{}", "is not a record of an audit"),

@@ -409,8 +409,9 @@ class MembershipConfig(RecommendersConfig):
         for audited in self.audited:
             forgets = isinstance(audited, OwnRecommender) and audited.forget
             if not forgets and WITNESS in self.membership.observers_of(audited):
+                table = "recommender" if isinstance(audited, OwnRecommender) else "model"
                 raise ValueError(
-                    f"the observer {WITNESS!r} sees a deletion, and model {audited.label!r} "
+                    f"the observer {WITNESS!r} sees a deletion, and {table} {audited.label!r} "
                     "forgets nothing: name it in the observers of a [[recommender]] with forget"
                 )
         _check_apart([recommender.save for recommender in self.recommender if recommender.save])

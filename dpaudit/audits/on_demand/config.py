@@ -112,11 +112,11 @@ class OnDemandConfig(ModelsConfig):
         for index, model in enumerate(self.model):
             for defense in model.defenses(f"model.{index}"):
                 pairs = [*defense.pairs(), "data"]
-                for game in self.game:
+                for place, game in enumerate(self.game):
                     if game.pair not in pairs:
                         raise ConfigError(
-                            f"model.{index} ({model.defense}) has no pair {game.pair!r}"
-                            f"{registry.suggestion(game.pair, pairs)}"
+                            f"game.{place}.pair = {game.pair!r} is none of model {model.label!r} "
+                            f"({model.defense}){registry.suggestion(game.pair, pairs)}"
                         )
         check_attacks("attack", self.attack, (roles.Inference, roles.ListInference))
         check_attacks("game", self.game, (roles.Distinguisher,))

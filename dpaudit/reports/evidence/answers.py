@@ -45,6 +45,12 @@ _NO_RECONSTRUCTION = (
 )
 
 
+_OF_MECHANISM = (
+    "no key: a [defense] is audited by its outputs alone; if it recommends, audit it as a "
+    "[[recommender]] in a config of its own"
+)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a record says to a requirement.
@@ -268,7 +274,8 @@ def erasure(part: AuditResult) -> Answer:
     """Answer whether the model still tells who was deleted, for each model that forgets."""
     forgetting = {point.model for point in part.points if point.forget}
     if not forgetting:
-        fill = "a second [[recommender]] with forget, as 'dpaudit init --audit deletion' writes it"
+        own = "a second [[recommender]] with forget, as 'dpaudit init --audit deletion' writes it"
+        fill = _fill(part, own, "a [[recommender]] with forget, as a [[model]] has none")
         return Answer("gap", ["No deletion was audited."], fill)
     lines = [
         f"{one.model}: {sentence}"
@@ -291,6 +298,11 @@ def untested(part: AuditResult) -> Answer:
     return Answer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
 
 
+def _counted(part: AuditResult) -> str:
+    count = len(part.measurements)
+    return "1 number with its interval" if count == 1 else f"{count} numbers with their intervals"
+
+
 def documented(part: AuditResult) -> Answer:
     """Answer that the record documents who tested what, when and how."""
     tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
@@ -300,8 +312,8 @@ def documented(part: AuditResult) -> Answer:
     return Answer(
         "met",
         [
-            f"record.json has the config, the seed, versions and {len(part.measurements)} numbers "
-            f"with their intervals; dpaudit {part.tool}, {part.timing.started[:10]}.",
+            f"record.json has the config, the seed, versions and {_counted(part)}; dpaudit "
+            f"{part.tool}, {part.timing.started[:10]}.",
             f"Attacks: {'; '.join([*part.attacks, *part.sybil_attacks]) or 'those of games'}.",
             f"Not tried: {missing[0]} {len(missing) - 1} more are in the report.",
         ],
@@ -358,7 +370,12 @@ def implementation(part: AuditResult) -> Answer:
 
 
 def _fill(part: AuditResult, own: str, defense: str) -> str:
-    """Return the keys for the user's own recommenders, for defenses of dpaudit, or for both."""
+    """Return the keys for the user's own recommenders, for defenses of dpaudit, or for both.
+
+    A mechanism that is audited by its outputs alone takes none of them.
+    """
+    if "defense" in part.config:
+        return _OF_MECHANISM
     whose = {model.variant == "own" for model in part.models}
     return "; ".join(keys for keys, kind in ((own, True), (defense, False)) if kind in whose)
 

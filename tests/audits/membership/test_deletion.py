@@ -271,7 +271,7 @@ def test_what_a_witness_would_see_was_not_tried_of_a_deletion_alone(make: Make) 
 
 @pytest.mark.parametrize("table", [{"library": "most-popular"}, {"target": "model:Mine"}])
 def test_a_witness_needs_a_model_that_forgets(table: dict[str, str]) -> None:
-    said = "sees a deletion, and model .* forgets nothing: name it in the observers of a"
+    said = "sees a deletion, and recommender .* forgets nothing: name it in the observers of a"
     for where in ("recommender", "membership"):
         values: dict[str, Any] = {"recommender": {**table}, "membership": {}}
         values[where]["observers"] = [WITNESS]

@@ -218,7 +218,7 @@ def test_a_claim_that_a_stronger_attacker_finds_false_is_not_newly_false() -> No
 def test_a_membership_and_a_deletion_are_other_games() -> None:
     compared = compare(run(), run(forget="retrain"))
     assert {number.judgement for number in compared.numbers} == {"not comparable"}
-    assert "recommender.forget False → True" in compared.reason
+    assert "recommender.forget false → true" in compared.reason
     forgets = run(forget="retrain")
     table = forgets.config["recommender"][0]
     for changes, apart in (({"forget": "own"}, False), ({"requests": 5}, True)):

@@ -171,6 +171,26 @@ def test_an_own_recommender_is_never_told_to_set_what_only_a_defense_takes(make:
     assert answers.attributes(bare).fill.endswith("such as 'linear-ideal'")
 
 
+def test_a_mechanism_is_never_told_to_set_what_only_a_model_takes(make: Make) -> None:
+    bare = make(attacks=False, game=False)
+    record = bare.model_copy(update={"config": {**bare.config, "defense": {"kind": "python"}}})
+    fills = {requirement.answer(record).fill for requirement in REQUIREMENTS}
+    assert not [fill for fill in fills if "[[attack]]" in fill or "variant" in fill]
+    assert "no key: a [defense]" in answers.reconstruction(record).fill
+    assert "no key: a [defense]" in answers.erasure(record).fill
+
+
+def test_a_model_of_dpaudit_forgets_nothing(make: Make) -> None:
+    assert "a [[model]] has none" in answers.erasure(make()).fill
+
+
+def test_one_number_is_no_numbers(make: Make) -> None:
+    record = make()
+    one = record.model_copy(update={"measurements": record.measurements[:1]})
+    assert "1 number with its interval;" in answers.documented(one).lines[0]
+    assert f"{len(record.measurements)} numbers with" in answers.documented(record).lines[0]
+
+
 def test_breadth_says_which_attacks_groups_and_observers_were_tried(make: Make) -> None:
     assert answers.breadth(make()).status == "gap"
     record = inferred(make, [])
