@@ -65,8 +65,8 @@ def said(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text on one short line."""
-    line = " ".join(text.split())
+    """Return a text on one short line that UTF-8 can write."""
+    line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
     return f"{line[:_SHOWN]}{'…' if len(line) > _SHOWN else ''}"
 
 

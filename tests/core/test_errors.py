@@ -7,7 +7,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
-from dpaudit.core.errors import installing
+from dpaudit.core.errors import installing, said
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -21,3 +21,7 @@ def test_every_extra_that_code_asks_for_is_installed_by_its_libraries_from_any_f
     for extra in extras:
         command, libraries = shlex.split(installing(extra)), PROJECT["optional-dependencies"][extra]
         assert command == ["python", "-m", "pip", "install", *sorted(libraries)]
+
+
+def test_what_an_exception_says_can_be_written() -> None:
+    assert said(ValueError("a \ud800\n b")) == "ValueError: a \\ud800 b"
