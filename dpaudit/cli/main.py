@@ -55,7 +55,7 @@ class _Group(click.Group):
             except (Exception, KeyboardInterrupt) as error:
                 # Raised before a command began, as by `--help` on a full disk.
                 end = _end(click.Context(self), error)
-                click.echo(f"dpaudit: {_shown(end.message)}", streams.errors)
+                _tell(end.message)
                 code = end.code
         sys.exit(code)
 
@@ -72,7 +72,7 @@ class _Group(click.Group):
             context = error.ctx if isinstance(error, click.UsageError) else ctx
             said = error.format_message()
             for problem in write_failure(ctx, said, USER_ERROR):
-                click.echo(f"dpaudit: {_shown(problem)}", streams.errors)
+                _tell(problem)
             raise click.UsageError(_shown(said), context) from error
         except BaseException as error:
             end = _end(ctx, error)
@@ -80,7 +80,7 @@ class _Group(click.Group):
             if end.written is not None:
                 lines += write_failure(ctx, end.written or end.message, end.code, end.where)
             for line in lines:
-                click.echo(f"dpaudit: {_shown(line)}", streams.errors)
+                _tell(line)
             ctx.exit(end.code)
 
 
@@ -125,6 +125,11 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         return _End(f"{why}{str(error) or kind}", RUN_FAILED, f"{why}{kind}")
     traceback.print_exception(error, file=streams.errors)
     return _End("this is a defect of dpaudit; please report it", RUN_FAILED)
+
+
+def _tell(message: str) -> None:
+    """Print why a command has no result, or what could not be written."""
+    click.echo(f"dpaudit: {_shown(message)}", streams.errors)
 
 
 def _shown(message: str) -> str:
