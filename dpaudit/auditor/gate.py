@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.measure import MetricKey
@@ -100,9 +100,8 @@ def judge(
     family = family or Family.of(0.95, 1)
     lacking = dict(_lacking(gate, points, measurements, findings))
     if not picked and not lacking:
-        forgetting = {point.model for point in points if point.forget}
         known = any(
-            gate.about(measurement.metric, forgets=measurement.model in forgetting)
+            gate.about(measurement.fields, at[measurement.model, measurement.epsilon].traits)
             for measurement in measurements
         )
         correct = "correct its where" if known else "run a config that has this gate"
@@ -240,7 +239,7 @@ def _lacking(
     for point in points:
         key = model, epsilon = point.model, point.epsilon
         named = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
-        picked = named and gate.about(gate.judged, forgets=point.forget is not None)
+        picked = named and gate.about({"metric": gate.judged}, point.traits)
         if not picked or key in there:
             continue
         open_ = next((finding for finding in findings if finding.lacks(gate.judged, *key)), None)
@@ -304,6 +303,6 @@ def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tupl
     limits = []
     for gate in gates:
         limit = claimed if gate.max == "claim" else gate.max
-        if limit is not None and gate.picks(asdict(bound), forgets=bound.forgets):
+        if limit is not None and gate.picks(bound.picked_by, bound.traits):
             limits.append(Bar(limit, gate.detectable))
     return tuple(dict.fromkeys(sorted(limits, key=lambda bar: (bar.limit, bar.factor or 0.0))))

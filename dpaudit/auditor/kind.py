@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
@@ -13,7 +13,6 @@ from dpaudit.auditor.measure import Measure
 from dpaudit.config.schema import Audit, Config
 from dpaudit.config.tables import Game
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement
 
@@ -196,31 +195,15 @@ def _delta(result: AuditResult, number: Measurement) -> float | None:
     return next((claim.delta for claim in claims if claim), None)
 
 
-def kinds() -> list[AuditKind]:
-    """Return all registered kinds, by name.
-
-    Raises:
-        ConfigError: a kind is registered under another name than its own, which records name.
-    """
-    registered = registry.every("audits")
-    for name, kind in registered.items():
-        if kind.name != name:
-            raise ConfigError(
-                f"the kind of audit {kind.name!r} is registered as {name!r}: use its name as that "
-                "of the entry point"
-            )
-    return list(registered.values())
-
-
 def kind_of(config: Config) -> AuditKind:
     """Return the kind of audit that a config is of.
 
     Raises:
         TypeError: no registered kind has this class of config.
     """
-    for kind in kinds():
+    for kind in registry.every("audits").values():
         if kind.config is type(config):
-            return kind
+            return cast(AuditKind, kind)
     raise TypeError(
         f"{type(config).__name__} is the config of no registered kind of audit: make one by "
         "Config.model_validate, or register the kind under dpaudit.audits"
@@ -228,18 +211,6 @@ def kind_of(config: Config) -> AuditKind:
 
 
 def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:
-    """Return the measures of a config's kind, then those that packages register for it.
-
-    Raises:
-        ConfigError: a registered measure is of no kind of audit.
-    """
-    kind = kind_of(config)
-    registered = registry.every("measures")
-    for name, measure in registered.items():
-        if not measure.audit:
-            raise ConfigError(
-                f"the measure {name!r} is of no kind of audit: set its attribute audit to one of "
-                f"{', '.join(kind.name for kind in kinds())}"
-            )
-    others = [measure for measure in registered.values() if measure.audit in kind.names]
-    return [*kind.measures(), *others]
+    """Return the measures of a config's kind, then those that packages register for it."""
+    kind, registered = kind_of(config), registry.every("measures").values()
+    return [*kind.measures(), *(one for one in registered if one.audit in kind.names)]

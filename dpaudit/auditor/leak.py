@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.auditor.measure import RecordPart
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Census, FindingRecord, Measurement
+from dpaudit.record.result import FindingRecord, Measurement
+from dpaudit.record.values import Census
 
 # What rounding may add to a number.
 _ROUNDING = 1e-9

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from dpaudit.config.schema import Config, Statement
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import entry, table
+from dpaudit.record.metrics import entry, field_names, table
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measured
 
 C = TypeVar("C", bound=Config)
@@ -17,7 +17,7 @@ M = TypeVar("M")
 RecordPart = Measurement | PairRecord | FindingRecord
 
 
-@dataclass(frozen=True)
+@dataclass(init=False)
 class MetricKey:
     """The key of a number that a run emits.
 
@@ -27,15 +27,9 @@ class MetricKey:
         metric: the metric.
         model: the model's label.
         epsilon: the ε of the sweep.
-        attack: the attack's label, if any.
-        pair: the label of the game's pair, if any.
-        effort: the attacker's effort, if any.
-        observer: who observes a membership game, if it is one.
-        unit: what a target of it is.
-        at: the false-positive rate, if any.
-        basis: what sensitive ratings are recovered from, or which two scores are compared, if any.
-        attribute: the attribute of users that is guessed, if any.
-        forgets: whether the model forgets its targets before it is asked.
+        fields: the fields of the metric that are known beforehand, by name.
+        traits: the names of the model's traits, such as how it forgets, that decide which gates
+            judge it.
         joint: whether its interval holds jointly with all others, so that it may gate; never if
             the metric may not gate.
         census: whether each training has the number, so that gates may judge trainings one by one.
@@ -44,21 +38,50 @@ class MetricKey:
     metric: str
     model: str
     epsilon: float
-    attack: str | None = None
-    pair: str | None = None
-    effort: int | None = None
-    observer: str | None = None
-    unit: str | None = None
-    at: float | None = None
-    basis: str | None = None
-    attribute: str | None = None
-    forgets: bool = False
-    joint: bool = True
-    census: bool = False
+    fields: dict[str, Any]
+    traits: frozenset[str]
+    joint: bool
+    census: bool
 
-    def __post_init__(self) -> None:
-        """A number of a metric that may not gate stands by itself."""
-        object.__setattr__(self, "joint", self.joint and entry(self.metric).gateable)
+    def __init__(
+        self,
+        metric: str,
+        model: str,
+        epsilon: float,
+        *,
+        traits: Collection[str] = (),
+        joint: bool = True,
+        census: bool = False,
+        **fields: Any,
+    ) -> None:
+        """Create the key of a number with these fields; None is a field that is not known yet."""
+        self.metric, self.model, self.epsilon = metric, model, epsilon
+        self.traits, self.census = frozenset(traits), census
+        # A number of a metric that may not gate stands by itself.
+        self.joint = joint and entry(metric).gateable
+        self.fields = {name: value for name, value in fields.items() if value is not None}
+
+    def __hash__(self) -> int:
+        """Return a hash of what identifies its point."""
+        return hash((self.metric, self.model, self.epsilon))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a field; None if it is not known yet, or only other metrics have it."""
+        if name in field_names():
+            return self.fields.get(name)
+        raise AttributeError(f"the key of a number has no {name!r}")
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the key with other fields or attributes."""
+        own = {name: value for name, value in vars(self).items() if name != "fields"}
+        return type(self)(**{**own, **self.fields, **changes})
+
+    @property
+    def picked_by(self) -> dict[str, Any]:
+        """What gates pick it by: its metric, model, ε and fields."""
+        return {
+            "metric": self.metric, "model": self.model, "epsilon": self.epsilon, **self.fields
+        }  # fmt: skip
 
     @property
     def counted(self) -> bool:
@@ -73,9 +96,7 @@ class MetricKey:
             fields: what else is recorded of it; fields of the key that it leaves open, and
                 `detail`, which goes to the field that the metric names for it.
         """
-        named = {name: value for name, value in asdict(self).items() if value is not None}
-        del named["joint"], named["census"], named["forgets"]
-        return measured(**{**named, **fields}, estimate=estimate)
+        return measured(estimate=estimate, **{**self.picked_by, **fields})
 
 
 class Measure(ABC, Generic[C, M]):
@@ -137,17 +158,16 @@ def picked(config: Config, key: MetricKey, *statements: Statement | None) -> boo
     """
     keys = [key]
     if key.metric == "attack.advantage":
-        keys.append(replace(key, metric="leak"))
+        keys.append(key.changed(metric="leak"))
     return any(
-        gate.of in statements
-        and any(gate.picks(asdict(judged), forgets=judged.forgets) for judged in keys)
+        gate.of in statements and any(gate.picks(one.picked_by, one.traits) for one in keys)
         for gate in config.gate
     )
 
 
 def of_trainings(config: Config, key: MetricKey) -> MetricKey:
     """Return the key of a number that each training has; its mean is joint if a gate judges it."""
-    return replace(key, joint=picked(config, key, "average"), census=True)
+    return key.changed(joint=picked(config, key, "average"), census=True)
 
 
 def judged_bases(config: Config, metric: str) -> set[str]:

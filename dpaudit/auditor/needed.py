@@ -16,7 +16,8 @@ from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import InputError
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Census, Family, Measurement, Noise, Outcome
+from dpaudit.record.result import Family, Measurement, Outcome
+from dpaudit.record.values import Census, Noise
 
 # The largest multiple of the judged trainings that is tried.
 _MOST = 64

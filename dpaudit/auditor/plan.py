@@ -6,7 +6,6 @@ They give the size of the family of intervals, and what gates can pick.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
@@ -76,19 +75,19 @@ def check_waivers(config: Config, prefix: str = "") -> None:
 
 
 def _check_gate(table: str, gate: Gate, keys: Sequence[MetricKey]) -> None:
-    keys = [key for key in keys if gate.about(key.metric, forgets=key.forgets)]
+    keys = [key for key in keys if gate.about(key.picked_by, key.traits)]
     if not keys:
         needed = " or ".join(entry(gate.metric).sources)
         raise ConfigError(f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
-        known = list(dict.fromkeys(getattr(key, name) for key in keys))
+        known = list(dict.fromkeys(key.picked_by.get(name) for key in keys))
         if value not in known:
             choices = ", ".join(f"{choice}" for choice in known if choice is not None)
             raise ConfigError(
                 f"{table}.where.{name} = {value!r} is not measured"
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
-    picked = [key for key in keys if gate.picks(asdict(key), forgets=key.forgets)]
+    picked = [key for key in keys if gate.picks(key.picked_by, key.traits)]
     if gate.of and not any(key.census for key in picked):
         raise ConfigError(
             f"{table}.of = {gate.of!r} is for numbers that each training of [membership] has, and "

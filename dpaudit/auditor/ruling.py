@@ -9,7 +9,8 @@ from dpaudit.auditor.trainings import Ruling
 from dpaudit.config.schema import Gate
 from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Control, Measurement, PointRecord
+from dpaudit.record.result import Measurement, PointRecord
+from dpaudit.record.values import Control
 from dpaudit.record.verdicts import above_by_law, remedy, suggests_more
 
 

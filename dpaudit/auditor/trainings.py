@@ -27,7 +27,8 @@ from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, sha
 from dpaudit.config.schema import Gate, Statement
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Census, Measurement, Outcome
+from dpaudit.record.result import Measurement, Outcome
+from dpaudit.record.values import Census
 
 Flags = tuple[bool, ...]
 # The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with

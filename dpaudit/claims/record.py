@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from dpaudit.claims.entry import Basis
 from dpaudit.core.estimate import Estimate, Number
-from dpaudit.record.result import Control, Timing
+from dpaudit.record.result import Timing
+from dpaudit.record.values import Control
 
 SCHEMA = 1
 # `no power`: the game detected no mutant either, so the entry's verdict rests on its other games or

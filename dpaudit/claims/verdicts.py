@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Experiment, PublishedClaim
 from dpaudit.core.estimate import Estimate, Number
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 # Rounding of predictions to single precision may increase the exact ε by this share.
 _ROUNDING = 1e-5

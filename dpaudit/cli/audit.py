@@ -97,6 +97,7 @@ def run(
     from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
+    from dpaudit.core import registry
     from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.shards import Shard
@@ -132,6 +133,9 @@ def run(
     with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:
             reporter.note(replaced)
+        # Every attack and every measure that fits takes part, so one that cannot is missed.
+        for fault in (*registry.broken("attacks"), *registry.broken("measures")):
+            reporter.note(f"left out: {fault}")
         if part is not None:
             run_shard(
                 checked, part, run_folder, workers=workers, progress=reporter, allow_code=allow_code

@@ -29,6 +29,8 @@ def list_(what: str) -> None:
     """List recommenders, defenses, attacks, kinds of audit, reports, data sets or metrics."""
     for name, title in _titles(what).items():
         echo(f"{name:{_NAME}} {title}")
+    for fault in _faults(what):
+        echo(f"not usable: {fault}")
 
 
 @click.command()
@@ -68,8 +70,20 @@ def _titles(what: str) -> dict[str, str]:
         }
     from dpaudit.core import registry
 
-    parts = registry.load_all(cast(registry.Group, what))
+    parts = registry.every(cast(registry.Group, what))
     return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
+
+
+def _faults(what: str) -> list[str]:
+    """Say which plug-ins of a group cannot be used; measures and metrics belong together."""
+    from dpaudit.core import registry
+    from dpaudit.record.metrics import faults
+
+    if what == "data":
+        return []
+    if what == "metrics":
+        return [*faults(), *registry.broken("measures")]
+    return registry.broken(cast(registry.Group, what))
 
 
 def _metrics() -> dict[str, str]:

@@ -18,7 +18,7 @@ def picked_by(
         measurements: what was measured.
         points: the points of the sweep.
     """
-    forgetting = {(point.model, point.epsilon) for point in points if point.forget}
+    traits = {(point.model, point.epsilon): point.traits for point in points}
     # Single membership inference attacks are not judged: a choice among them needs other trainings.
     able = (
         measurement
@@ -31,8 +31,7 @@ def picked_by(
             for measurement in able
             if measurement.metric == gate.judged
             and gate.picks(
-                measurement.model_dump(),
-                forgets=(measurement.model, measurement.epsilon) in forgetting,
+                measurement.fields, traits.get((measurement.model, measurement.epsilon), {})
             )
         ]
     )

@@ -7,7 +7,7 @@ of the kind that the tables name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -18,7 +18,9 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
+    ValidationInfo,
     field_serializer,
+    field_validator,
     model_validator,
 )
 
@@ -30,10 +32,8 @@ from dpaudit.config.origin import Origin
 from dpaudit.config.waivers import Waivers
 from dpaudit.core import registry
 from dpaudit.core.files import unwritable
-from dpaudit.core.membership import WITNESS
-from dpaudit.core.messages import show
+from dpaudit.core.messages import quoted, show
 from dpaudit.data.source import DataSource
-from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry, gateable, table
 
 if TYPE_CHECKING:
@@ -76,6 +76,13 @@ def _listed(schema: dict[str, Any]) -> None:
     schema["enumDescriptions"] = [metric.words for metric in able]
 
 
+def _keys(schema: dict[str, Any]) -> None:
+    """Name the keys by which a gate on some metric may pick, for editors."""
+    keys = dict.fromkeys(key for metric in table().values() for key in metric.where)
+    schema["propertyNames"] = {"enum": list(keys)}
+
+
+Where = Annotated[dict[str, float | str], Field(json_schema_extra=_keys)]
 # What a gate on numbers of trainings is about.
 Statement = Literal["next-training", "this-model", "average"]
 
@@ -103,11 +110,24 @@ class Gate(Table):
     # `max = true` would be 1, and "0.1" is a word.
     model_config = ConfigDict(strict=True)
     metric: Annotated[str, AfterValidator(gateable), Field(json_schema_extra=_listed)]
-    where: dict[WhereKey, float | str] = {}
+    where: Where = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
     of: Statement | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
+
+    @field_validator("where")
+    @classmethod
+    def _where(cls, where: dict[str, float | str], info: ValidationInfo) -> dict[str, float | str]:
+        """Refuse keys by which no number of the metric is picked."""
+        if "metric" in info.data:
+            metric = info.data["metric"]
+            known = entry(metric).where
+            foreign = [key for key in where if key not in known]
+            if foreign:
+                near = registry.suggestion(foreign[0], known)
+                raise ValueError(f"{quoted(foreign[0])} is no key of {metric}{near}")
+        return where
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -132,28 +152,26 @@ class Gate(Table):
         return entry(self.metric).judged
 
     @property
-    def wanted(self) -> dict[WhereKey, Any]:
+    def wanted(self) -> dict[str, Any]:
         """Return `where`, with what the metric picks unless it says otherwise."""
         bases = entry(self.metric).bases
-        usual: dict[WhereKey, Any] = {"basis": bases[0]} if bases else {}
+        usual: dict[str, Any] = {"basis": bases[0]} if bases else {}
         return {**usual, **self.where}
 
-    def about(self, metric: str, *, forgets: bool) -> bool:
-        """Whether it judges numbers of a metric, of a model that `forgets` or of another."""
-        return metric == self.judged and (forgets or not entry(self.metric).restricts)
-
-    def picks(self, number: Mapping[str, Any], *, forgets: bool) -> bool:
-        """Whether it judges a number, given by its `metric` and the keys of `where`.
-
-        Who sees a model before and after a deletion judges no deletion.
+    def about(self, number: Mapping[str, Any], traits: Collection[str]) -> bool:
+        """Whether it judges numbers of this metric and of models with these traits.
 
         Args:
-            number: the number.
-            forgets: whether its model forgets its targets before it is asked.
+            number: the number's `metric`, with its fields.
+            traits: the names of its model's traits.
         """
-        if entry(self.metric).restricts and number.get("observer") == WITNESS:
-            return False
-        return self.about(number["metric"], forgets=forgets) and all(
+        metric = entry(self.metric)
+        fits = metric.judges is None or metric.judges(number)
+        return number["metric"] == metric.judged and metric.trait in {"", *traits} and fits
+
+    def picks(self, number: Mapping[str, Any], traits: Collection[str]) -> bool:
+        """Whether it judges a number with these fields; the arguments are as in `about`."""
+        return self.about(number, traits) and all(
             number.get(key) == value for key, value in self.wanted.items()
         )
 
@@ -392,6 +410,9 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
     """
     given = {name for name, value in values.items() if not _empty(value)}
     classes = config_classes()
+    unknown = sorted(given.difference(*(kind.model_fields for kind in classes)))
+    if unknown and registry.broken("audits"):
+        raise ValueError(f"[{unknown[0]}] is of no usable kind: {registry.broken('audits')[0]}")
     named = [kind for kind in classes if kind.marks & given]
     # Of two kinds that have [[recommender]], the table that only one of them has tells which.
     marked = [

@@ -41,7 +41,7 @@ def attacks_of(*wanted: type[roles.Attack]) -> dict[str, type[roles.Attack]]:
     """Return the registered attacks with one of these roles by name, by rank and name."""
     attacks: dict[str, type[roles.Attack]] = {
         name: attack
-        for name, attack in registry.load_all("attacks").items()
+        for name, attack in registry.every("attacks").items()
         if issubclass(attack, wanted)
     }
     return dict(sorted(attacks.items(), key=lambda pair: (pair[1].rank, pair[0])))

@@ -1,9 +1,8 @@
 """The registry of plug-ins, found through entry points.
 
 They register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks`,
-`dpaudit.audits`, `dpaudit.metrics`, `dpaudit.measures` and `dpaudit.reports`. A defense,
-recommender, attack or report that cannot be used raises an error only when it is requested by name.
-The others decide what is measured, so one of these that cannot be used ends every run.
+`dpaudit.audits`, `dpaudit.metrics`, `dpaudit.measures` and `dpaudit.reports`. One that cannot be
+used raises an error when it is requested by name, and is left out where a whole group is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import functools
 import importlib
 import re
 import sys
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
@@ -36,6 +34,8 @@ _SWEPT = ("epsilon", "variant")
 
 # When an entry point is seen: it is read when its package is installed.
 AGAIN = "once its package is installed again, also one installed by 'pip install -e'"
+# Where the plug-ins of dpaudit itself are.
+_OWN = "dpaudit."
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
 # The most characters of the reason why a plug-in cannot be imported.
@@ -84,25 +84,36 @@ def load(group: Group, name: str) -> Any:
         raise ConfigError(
             f"{what} cannot be imported: {said}; repair or uninstall its package"
         ) from error
-    wanted = _lacking(group, plugin)
-    if wanted:
+    fault = _fault(group, name, plugin)
+    if fault:
         raise ConfigError(
-            f"{what} is no {wanted}, but {_kind(plugin)}: correct its entry point of "
-            f"dpaudit.{group}, or uninstall its package"
+            f"{what} {fault}: correct its entry point of dpaudit.{group}, or uninstall its package"
         )
     return plugin
 
 
-def _lacking(group: Group, plugin: Any) -> str:
-    """Return what a plug-in of the group should be, and this one is not; else empty."""
+def _fault(group: Group, name: str, plugin: Any) -> str:
+    """Return why a plug-in cannot be used in its group; empty if it can."""
+    wanted = ""
     if group in _CLASSES:
         base = _base(_CLASSES[group])
-        fits = isinstance(plugin, type) and issubclass(plugin, base)
-        return "" if fits else f"subclass of {base.__module__}.{base.__name__}"
-    if group in _OBJECTS:
+        if not (isinstance(plugin, type) and issubclass(plugin, base)):
+            wanted = f"subclass of {base.__module__}.{base.__name__}"
+    elif group in _OBJECTS:
         base = _base(_OBJECTS[group])
-        return "" if isinstance(plugin, base) else f"object of {base.__module__}.{base.__name__}"
-    return "" if callable(plugin) else "function"
+        several = plugin if group == "metrics" and isinstance(plugin, tuple | list) else [plugin]
+        if not all(isinstance(one, base) for one in several):
+            wanted = f"object of {base.__module__}.{base.__name__}"
+    elif not callable(plugin):
+        wanted = "function"
+    if wanted:
+        return f"is no {wanted}, but {_kind(plugin)}"
+    # Records name a kind, and the kind of a measure decides where it runs.
+    if group == "audits" and plugin.name != name:
+        return f"has the name {plugin.name!r}, by which records know it"
+    if group == "measures" and not plugin.audit:
+        return "is of no kind of audit, which its attribute audit names"
+    return ""
 
 
 def _base(path: str) -> type[Any]:
@@ -118,23 +129,24 @@ def _kind(plugin: Any) -> str:
 
 
 def every(group: Group) -> dict[str, Any]:
-    """Return every object of a group by name.
-
-    Raises:
-        ConfigError: a plug-in of the group cannot be imported, or is none.
-    """
-    return {name: load(group, name) for name in names(group)}
+    """Return every object of a group that can be used, by name: dpaudit's own first."""
+    return dict(_loaded(group, tuple(sys.path))[0])
 
 
-def load_all(group: Group) -> dict[str, Any]:
-    """Return every object of a group by name; skip broken plug-ins with a warning."""
-    loaded = {}
-    for name in names(group):
+def broken(group: Group) -> list[str]:
+    """Say which plug-ins of a group cannot be used, why, and what to do about it."""
+    return list(_loaded(group, tuple(sys.path))[1])
+
+
+@functools.cache
+def _loaded(group: Group, path: tuple[str, ...]) -> tuple[Mapping[str, Any], Sequence[str]]:
+    points, usable, faults = _registered(group, path), {}, []
+    for name in sorted(points, key=lambda name: (not points[name].value.startswith(_OWN), name)):
         try:
-            loaded[name] = load(group, name)
+            usable[name] = load(group, name)
         except ConfigError as error:
-            warnings.warn(str(error), stacklevel=2)
-    return loaded
+            faults.append(str(error))
+    return usable, faults
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:

@@ -114,7 +114,7 @@ def _sides(result: AuditResult) -> Iterator[str]:
         for metric in ordered(measurement.metric for measurement in result.measurements)
         if metric.by
     ):
-        at: dict[str, dict[float, set[str]]] = {}
+        at: dict[str, dict[float, set[Any]]] = {}
         for point in result.points:
             key = (metric, point.model, point.epsilon)
             if not any(finding.lacks(*key) for finding in result.findings):
@@ -123,7 +123,7 @@ def _sides(result: AuditResult) -> Iterator[str]:
             if measurement.metric == metric and measurement.epsilon in at.get(
                 measurement.model, {}
             ):
-                at[measurement.model][measurement.epsilon].add(getattr(measurement, name))
+                at[measurement.model][measurement.epsilon].add(measurement.fields.get(name))
         for model, by_epsilon in at.items():
             if len({frozenset(names) for names in by_epsilon.values()}) > 1:
                 yield f"model {model!r} does not have the same {name}s at every ε"

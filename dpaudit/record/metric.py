@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from string import Formatter
-from typing import Literal, get_args
+from typing import Any, Literal, Self
 
 from dpaudit.core import registry
 from dpaudit.record.bases import GAINS
+from dpaudit.record.fields import EPSILON, MODEL, Field, field_of
 
 # The form of a name.
 NAME = r"^[a-z][a-z0-9-]{0,40}(\.[a-z0-9-]{1,40})?$"
@@ -24,20 +25,14 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "items": ("a number of items", math.inf),
     "share or norm": ("a share or a norm", math.inf),
 }
-# The fields of a measurement by which a gate picks.
-WhereKey = Literal[
-    "epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at", "basis", "attribute"
-]
-# The fields by which measurements are told apart, and those that say more about one.
-KEYS = (
-    "attack", "pair", "effort", "step", "at", "against", "kind", "basis", "states", "part",
-    "estimator", "truth", "correction", "items", "observer", "unit", "group",
-    "attribute",
-)  # fmt: skip
-FIELDS = (*KEYS, "event", "view", "shift", "theory", "control", "tried")
 Role = Literal["utility", "recovery", "attack", "assumption", "detail"]
 # The sections whose tables have a row for each ε of a model, and for each attack.
 MODELS, ATTACKS = "models", "attacks"
+
+
+def named(template: str) -> set[str]:
+    """Return the fields that stand in the braces of a template."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ class Column:
     @property
     def fields(self) -> set[str]:
         """Return the fields that stand in braces."""
-        return {name for _, name, _, _ in Formatter().parse(self.label) if name is not None}
+        return named(self.label)
 
 
 @dataclass(frozen=True)
@@ -75,17 +70,22 @@ class Metric:
             share of users or the largest norm of their factors. A unit that dpaudit does not know
             has no largest value.
         audits: the kinds of audits that produce it, each with what it needs there.
-        fields: the fields of each measurement besides model, ε and estimate.
-        detail: the field that distinguishes measurements that are otherwise alike; None if there
-            is none.
+        fields: the fields of each measurement besides model, ε and estimate; a name stands for a
+            shared field, or else for one that tells measurements apart and by which gates pick.
+        detail: the name of the field that distinguishes measurements that are otherwise alike; None
+            if there is none.
         optional: further fields that a measurement may have.
+        places: templates of what names a measurement besides its model and ε, each left out where
+            it lacks a field; those of its fields if empty.
         by: the field whose values are the same at every ε of a model, and by which lists name a
             measurement; None if there is none.
         larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
             and errors, `better` for shares that measure utility and for an attacker's errors. None:
             no gate may use it, and its intervals never hold jointly with others.
-        restricts: another metric, of which a gate on this one judges the numbers of models that
-            forget. It is a name in gates alone: no record has numbers of it.
+        restricts: another metric, of whose numbers a gate on this one judges those that `judges`
+            picks. It is a name in gates alone: no record has numbers of it.
+        trait: the trait of a model, such as how it forgets, that these numbers need.
+        judges: whether a gate judges a number with these fields; all by default.
         bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none
             to their family and only the model and ε identify it.
@@ -103,18 +103,22 @@ class Metric:
         quantity: its name in the table of intervals; its name if empty.
         note: the sentences that explain it below the results.
         orders: whether charts order models by it, as it says how much leaks.
+        described: whether an installed package describes it.
     """
 
     name: str
     words: str
     unit: str
-    audits: Mapping[str, str]
-    fields: tuple[str, ...] = ()
+    audits: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[Field | str, ...] = ()
     detail: str | None = None
-    optional: tuple[str, ...] = ()
+    optional: tuple[Field | str, ...] = ()
+    places: tuple[str, ...] = ()
     by: str | None = None
     larger: Literal["worse", "better"] | None = None
     restricts: str = ""
+    trait: str = ""
+    judges: Callable[[Mapping[str, Any]], bool] | None = None
     bases: tuple[str, ...] = ()
     derived: bool = False
     signed: bool = False
@@ -128,23 +132,45 @@ class Metric:
     quantity: str = ""
     note: tuple[str, ...] = ()
     orders: bool = False
+    described: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse other names, fields that no measurement has, and columns of fields it lacks."""
+        """Refuse other names, and columns and places of fields that it lacks."""
         if not re.fullmatch(NAME, self.name):
             raise ValueError(f"the metric {self.name!r} needs a name such as 'utility.coverage'")
-        unknown = sorted(set(self.known).difference(FIELDS))
-        if unknown:
-            raise ValueError(
-                f"{self.name} has the field {unknown[0]!r}: use some of {', '.join(FIELDS)}"
-            )
-        for column in self.columns:
-            foreign = sorted(column.fields - {"top_k", *self.known})
+        names = [field.name for field in self.known]
+        for what, template, known in (
+            *(("column", column.label, ("top_k", *names)) for column in self.columns),
+            *(("place", place, names) for place in self.places),
+        ):
+            foreign = sorted(named(template).difference(known))
             if foreign:
                 raise ValueError(
-                    f"the column {column.label!r} of {self.name} names {foreign[0]!r}, which is "
-                    f"none of its fields: {', '.join(('top_k', *self.known))}"
+                    f"the {what} {template!r} of {self.name} names {foreign[0]!r}, which is "
+                    f"none of its fields: {', '.join(known)}"
                 )
+
+    def of(self, audit: str, needs: str = "") -> Self:
+        """Return the entry by which a kind of audit says that it produces the metric, too.
+
+        Args:
+            audit: the kind's name.
+            needs: what the metric needs there, such as `with [[game]]`.
+        """
+        return replace(self, audits={audit: needs})
+
+    def place(self, number: Mapping[str, Any]) -> list[str]:
+        """Return what names a number besides its model and ε, in words.
+
+        Args:
+            number: its fields; those that it lacks are None, or not there.
+        """
+        known = (field.place for field in self.known)
+        return [
+            template.format_map(number)
+            for template in self.places or filter(None, known)
+            if all(number.get(name) not in (None, "") for name in named(template))
+        ]
 
     def range(self, width: float = math.inf, basis: str | None = None) -> tuple[float, float]:
         """Return the least and the largest value that it can have.
@@ -178,9 +204,23 @@ class Metric:
         return self.larger is not None
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def known(self) -> tuple[Field, ...]:
         """Return every field that a measurement of the metric may have."""
-        return (*self.fields, *self.optional)
+        return tuple(map(field_of, (*self.fields, *self.optional)))
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the fields that each of its measurements has."""
+        return [field_of(field).name for field in self.fields]
+
+    def field(self, name: str) -> Field | None:
+        """Return one of its fields by name; None if it has none of that name."""
+        return next((field for field in self.known if field.name == name), None)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The names of the fields that tell its measurements apart; none if it is derived."""
+        return () if self.derived else tuple(field.name for field in self.known if field.key)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -191,7 +231,7 @@ class Metric:
     def where(self) -> tuple[str, ...]:
         """Return the keys by which a gate on it may pick; none if it may not gate."""
         fields = () if self.derived else self.known
-        keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *fields})
+        keys = (field.name for field in (EPSILON, MODEL, *fields) if field.where)
         return tuple(keys) if self.gateable else ()
 
 

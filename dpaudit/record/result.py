@@ -12,19 +12,20 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
 
 from dpaudit.core.estimate import Estimate, Number, Probability
-from dpaudit.core.membership import Unlearning, covers
+from dpaudit.core.membership import covers
 from dpaudit.record.bases import GAINS
-from dpaudit.record.metric import FIELDS, KEYS
-from dpaudit.record.metrics import MetricName, entry
+from dpaudit.record.metric import Metric
+from dpaudit.record.metrics import MetricName, entry, field_names, traits
+from dpaudit.record.values import TRACE, Census, Control, Count, Positive, Record, Size
 from dpaudit.record.waivers import WaiverRecord, accepted
 
 SCHEMA = 4
@@ -34,24 +35,14 @@ WHOLE = "whole"
 STRONGEST = "strongest"
 # A moment in UTC.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$"
-Count = Annotated[int, Field(ge=0)]
 Ratings = Annotated[int, Field(ge=1, le=10**9)]
-Size = Annotated[Number, Field(ge=0)]
-Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 RunOutcome = Literal["go", "stop", "undecided", "no decision"]
 Verdict = Literal["false", "survived", "not tested"]
 Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
-Noise = Literal["Gaussian", "Laplace", "randomised response"]
-# The law of a planted trace: of all leaks that make as many guesses right the hardest to certify.
-TRACE: Noise = "randomised response"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-class ClaimRecord(_Record):
+class ClaimRecord(Record):
     """A stated guarantee; the fields are those of `core.claim.Claim`."""
 
     epsilon: Positive
@@ -64,7 +55,7 @@ class ClaimRecord(_Record):
     assumes: tuple[str, ...] = ()
 
 
-class DataRecord(_Record):
+class DataRecord(Record):
     """The audited data in numbers.
 
     Attributes:
@@ -95,7 +86,7 @@ class DataRecord(_Record):
     per_user: tuple[Ratings, Ratings] | None = None
 
 
-class ModelRecord(_Record):
+class ModelRecord(Record):
     """One audited recommender.
 
     Attributes:
@@ -120,7 +111,7 @@ class ModelRecord(_Record):
     saved: dict[str, str] = {}
 
 
-class PointRecord(_Record):
+class PointRecord(Record):
     """One ε of a model's sweep.
 
     Attributes:
@@ -130,8 +121,13 @@ class PointRecord(_Record):
         noise_scale: the Laplace scale Δf/ε; None if no noise is added.
         claim: the guarantee of the variant at this ε, if any.
         chosen: the hyper-parameters that a grid search chose at this ε; empty without a search.
-        forget: how the model forgets its targets before it is asked; None if it keeps them.
+
+    A trait that decides which gates judge the model, such as how it forgets, is an attribute too
+    (`Metric.trait`); None if the model has it not.
     """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str | None]
 
     model: str
     epsilon: Positive
@@ -139,239 +135,99 @@ class PointRecord(_Record):
     noise_scale: Size | None
     claim: ClaimRecord | None
     chosen: dict[str, Any] = {}
-    forget: Unlearning | None = None
-
-
-class Control(_Record):
-    """A positive control: the result of a game on a mutant of the mechanism that breaks the claim.
-
-    Attributes:
-        mutant: how the mutant was made, in words.
-        factor: by how much the mutant breaks the claim: its noise is scaled to `factor` times the
-            claimed ε, or a violation of that size is planted. A pair on which the privacy loss
-            stays below the claim shows less.
-        epsilon: the true ε of the mutant at `delta`, if the privacy loss on the pair reaches it.
-        certified: the lower bound on ε that the same game, pair and score certify for the mutant
-            dependably: in all but one of its `runs`; of one run, at the level that such a power
-            takes (`dpaudit.auditor.games.certify.Level.dependable`).
-        found: whether `certified` exceeds the claimed ε.
-        noise: the law of the noise that is planted in place of the mechanism's answers; None if the
-            mutant is the mechanism with less noise, or marks its outputs.
-        delta: the δ of a planted leak.
-        hits: in how many runs more than the claim is certified.
-        runs: the number of runs, each with noise of its own; fewer if more than one has missed.
-    """
-
-    mutant: str
-    factor: Size
-    epsilon: Size
-    certified: Number
-    found: bool
-    noise: Noise | None = None
-    delta: Probability = 0.0
-    hits: Count = 0
-    runs: Count = 0
-
-    @property
-    def condition(self) -> str:
-        """What a statement of its factor holds for, and in how many runs; empty for one run."""
-        return f" if the noise is {self.noise} ({self.hits} of {self.runs})" if self.noise else ""
-
-
-class Census(_Record):
-    """What each judged training of a model showed, in a random order.
-
-    Attributes:
-        values: its number in each training.
-        lower: the lower end of an interval for what the attack reaches on all that the training
-            had, not on targets alone, for each training.
-        upper: the upper ends of these intervals.
-        alpha: the error probability of each of these intervals.
-        most: its number in each training if every answer that is missing told its coin; empty if
-            none is missing.
-    """
-
-    values: Annotated[tuple[Number, ...], Field(min_length=1)]
-    lower: tuple[Number, ...]
-    upper: tuple[Number, ...]
-    alpha: Probability
-    most: tuple[Number, ...] = ()
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        sizes = {len(self.values), len(self.lower), len(self.upper), len(self.most or self.values)}
-        if len(sizes) > 1:
-            raise ValueError(f"a census has {sorted(sizes)} trainings: give one number for each")
+    def _known_traits(self) -> Self:
+        given, known = self.__pydantic_extra__, traits()
+        foreign = sorted(given.keys() - known)
+        if foreign:
+            raise ValueError(f"no model has the trait {foreign[0]!r}")
+        self.__pydantic_extra__ = dict.fromkeys(known) | given
         return self
 
-    @classmethod
-    def known(cls, values: Sequence[float]) -> Self:
-        """Return the census of numbers that sample nothing within a training."""
-        numbers = tuple(values)
-        return cls(values=numbers, lower=numbers, upper=numbers, alpha=0.0)
-
-    @classmethod
-    def largest(cls, censuses: Sequence[Self]) -> Self:
-        """Return the largest number of each training, whose interval holds where theirs all do."""
-        first = censuses[0]
-        if len(censuses) == 1:
-            return first
-        values, lower, upper, worst = (
-            tuple(map(max, *(getattr(census, side) for census in censuses)))
-            for side in ("values", "lower", "upper", "worst")
-        )
-        alpha, most = sum(census.alpha for census in censuses), () if worst == values else worst
-        return cls(values=values, lower=lower, upper=upper, alpha=alpha, most=most)
-
     @property
-    def reverse(self) -> Self:
-        """The census of the negative numbers; the intervals are the same, and pay once."""
-        values, lower, upper = (
-            tuple(-number for number in row) for row in (self.values, self.upper, self.lower)
-        )
-        return type(self)(values=values, lower=lower, upper=upper, alpha=0.0)
-
-    @property
-    def level(self) -> float:
-        """The error probability of the intervals of all trainings together."""
-        return self.alpha * len(self.values)
-
-    @property
-    def worst(self) -> tuple[float, ...]:
-        """The numbers, with missing answers as leaks."""
-        return self.most or self.values
-
-    @property
-    def estimate(self) -> Estimate:
-        """Their mean with their range; the range leaves out the next one 2 times in J + 1.
-
-        The number of one training has its own interval. Missing answers raise the upper end.
-        """
-        count = len(self.values)
-        value, low, high = sum(self.values) / count, min(self.values), max(self.worst)
-        if count == 1:
-            low, high = self.lower[0], self.upper[0]
-        alpha, method = 2 / (count + 1), "range over trainings"
-        if count == 1:
-            alpha, method = self.alpha, "one training"
-            method += ", of whose data targets are a uniform subset" if alpha else ""
-        if self.most:
-            method += ", missing answers as leaks"
-        return Estimate(
-            value=min(max(value, low), high),
-            lower=low,
-            upper=high,
-            confidence=1 - alpha,
-            alpha=alpha,
-            n=count,
-            method=method,
-            kind="range",
-        )
+    def traits(self) -> dict[str, str]:
+        """Its traits by name."""
+        extra = self.__pydantic_extra__.items()
+        return {name: value for name, value in extra if value is not None}
 
 
-class Measurement(_Record):
-    """One measured number; its metric decides which fields it has (`record/metrics.py`).
+class Measurement(Record):
+    """One measured number, with the fields of its metric (`record/fields.py`).
+
+    Each field is an attribute; one that the metric does not have, or that has no value, is None.
 
     Attributes:
         metric: what was measured.
         model: the model's label.
         epsilon: the ε of the sweep.
         estimate: the number.
-        attack: the attack's label.
-        pair: the pair's name; with `(list)` where only the list was observed.
-        effort: the number of accounts (fake ones created before training included), changes or
-            lists of a Sybil attack.
-        step: the number of steps or rounds after which it was measured.
-        at: the level of a test, the false-positive rate, or which quantile.
-        against: the label of the model compared with.
-        kind: the error or share that is compared.
-        basis: what is recovered or guessed from what, or which two numbers are compared.
-        states: the states whose laws are compared.
-        part: which part of a divergence, value of an assumption, or quantile over users.
-        estimator: how a divergence was estimated.
-        truth: whether the tested pairs are real or fake.
-        correction: the correction for multiple tests.
-        items: the popularity class of the items.
-        event: the event behind the bound, chosen on other trials.
-        observer: who saw submissions, messages to friends, or a model of a membership game.
-        view: what the observer saw, if more claims are about it than about the observer:
-            `unfiltered-list` of own lists that leave out nothing that their user has seen.
-        unit: what a target of a membership game is: `interaction` or `user`.
-        group: the group of targets.
-        attribute: the attribute of users that is guessed.
-        shift: the difference of the exact prediction between the two data sets; None if a list was
-            observed.
-        theory: the ε of this pair by the law of the noise or of the list, if known; no gate uses
-            it.
-        control: the weakest mutant that the same game found to break the claim, else the last one
-            that it did not find; None if none was tried.
-        tried: every mutant that was tried, if there are several.
         census: what each judged training showed, of a number that every training has.
     """
+
+    model_config = ConfigDict(extra="allow")
 
     metric: MetricName
     model: str
     epsilon: Number
     estimate: Estimate
-    attack: str | None = None
-    pair: str | None = None
-    effort: Count | None = None
-    step: Count | None = None
-    at: Probability | None = None
-    against: str | None = None
-    kind: str | None = None
-    basis: str | None = None
-    states: str | None = None
-    part: str | None = None
-    estimator: str | None = None
-    truth: str | None = None
-    correction: str | None = None
-    items: str | None = None
-    event: str | None = None
-    observer: str | None = None
-    view: str | None = None
-    unit: str | None = None
-    group: str | None = None
-    attribute: str | None = None
-    shift: Number | None = None
-    theory: Estimate | None = None
-    control: Control | None = None
-    tried: tuple[Control, ...] = ()
     census: Census | None = None
 
-    @model_validator(mode="after")
-    def _fields_of_the_metric(self) -> Self:
-        metric = entry(self.metric)
-        given = {name for name in FIELDS if getattr(self, name) not in (None, ())}
-        lacking = [name for name in metric.fields if name not in given]
-        foreign = sorted(given - set(metric.known))
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_fields(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Read the fields of the metric, and refuse others."""
+        number = handler(values)
+        extra = number.__pydantic_extra__ or {}
+        given = {name: value for name, value in extra.items() if value not in (None, ())}
+        metric, where = entry(number.metric, given), f"{number.metric} of {number.model!r}"
+        lacking = [name for name in metric.required if name not in given]
+        foreign = sorted(given.keys() - {field.name for field in metric.known})
         if lacking:
-            raise ValueError(f"{self.metric} of {self.model!r} lacks its {lacking[0]}")
+            raise ValueError(f"{where} lacks its {lacking[0]}")
         if foreign:
-            raise ValueError(f"{self.metric} of {self.model!r} cannot have {foreign[0]}")
-        return self
+            raise ValueError(f"{where} cannot have {foreign[0]}")
+        number.__pydantic_extra__ = {
+            field.name: field.read(given[field.name]) if field.name in given else field.empty
+            for field in metric.known
+        }
+        return number
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a field that only other metrics have: None."""
+        if not name.startswith("_") and name in field_names():
+            return (self.__pydantic_extra__ or {}).get(name)
+        return super().__getattr__(name)  # type: ignore[misc]
 
     @model_serializer(mode="wrap")
-    def _own_fields(self, every: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        foreign = set(FIELDS) - set(entry(self.metric).known)
+    def _without_census(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
         if self.census is None:
-            foreign.add("census")
-        return {name: value for name, value in every(self).items() if name not in foreign}
+            del fields["census"]
+        return fields
+
+    @property
+    def described(self) -> Metric:
+        """Its metric, with the fields that it has if no installed package describes it."""
+        return entry(self.metric, self.__pydantic_extra__ or ())
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its metric, model and ε, with the fields of its metric: what gates pick by."""
+        own = self.__pydantic_extra__ or {}
+        return {"metric": self.metric, "model": self.model, "epsilon": self.epsilon, **own}
 
     @property
     def detail(self) -> str | None:
         """Return the value of the metric's `detail` field, if it has one."""
-        name = entry(self.metric).detail
-        detail: str | None = getattr(self, name) if name else None
-        return detail
+        return self.fields.get(entry(self.metric).detail or "")
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Return the key that is unique among the measurements of a record."""
-        point = self.metric, self.model, self.epsilon
         # A maximum may be attained elsewhere in the next run.
-        derived = entry(self.metric).derived
-        return point if derived else (*point, *(getattr(self, name) for name in KEYS))
+        apart = ((name, self.fields.get(name)) for name in self.described.apart)
+        return (self.metric, self.model, self.epsilon, *apart)
 
     def exceeds(self, claim: ClaimRecord) -> bool:
         """Return whether it certifies more than a claim that is about what it measures."""
@@ -386,15 +242,9 @@ class Measurement(_Record):
     @property
     def place(self) -> str:
         """Return the model, the ε, and what else distinguishes it, in words."""
-        effort = f"effort {self.effort}" if self.effort is not None else None
-        extra = [part for part in (self.attack, self.pair, effort) if part]
-        if self.attribute:
-            extra += [part for part in (self.attribute, self.observer, self.basis) if part]
-        if self.unit and not self.pair:
-            extra.append(f"{self.unit} ({self.observer})")
-        if self.unit and self.at is not None:
-            extra.append(f"{self.at:g} false positives")
-        return ", ".join([self.model, f"ε = {self.epsilon:g}", *extra])
+        return ", ".join(
+            [self.model, f"ε = {self.epsilon:g}", *entry(self.metric).place(self.fields)]
+        )
 
     @property
     def larger(self) -> Literal["worse", "better"] | None:
@@ -432,7 +282,7 @@ def measured(
     return Measurement(metric=metric, model=model, epsilon=epsilon, estimate=estimate, **fields)
 
 
-class PairRecord(_Record):
+class PairRecord(Record):
     """A pair of neighbouring data sets of a game, described in one sentence.
 
     `drift` warns that outputs change from call to call although the data are the same.
@@ -444,7 +294,7 @@ class PairRecord(_Record):
     drift: str | None = None
 
 
-class GameName(_Record):
+class GameName(Record):
     """Which game was run.
 
     Attributes:
@@ -460,7 +310,7 @@ class GameName(_Record):
     unit: str | None = None
 
 
-class VerdictRecord(_Record):
+class VerdictRecord(Record):
     """What a run found out about a model's claim at one ε.
 
     Attributes:
@@ -495,7 +345,7 @@ class VerdictRecord(_Record):
     decided_by: GameName | None = None
 
 
-class JudgedNumber(_Record):
+class JudgedNumber(Record):
     """A number that a gate judged.
 
     Attributes:
@@ -511,7 +361,7 @@ class JudgedNumber(_Record):
     outcome: Outcome
 
 
-class GateRecord(_Record):
+class GateRecord(Record):
     """A gate with its outcome.
 
     Attributes:
@@ -535,7 +385,7 @@ class GateRecord(_Record):
     numbers: tuple[JudgedNumber, ...] = ()
 
 
-class PlaceRecord(_Record):
+class PlaceRecord(Record):
     """A line of a file.
 
     Attributes:
@@ -548,7 +398,7 @@ class PlaceRecord(_Record):
     line: Annotated[int, Field(ge=1, le=2**31)]
 
 
-class FindingRecord(_Record):
+class FindingRecord(Record):
     """Something that was noticed about a model, and what to do about it.
 
     Attributes:
@@ -596,7 +446,7 @@ class FindingRecord(_Record):
         return here and self._covers(measurement.metric, measurement.model, measurement.epsilon)
 
 
-class Family(_Record):
+class Family(Record):
     """The family of all intervals of a run, which hold simultaneously.
 
     Attributes:
@@ -615,7 +465,7 @@ class Family(_Record):
         return cls(confidence=confidence, size=size, alpha=(1 - confidence) / size)
 
 
-class Timing(_Record):
+class Timing(Record):
     """Start and duration of the run.
 
     Attributes:
@@ -651,7 +501,7 @@ class Timing(_Record):
         )
 
 
-class AuditResult(_Record):
+class AuditResult(Record):
     """The record of one run.
 
     Attributes:

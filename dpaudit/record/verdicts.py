@@ -9,7 +9,6 @@ from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
-    Control,
     FindingRecord,
     GameName,
     GateRecord,
@@ -21,6 +20,7 @@ from dpaudit.record.result import (
     VerdictRecord,
     concluded,
 )
+from dpaudit.record.values import Control
 from dpaudit.record.waivers import WaiverRecord, accepted
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.

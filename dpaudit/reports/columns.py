@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metric import KEYS, Column, Metric
+from dpaudit.record.metric import Column, Metric
 from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
@@ -69,14 +69,14 @@ def _filled(
     but: Sequence[str],
 ) -> Iterator[Filled]:
     """Yield what a column of a metric becomes, with a header for each label."""
-    apart = () if metric.derived else [name for name in KEYS if name not in {*column.fields, *but}]
+    hidden = {*column.fields, *but}
     labels: dict[str, dict[str, None]] = {}
     at: dict[tuple[int, str, str], str] = {}
     for index, row in enumerate(rows):
         for measurement in row:
             if column.of in (None, measurement.detail):
                 label = column.label.format_map({"top_k": top_k, **_said(measurement)})
-                detail = details(measurement, apart)
+                detail = details(measurement, hidden)
                 labels.setdefault(label, {})[detail] = None
                 at[index, label, detail] = _SHOWN[column.show](measurement.estimate, digits)
     for label, extras in labels.items():
@@ -114,9 +114,16 @@ def of_section(
     return Table(caption or section, header, cells) if cells else None
 
 
-def details(measurement: Measurement, fields: Iterable[str]) -> str:
-    """Return what fields tell a measurement from others of its metric, in words."""
-    return ", ".join(_worded(measurement, name) for name in fields if _given(measurement, name))
+def details(measurement: Measurement, hidden: Collection[str] = ()) -> str:
+    """Return what tells a measurement from others of its metric, in words.
+
+    Args:
+        measurement: the measurement.
+        hidden: the fields that stand elsewhere.
+    """
+    metric = measurement.described
+    apart = [name for name in metric.apart if name not in hidden and _given(measurement, name)]
+    return ", ".join(_worded(measurement, name) for name in apart)
 
 
 def longest(result: AuditResult) -> int:
@@ -125,20 +132,19 @@ def longest(result: AuditResult) -> int:
 
 
 def _given(measurement: Measurement, name: str) -> bool:
-    return getattr(measurement, name) is not None
+    return measurement.fields.get(name) is not None
 
 
 def _said(measurement: Measurement) -> dict[str, Any]:
     """Return the fields of a measurement in words."""
-    fields = {name: getattr(measurement, name) for name in type(measurement).model_fields}
-    at = NONE if measurement.at is None else words.percent(measurement.at)
-    return {name: NONE if value is None else value for name, value in fields.items()} | {"at": at}
+    fields = {name: NONE if value is None else value for name, value in measurement.fields.items()}
+    return fields if measurement.at is None else {**fields, "at": words.percent(measurement.at)}
 
 
 def _worded(measurement: Measurement, name: str) -> str:
-    """Return the value of a field, with the name of one that is a number."""
-    value = _said(measurement)[name]
-    return f"{name} {value}" if name in ("effort", "step", "at") else str(value)
+    """Return the value of a field, with the name of one that is a bare number."""
+    value, field = _said(measurement)[name], measurement.described.field(name)
+    return f"{name} {value}" if field and field.labelled else str(value)
 
 
 def _rest(kept: Estimate, digits: int) -> str:

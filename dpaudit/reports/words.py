@@ -10,7 +10,8 @@ from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
-from dpaudit.record.result import ClaimRecord, Control, VerdictRecord
+from dpaudit.record.result import ClaimRecord, VerdictRecord
+from dpaudit.record.values import Control
 from dpaudit.reports.table import NONE
 
 _NEIGHBOURS = {

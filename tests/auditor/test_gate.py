@@ -12,19 +12,17 @@ from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metric import WhereKey
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
-    Census,
     ClaimRecord,
-    Control,
     FindingRecord,
     GateRecord,
     Measurement,
     PointRecord,
     worst,
 )
+from dpaudit.record.values import Census, Control
 
 POINTS = [
     PointRecord(
@@ -57,7 +55,7 @@ def measurement_of(lower: float, upper: float, epsilon: float = 1.0, **other: An
         kind=other.pop("kind", "frequentist"),
     )
     metric = other.pop("metric", "attack.accuracy")
-    for name in entry(metric).fields:
+    for name in entry(metric).required:
         other.setdefault(name, 1 if name in {"effort", "step"} else "one")
     return Measurement(metric=metric, model="m", epsilon=epsilon, estimate=estimate, **other)
 
@@ -515,7 +513,7 @@ def test_one_failing_membership_game_fails() -> None:
 
 def test_where_picks_games_by_target_and_observer() -> None:
     games = [game(0.4), game(1.01, unit="user"), game(0.2, tried=(), observer="own-list")]
-    cases: tuple[tuple[dict[WhereKey, float | str], str], ...] = (
+    cases: tuple[tuple[dict[str, float | str], str], ...] = (
         ({"unit": "interaction", "observer": "scores"}, "pass"),
         ({"unit": "user"}, "fail"),
         ({"observer": "own-list"}, "inconclusive"),

@@ -15,7 +15,8 @@ from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.consistency import problem
-from dpaudit.record.result import AuditResult, Census, Measurement
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.values import Census
 
 GATE = {"metric": "leak", "max": 0.5}
 DATA = {"synthetic": {"n_users": 30, "n_items": 20, "mean_per_user": 10, "minimum_per_user": 5}}

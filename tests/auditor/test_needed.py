@@ -11,7 +11,8 @@ from dpaudit.auditor.trainings import JudgedTrainings
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_mu
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import Census, Control, Family, Measurement, Noise
+from dpaudit.record.result import Family, Measurement
+from dpaudit.record.values import Census, Control, Noise
 
 FAMILY = Family.of(0.95, 1)
 

@@ -21,7 +21,8 @@ from dpaudit.data.split import split_users
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.execution.workers import Workers
-from dpaudit.record.result import AuditResult, Control, GateRecord
+from dpaudit.record.result import AuditResult, GateRecord
+from dpaudit.record.values import Control
 
 BASE: dict[str, Any] = {
     "seed": 5,

@@ -19,7 +19,8 @@ from dpaudit.auditor.trainings import (
 )
 from dpaudit.config.schema import Gate
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Census, Measurement
+from dpaudit.record.result import Measurement
+from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]
 Law = Callable[[np.random.Generator, int], Numbers]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_an_audit_of_deletion_has_the_model_before_and_after(
     assert "does your recommender forget" in path.read_text().partition("\n")[0]
     [gate] = config.gate
     assert gate.metric == "deletion.advantage"
-    judged = {key.model for key in plan(config) if gate.picks(asdict(key), forgets=key.forgets)}
+    judged = {key.model for key in plan(config) if gate.picks(key.picked_by, key.traits)}
     assert judged == {config.recommender[1].label}
 
 

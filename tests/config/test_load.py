@@ -324,8 +324,8 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         ),
         (
             "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
-            "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair', "
-            "'effort', 'observer', 'unit', 'at', 'basis' or 'attribute'",
+            "line 3: gate.0.where: bad is no key of epsilon; use one of attack, epsilon, model, "
+            "observer, pair, unit",
         ),
         ("[[gate]]\nmax = 1", "line 1: gate.0.metric is missing: add it"),
     ],

@@ -28,7 +28,7 @@ from dpaudit.testing.contract import check_attack, check_defense, check_plugin
 DEFENSES, ATTACKS = (
     {
         name: part
-        for name, part in registry.load_all(group).items()
+        for name, part in registry.every(group).items()
         if part.__module__.startswith("dpaudit.")
     }
     for group in ("defenses", "attacks")

@@ -31,7 +31,7 @@ from dpaudit.testing.contract import check_defense
 # Other packages' plug-ins may be installed beside; they have their own contract tests.
 DEFENSES = {
     name: part
-    for name, part in registry.load_all("defenses").items()
+    for name, part in registry.every("defenses").items()
     if issubclass(part, TrainedDefense) and part.__module__.startswith("dpaudit.")
 }
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
+from scratch_package import install  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
 from dpaudit.config.schema import Gate
-from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metric import Column, Metric
 from dpaudit.record.metrics import entry, table
@@ -64,6 +63,37 @@ class Coverage(Measure):
             for attack in ("one", "two"):
                 yield Measurement(metric="utility.novelty", estimate=exact, attack=attack, **where)
             yield Measurement(metric="cost.memory", estimate=exact, **where)
+'''
+OWN_FIELD = '''
+from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import Column, Metric
+
+REACH = Metric(
+    "utility.reach", "share of a country's catalogue that any list shows", "share",
+    {"on_demand": ""}, fields=("country",), larger="better", columns=(Column("covered"),),
+)
+
+
+class Reach(Measure):
+    """Coverage by country."""
+
+    audit = "on_demand"
+
+    def __init__(self, subject):
+        self.family, self.config = subject.context.family, subject.context.config
+
+    @classmethod
+    def plan(cls, config):
+        for model, epsilon in points(config):
+            for country in ("at", "de"):
+                yield MetricKey("utility.reach", model, epsilon, country=country)
+
+    def run(self, model):
+        kept = Estimate(value=0.53, lower=0.4, upper=0.6, confidence=self.family.confidence,
+                        alpha=self.family.alpha, n=100, method="counted")
+        for key in self.plan(self.config):
+            yield key.measured(kept)
 '''
 POINTS = """
 [dpaudit.metrics]
@@ -182,7 +212,7 @@ def test_a_metric_that_nobody_describes_has_a_plain_column(result: AuditResult) 
     ("changes", "said"),
     [
         ({"name": "Utility Coverage"}, "needs a name such as"),
-        ({"fields": ("genre",)}, "has the field 'genre': use some of attack, pair"),
+        ({"fields": ("two words",)}, "the field 'two words' needs a name such as 'country'"),
         ({"columns": (Column("by {attack}"),)}, "names 'attack', which is none of its fields"),
         ({"columns": (Column("by {top_k.real}"),)}, "names 'top_k.real'"),
     ],
@@ -195,10 +225,47 @@ def test_an_entry_that_could_fail_after_a_run_is_refused(
         Metric(**{**right, **changes})
 
 
-def test_an_entry_under_another_name_or_one_of_dpaudits_is_refused(package: Path) -> None:
-    points = package / "scratch-1.dist-info" / "entry_points.txt"
-    for name in ("epsilon", "utility.covered"):
-        points.write_text(f"[dpaudit.metrics]\n{name} = scratch_metrics:COVERAGE\n")
-        registry._registered.cache_clear()
-        with pytest.raises(ConfigError, match="give both one name, which no metric of dpaudit's"):
-            table()
+@pytest.mark.cases(
+    ("entry", "what"),
+    [
+        ("Metric('epsilon', 'mine', 'ε')", "the metric 'epsilon'"),
+        ("Metric('a.b', 'c', 'd', fields=(Field('step', 'another'),))", "the field 'step'"),
+    ],
+)
+def test_an_entry_that_contradicts_another_package_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, what: str
+) -> None:
+    code = "from dpaudit.record.fields import Field\nfrom dpaudit.record.metric import Metric\n"
+    points = {"dpaudit.metrics": "mine = scratch:MINE"}
+    install(tmp_path, monkeypatch, f"{code}MINE = {entry}\n", points)
+    assert table()["epsilon"].unit == "ε"
+    assert "a.b" not in table()
+    assert (
+        f"not usable: the entry point 'mine' of dpaudit.metrics says otherwise what {what} is"
+        in (run("list", "metrics"))
+    )
+
+
+def test_a_field_of_a_packages_own_is_measured_shown_and_picked_by_gates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = {
+        "dpaudit.metrics": "reach = scratch:REACH",
+        "dpaudit.measures": "reach = scratch:Reach",
+    }
+    install(tmp_path, monkeypatch, OWN_FIELD, points)
+    (tmp_path / "audit.toml").write_text(CONFIG + "where = { country = 'at' }\n")
+    out = tmp_path / "out"
+    printed = run("run", tmp_path / "audit.toml", "-v", "-o", out)
+    assert re.search(r"ε .*covered: at +covered: de", printed)
+    record = json.loads((out / "record.json").read_text(encoding="utf-8"))
+    [gate] = record["gates"]
+    assert gate["id"] == "gate/utility.reach/min/country=at"
+    assert [number["place"] for number in gate["numbers"]] == [
+        "lists, ε = 1, at", "lists, ε = 10, at"
+    ]  # fmt: skip
+    countries = [number.get("country") for number in record["measurements"]]
+    assert countries.count("at") == countries.count("de") == 2
+    (tmp_path / "audit.toml").write_text(CONFIG + "where = { land = 'at' }\n")
+    said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "other", code=2)
+    assert "land is no key of utility.reach; use one of country, epsilon, model" in said

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dpaudit.record.comparison import compare
-from dpaudit.record.result import AuditResult, Census, FindingRecord, Measurement
+from dpaudit.record.result import AuditResult, FindingRecord, Measurement
+from dpaudit.record.values import Census
 from tests.support.records import make_result
 
 

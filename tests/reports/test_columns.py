@@ -19,7 +19,7 @@ VALUES: dict[str, Any] = {"step": 4, "at": 0.01, "part": "longest"}
 
 
 def measured(metric: str, **fields: Any) -> Measurement:
-    given = {name: VALUES.get(name, name) for name in table()[metric].fields} | fields
+    given = {name: VALUES.get(name, name) for name in table()[metric].required} | fields
     return Measurement(metric=metric, model="published", epsilon=1.0, estimate=ONE, **given)
 
 

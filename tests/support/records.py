@@ -15,7 +15,6 @@ from dpaudit.record.metrics import table as metrics_table
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
-    Control,
     DataRecord,
     Family,
     GateRecord,
@@ -26,6 +25,7 @@ from dpaudit.record.result import (
     PointRecord,
     Timing,
 )
+from dpaudit.record.values import Control
 from dpaudit.record.verdicts import decided, verdicts
 
 

@@ -20,7 +20,8 @@ from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.core.errors import DpauditError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
-from dpaudit.record.result import Control, Family
+from dpaudit.record.result import Family
+from dpaudit.record.values import Control
 
 D = TypeVar("D")
 S = TypeVar("S")

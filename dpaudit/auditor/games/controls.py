@@ -17,7 +17,7 @@ from typing import Any
 
 from dpaudit.bounds.power.planning import found_from
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import TRACE, Control
+from dpaudit.record.values import TRACE, Control
 
 # Factors to try: a mutant's ε as a multiple of the limit.
 LADDER = (1.25, 1.5, 2.0, 3.0, 4.0)

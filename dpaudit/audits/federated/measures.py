@@ -211,7 +211,7 @@ class _Training:
 def _measured(label: str, epsilon: float, finding: Finding) -> records.Measurement:
     """Record a finding with only the fields that its metric has."""
     given = {"attack": finding.attack, "step": finding.step, "at": finding.at}
-    known = entry(finding.metric).known
+    known = {field.name for field in entry(finding.metric).known}
     fields = {name: value for name, value in given.items() if name in known}
     key = MetricKey(finding.metric, label, epsilon)
     return key.measured(finding.estimate, detail=finding.detail, **fields)

@@ -14,7 +14,7 @@ from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.audits.mechanism.planted import positive_control
 from dpaudit.audits.mechanism.repetition import unrepeated
 from dpaudit.core.streams import generator
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ from dpaudit.audits.mechanism.plants import Bits, Pair, Plant, Written, splits, 
 from dpaudit.audits.mechanism.pool import Pool
 from dpaudit.bounds.power.planning import found_from
 from dpaudit.bounds.power.power import detectable_epsilon
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 Draw = Callable[[int], Any]
 

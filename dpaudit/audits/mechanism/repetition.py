@@ -26,7 +26,7 @@ from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 # The number of calls that are made again, each in a process of its own: in a new Python with its
 # own seed of hashes, and in forks of one, which are faster.

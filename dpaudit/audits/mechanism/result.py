@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 
 @dataclass(frozen=True)

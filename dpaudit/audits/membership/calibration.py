@@ -25,7 +25,8 @@ from dpaudit.audits.membership.planted import shown
 from dpaudit.audits.membership.rates import Curve, ranks
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import generator
-from dpaudit.record.result import Family, Noise
+from dpaudit.record.result import Family
+from dpaudit.record.values import Noise
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]

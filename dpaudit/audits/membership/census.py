@@ -22,7 +22,7 @@ from dpaudit.bounds.frequentist.roc_limits import (
 )
 from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.streams import generator
-from dpaudit.record.result import Census
+from dpaudit.record.values import Census
 
 Limits = tuple[float, float]
 

@@ -13,6 +13,7 @@ from dpaudit.audits.membership.calibration import Judged, Trials, rivals
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.estimates import certified
 from dpaudit.record import result as records
+from dpaudit.record.values import Control, Noise
 
 # The largest ε of a planted leak; a larger one is right as often.
 _MOST_PLANTED = 50.0
@@ -42,7 +43,7 @@ class CoinGame:
     judging: Callable[[Trials], Mapping[str, Judged]]
     claimed: float | None
     delta: float
-    noises: tuple[records.Noise, ...]
+    noises: tuple[Noise, ...]
 
     def run(self) -> Certificate[Judged]:
         """Certify ε by the attacks' scores."""
@@ -53,10 +54,10 @@ class CoinGame:
         planted = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
         yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
 
-    def control(self, rung: float, bar: Bar) -> records.Control:
+    def control(self, rung: float, bar: Bar) -> Control:
         """Certify ε of trainings with a planted leak."""
 
-        def of_mutant(noise: records.Noise, run: int) -> float:
+        def of_mutant(noise: Noise, run: int) -> float:
             mutant = self.trials.mutant(noise, rung, self.delta, self.context.seed, run)
             return self._certificate(self.judging(mutant)).estimate.lower
 

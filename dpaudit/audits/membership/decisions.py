@@ -6,7 +6,6 @@ import bisect
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from decimal import ROUND_CEILING
 
 from dpaudit.auditor.games.controls import LADDER
@@ -25,7 +24,8 @@ from dpaudit.core.claim import Claim
 from dpaudit.core.membership import Unit, covers
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Family, Noise
+from dpaudit.record.result import Family
+from dpaudit.record.values import Noise
 
 # The most targets that are named.
 _MOST = 1_000_000
@@ -54,7 +54,7 @@ def next_keys(config: MembershipConfig) -> list[MetricKey]:
     """Return the numbers that gates about the next training judge, each as often as gates do."""
     keys = [key for key in plan(config) if key.census]
     gates = [gate for gate in config.gate if gate.of in NEXT]
-    return [key for gate in gates for key in keys if gate.picks(asdict(key), forgets=key.forgets)]
+    return [key for gate in gates for key in keys if gate.picks(key.picked_by, key.traits)]
 
 
 def own_intervals(config: MembershipConfig) -> int:

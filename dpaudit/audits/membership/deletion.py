@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from dpaudit.core import rounding
 from dpaudit.core.membership import UNLEARNING, WITNESS, Unlearning
@@ -237,7 +237,8 @@ def _bounds(result: AuditResult, label: str, unit: str | None = None) -> list[Me
 
 
 def _method(result: AuditResult, label: str) -> Unlearning | None:
-    return next((point.forget for point in result.points if point.model == label), None)
+    methods = (point.traits.get("forget") for point in result.points if point.model == label)
+    return cast("Unlearning | None", next(methods, None))
 
 
 def _table(result: AuditResult, label: str) -> Mapping[str, Any]:

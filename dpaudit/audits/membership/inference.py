@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +29,8 @@ from dpaudit.audits.membership.planted import laws
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST, TRACE, Census
+from dpaudit.record.result import STRONGEST
+from dpaudit.record.values import TRACE, Census
 
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
@@ -83,7 +84,7 @@ class Inference:
     @property
     def key(self) -> Keys:
         """What makes the keys of its numbers."""
-        return keys(self.model, self.epsilon, self.unit, self.observer, forgets=self.forgets)
+        return keys(self.model, self.epsilon, self.unit, self.observer, ("forget",) * self.forgets)
 
     def strongest(self) -> Iterator[records.Measurement]:
         """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
@@ -206,10 +207,12 @@ class Inference:
         return certificate.fields
 
 
-def keys(model: str, epsilon: float, unit: Unit, observer: Observer, *, forgets: bool) -> Keys:
+def keys(
+    model: str, epsilon: float, unit: Unit, observer: Observer, traits: Collection[str]
+) -> Keys:
     """Return what makes the keys of a unit and an observer from the metric and its other fields."""
     return partial(
-        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit, forgets=forgets
+        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit, traits=traits
     )
 
 

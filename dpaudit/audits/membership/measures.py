@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -64,6 +63,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
+from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]
 
@@ -114,7 +114,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for model, epsilon in points(config):
             for unit in table.units:
                 for observer in observers[model]:
-                    key = keys(model, epsilon, unit, observer, forgets=model in forgetting)
+                    key = keys(model, epsilon, unit, observer, ("forget",) * (model in forgetting))
                     for number in numbers(table.rates_of(unit)):
                         yield of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
@@ -185,7 +185,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for unit in self.table.units:
             present = self.design.present(self.table.trainings, unit)[look.trainings]
             for baseline in of_data(self.design, unit, present, blind_level):
-                yield from _blind(baseline, replace(blind, unit=unit))
+                yield from _blind(baseline, blind.changed(unit=unit))
         late = {
             unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
             for unit in self.table.units
@@ -207,7 +207,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             other = of_other_trainings(trials.of(look.trainings), unit, observer, blind_level)
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
-                yield from _blind(other, replace(blind, unit=unit, observer=observer))
+                yield from _blind(other, blind.changed(unit=unit, observer=observer))
             if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
                 yield HIDES_SEEN.of(model.label)
         useful = np.array([part[USEFUL][0] for part in parts])
@@ -332,7 +332,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 continue
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
             # Of these trainings and these held-out interactions it is known.
-            census = records.Census.known(every[look.parts.judged].tolist())
+            census = Census.known(every[look.parts.judged].tolist())
             estimate = census.estimate
             if key.joint and look.last:
                 estimate = joint_mean(values, family, most=most)

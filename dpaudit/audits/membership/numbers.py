@@ -13,7 +13,8 @@ from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.rates import Curve
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Census, Family
+from dpaudit.record.result import Family
+from dpaudit.record.values import Census
 
 
 class Number(NamedTuple):

@@ -45,7 +45,7 @@ from dpaudit.bounds.frequentist.roc_limits import least_absent
 from dpaudit.core.estimate import Estimate, Kind
 from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
-from dpaudit.record.result import Control, Noise
+from dpaudit.record.values import Control, Noise
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

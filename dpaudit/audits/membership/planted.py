@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.model_based.gdp import gaussian_mu
-from dpaudit.record.result import TRACE, Control, Noise
+from dpaudit.record.values import TRACE, Control, Noise
 
 # How often each leak is planted, and how many of these runs may miss it: of a game that finds less
 # than 78 % of them, 19 of 20 are found at most one time in twenty (Clopper & Pearson 1934).

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit.config.card import STATEMENTS
 from dpaudit.record.bases import MEANS, WITHOUT
-from dpaudit.record.metric import KEYS, Role
+from dpaudit.record.metric import Role
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, DataRecord, Measurement
 from dpaudit.reports import deployed, words
@@ -149,4 +149,4 @@ def _measured(measurement: Measurement) -> Measured:
 def _details(measurement: Measurement) -> str:
     """Return what tells a number from others of its metric, but for its group."""
     hidden = {"group", *(("observer", "unit") if measurement.pair else ())}  # a pair names these
-    return details(measurement, [name for name in KEYS if name not in hidden])
+    return details(measurement, hidden)

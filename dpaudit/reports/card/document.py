@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dpaudit.core.estimate import Number, Probability
 from dpaudit.core.messages import plain
-from dpaudit.record.result import Count, Positive, RunOutcome, Untested, Verdict
+from dpaudit.record.result import RunOutcome, Untested, Verdict
+from dpaudit.record.values import Count, Positive
 
 NOT_STATED = "not stated"
 DERIVED: Literal["derived, not measured"] = "derived, not measured"

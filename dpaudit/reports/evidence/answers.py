@@ -10,7 +10,6 @@ from typing import Literal
 from dpaudit.config.picked import picked_by
 from dpaudit.core import rounding
 from dpaudit.record.bases import GAINS
-from dpaudit.record.metric import KEYS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
@@ -178,7 +177,7 @@ def _numbers(measurements: Iterable[Measurement], part: AuditResult, bar: str = 
 def _number(measurement: Measurement, swept: bool, bar: str) -> str:
     estimate = measurement.estimate
     count = f", {estimate.n} trainings" if estimate.kind == "range" and estimate.n > 1 else ""
-    of = columns.details(measurement, [name for name in KEYS if name != "attack"])
+    of = columns.details(measurement, ("attack",))
     where = f" at ε = {words.epsilon(measurement.epsilon)}" if swept else ""
     limit = f"; the bar is {bar}" if bar else ""
     return (
@@ -272,7 +271,7 @@ def breadth(part: AuditResult) -> Answer:
 
 def erasure(part: AuditResult) -> Answer:
     """Answer whether the model still tells who was deleted, for each model that forgets."""
-    forgetting = {point.model for point in part.points if point.forget}
+    forgetting = {point.model for point in part.points if point.traits.get("forget")}
     if not forgetting:
         own = "a second [[recommender]] with forget, as 'dpaudit init --audit deletion' writes it"
         fill = _fill(part, own, "a [[recommender]] with forget, as a [[model]] has none")

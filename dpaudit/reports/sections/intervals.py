@@ -65,7 +65,7 @@ def _alone(measurement: Measurement) -> bool:
 def _method(measurement: Measurement) -> tuple[str, ...]:
     metric, estimate = entry(measurement.metric), measurement.estimate
     of = (
-        getattr(measurement, metric.by)
+        measurement.fields.get(metric.by)
         if metric.by
         else measurement.group or measurement.attack or measurement.detail
     )

@@ -167,7 +167,7 @@ def protected(result: AuditResult) -> str:
     """Return what the attackers are not to learn, as a sentence; empty if nothing says it."""
     units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
     if units:
-        forgotten = all(point.forget for point in result.points)
+        forgotten = all(point.traits.get("forget") for point in result.points)
         where = "deleted, or was never there" if forgotten else "in the training data"
         return f"Whether one {' or one '.join(units)} was {where}."
     differ = dict.fromkeys(

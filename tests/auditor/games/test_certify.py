@@ -18,7 +18,7 @@ from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import UnfinishedError
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 LEVEL = Level(0.0, 0.01, 0.95)
 

@@ -19,7 +19,7 @@ from dpaudit.bounds.frequentist.one_run import one_run_p_value
 from dpaudit.core import registry
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 
 def test_a_control_shows_a_limit() -> None:

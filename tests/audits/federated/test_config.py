@@ -100,13 +100,13 @@ def test_gates_that_cannot_be_judged_are_refused(
         (
             {"metric": "attack.auc", "max": 0.9},
             {"transcript": None, "attack": []},
-            r"it needs trained models with \[transcript\]",
+            r"trained models with \[transcript\]",
         ),
         ({"metric": "attack.accuracy", "max": 0.9}, {}, r"models on demand with \[\[attack\]\]"),
         ({"metric": "utility.overlap", "min": 0.9}, {}, "it needs models on demand$"),
-        ({"metric": "utility.ndcg", "min": 0.1}, {}, "it needs trained models that rank or"),
+        ({"metric": "utility.ndcg", "min": 0.1}, {}, "trained models that rank"),
         ({"metric": "sybil.accuracy", "max": 0.9}, {}, r"models on demand with \[\[sybil\]\]"),
-        ({"metric": "leak", "max": 0.9}, {}, r"trained models with \[\[game\]\] or \[membership\]"),
+        ({"metric": "leak", "max": 0.9}, {}, r"trained models with \[\[game\]\]"),
     ],
 )
 def test_gates_on_what_is_not_measured_are_refused(

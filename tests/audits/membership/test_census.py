@@ -14,7 +14,7 @@ from dpaudit.audits.membership.census import Subsets
 from dpaudit.audits.membership.numbers import Number, numbers
 from dpaudit.audits.membership.rates import ranks
 from dpaudit.bounds.frequentist.roc_limits import present_above
-from dpaudit.record.result import Census
+from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]
 Rng = np.random.Generator

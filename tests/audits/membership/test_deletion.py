@@ -33,7 +33,8 @@ from dpaudit.core.membership import WITNESS
 from dpaudit.data.interactions import Interactions
 from dpaudit.execution.executor import Executor
 from dpaudit.recommenders.base import Answer, Query, Took, Trainable
-from dpaudit.record.result import STRONGEST, TRACE, AuditResult, Control
+from dpaudit.record.result import STRONGEST, AuditResult
+from dpaudit.record.values import TRACE, Control
 from dpaudit.reports import palette
 from dpaudit.reports.card import page
 from dpaudit.reports.card.build import card_of

@@ -14,7 +14,8 @@ from rich.console import Console
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.config.schema import Gate
 from dpaudit.core import registry
-from dpaudit.record.result import STRONGEST, TRACE, AuditResult, Census, Control, Measurement
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.record.values import TRACE, Census, Control
 from dpaudit.reports import palette
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show

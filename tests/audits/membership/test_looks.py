@@ -23,7 +23,8 @@ from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.consistency import problem
-from dpaudit.record.result import AuditResult, Census
+from dpaudit.record.result import AuditResult
+from dpaudit.record.values import Census
 
 ALPHA = 0.05
 # Every training surely exceeds it, as held-out interactions are known.

@@ -7,7 +7,7 @@ import pytest
 from dpaudit.audits.membership.observational import Corrected
 from dpaudit.audits.membership.one_model_gates import Limits
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import Control
+from dpaudit.record.values import Control
 
 
 def number(value: float, lower: float, upper: float) -> Estimate:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dpaudit.audits.membership.planted import control
-from dpaudit.record.result import Control, Noise
+from dpaudit.record.values import Control, Noise
 
 
 def found(

@@ -13,12 +13,8 @@ from dpaudit.audits.membership import charts as drawings
 from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import (
-    AuditResult,
-    Control,
-    FindingRecord,
-    Measurement,
-)
+from dpaudit.record.result import AuditResult, FindingRecord, Measurement
+from dpaudit.record.values import Control
 from dpaudit.reports import digest, palette
 from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
     config = SybilConfig.model_validate(BASE)
     keys = ("metric", "model", "epsilon", "attack", "pair", "effort")
     measured = [{key: getattr(m, key) for key in keys} for m in result.measurements]
-    planned = [{key: asdict(point)[key] for key in keys} for point in plan(config)]
+    planned = [{key: getattr(point, key) for key in keys} for point in plan(config)]
     assert sorted(measured, key=str) == sorted(planned, key=str)
     efforts = sum(len(efforts) for efforts in LABELS.values())
     # An overlap and an rmse beside the Sybil attacks, at each of three ε.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.kind import kinds
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.metrics import entry, table
@@ -27,7 +26,7 @@ VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01}
 
 
 def measured(name: str) -> Measurement:
-    fields = {field: VALUES.get(field, field) for field in table()[name].fields}
+    fields = {field: VALUES.get(field, field) for field in table()[name].required}
     value = estimate(0.4567, 0.4, 0.6)
     return Measurement(metric=name, model="published", epsilon=1.0, estimate=value, **fields)
 
@@ -38,7 +37,7 @@ def of_kind(make: Make, kind: str, *names: str) -> AuditResult:
     return base.model_copy(update={"kind": kind, "measurements": [*map(measured, names)]})
 
 
-@pytest.mark.cases("kind", kinds(), ids=lambda kind: kind.name)
+@pytest.mark.cases("kind", registry.every("audits").values(), ids=lambda kind: kind.name)
 def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any) -> None:
     record = of_kind(make, kind.name)
     assert type(sections_of(record)) is kind.sections()
@@ -47,10 +46,12 @@ def test_a_kind_shows_what_the_kinds_that_it_extends_show(make: Make, kind: Any)
         assert base().sections().shown <= kind.sections().shown
 
 
-@pytest.mark.cases("kind", kinds(), ids=lambda kind: kind.name)
+@pytest.mark.cases("kind", registry.every("audits").values(), ids=lambda kind: kind.name)
 def test_what_a_kind_measures_has_a_place_in_its_reports(make: Make, kind: Any) -> None:
     metrics = [metric for metric in table().values() if kind.names & metric.audits.keys()]
-    if not any(kind.name in other.names for other in kinds() if other is not kind):
+    if not any(
+        kind.name in other.names for other in registry.every("audits").values() if other is not kind
+    ):
         assert {metric.section for metric in metrics} <= kind.sections().shown
     # All else has a table of its own.
     others = [

@@ -10,7 +10,8 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.audits.trained.errors import over_folds
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Census, Family, Measurement
+from dpaudit.record.result import AuditResult, Family, Measurement
+from dpaudit.record.values import Census
 from dpaudit.reports.sections import footnotes, intervals, screen
 
 FAMILY = Family.of(0.95, 4)

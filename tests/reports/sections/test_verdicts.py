@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Control
+from dpaudit.record.result import AuditResult
+from dpaudit.record.values import Control
 from dpaudit.reports import palette
 from dpaudit.reports.sections import summary, verdicts
 from tests.support.records import judged

@@ -1,0 +1,1 @@
+"""Audits of models that forget: whether what was deleted can still be told."""

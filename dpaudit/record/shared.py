@@ -1,0 +1,85 @@
+"""Metrics that several kinds of audit produce; each says in its own table what they need there."""
+
+from __future__ import annotations
+
+from dpaudit.record.fields import (
+    ATTACK,
+    CONTROL,
+    EVENT,
+    OBSERVER,
+    PAIR,
+    SHIFT,
+    STEP,
+    THEORY,
+    TRIED,
+    UNIT,
+    Field,
+)
+from dpaudit.record.metric import ATTACKS, Column, Metric
+
+VIEW = Field(
+    "view",
+    "what the observer saw, if more claims are about it than about the observer: `unfiltered-list` "
+    "of own lists that leave out nothing that their user has seen",
+    key=False,
+)
+
+# Who observes membership inference, and what a target is.
+SEEN = (OBSERVER, UNIT)
+_GAME = (OBSERVER, UNIT, EVENT, VIEW, SHIFT, THEORY, CONTROL, TRIED)
+# What a passing gate leaves open.
+IN_RUN = " for the attacks that were run"
+BY_LAW = " if the noise has the law that its code states"
+
+EPSILON = Metric(
+    "epsilon", "certified lower bound on ε of a distinguishing game", "ε",
+    fields=(ATTACK, PAIR),
+    optional=_GAME, by="pair", larger="worse", role="attack", section="games",
+    quantity="certified ε, pair",
+    places=("{attack}", "{pair}"))  # fmt: skip
+ATTACK_ACCURACY = Metric(
+    "attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
+    fields=(ATTACK,), by="attack", larger="worse", role="recovery",
+    columns=(Column("accuracy: {attack}"),), quantity="accuracy of attack", orders=True,
+    note=("Attack accuracy is ε-Risk, the share of hidden ratings that the attack "
+          "recovered.",))  # fmt: skip
+UTILITY_NDCG = Metric(
+    "utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
+    "share", larger="better", role="utility", columns=(Column("nDCG"),),
+    quantity="nDCG of lists")  # fmt: skip
+UTILITY_PRECISION = Metric(
+    "utility.precision", "share of listed items that are held out", "share",
+    larger="better", role="utility", columns=(Column("precision"),),
+    quantity="precision of lists")  # fmt: skip
+UTILITY_RECALL = Metric(
+    "utility.recall", "share of held-out items that are listed", "share",
+    larger="better", role="utility", columns=(Column("recall"),),
+    quantity="recall of lists")  # fmt: skip
+UTILITY_RMSE = Metric(
+    "utility.rmse", "root mean squared error on held-out ratings", "rating",
+    larger="worse", role="utility", columns=(Column("rmse"),), quantity="rmse")  # fmt: skip
+UTILITY_MAE = Metric(
+    "utility.mae", "mean absolute error on held-out ratings", "rating",
+    larger="worse", role="utility", columns=(Column("mae", brief=False),),
+    quantity="mae")  # fmt: skip
+ATTACK_AUC = Metric(
+    "attack.auc", "AUC of an attack: present against absent "
+    "targets of membership inference, or real against fake submissions after the last round",
+    "share", fields=(ATTACK,),
+    optional=(STEP, *SEEN, EVENT), larger="worse", mirror=1.0,
+    samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
+    quantity="area of attack")  # fmt: skip
+ATTACK_ADVANTAGE = Metric(
+    "attack.advantage", "true- minus false-positive rate: of membership inference "
+    "at a false-positive rate chosen beforehand, where balanced accuracy is a half plus a "
+    "half of it, or of a game at its best threshold; the upper end of one training holds "
+    "for every threshold", "gain", fields=(ATTACK,),
+    optional=(PAIR, *SEEN, EVENT), larger="worse", signed=True, assumes=IN_RUN,
+    mirror=0.0, role="attack", columns=(Column("advantage"),),
+    quantity="advantage of attack")  # fmt: skip
+LEAK = Metric(
+    "leak", "largest advantage of the games or membership inferences of a model, at least "
+    "0: how much better than chance the strongest measured attack distinguishes the data "
+    "sets", "gain", fields=(ATTACK,),
+    optional=(PAIR, *SEEN, EVENT), larger="worse", derived=True, assumes=IN_RUN,
+    columns=(Column("leak"),), quantity="leak, to attack")  # fmt: skip
