@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from dpaudit.core.messages import place
 from dpaudit.core.provenance import tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.identity import identity_of
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
+from dpaudit.execution.store import NAME, seed_in, words_of
 from dpaudit.execution.tasks import digest_of
 from dpaudit.record import storage
 
@@ -146,26 +144,6 @@ def resumed(config: Config, folder: RunFolder) -> Config:
         return config
     seed = seed_in(path, identity_of(config.plugins))
     return config if seed is None else config.model_copy(update={"seed": seed})
-
-
-@contextmanager
-def opened_store(
-    config: Config, ratings: Ratings | None, folder: RunFolder, progress: Progress, name: str = NAME
-) -> Iterator[Store]:
-    """Open the store of a run, and tell what was found in it.
-
-    Raises:
-        ConfigError: it holds results of a run with another seed or other data, which would be lost;
-            or as `opened`.
-        RunError: as `opened`.
-    """
-    whose = identity(config, ratings)
-    others = others_results(folder.path / name, whose)
-    if others and not (folder.fresh or folder.force):
-        raise ConfigError(f"{others}: --force drops them, and -o names another folder")
-    with opened(folder.path, whose, name=name, fresh=folder.fresh, note=progress.note) as store:
-        store.set("secret", "yes" if config.keep_seed is False else "no")
-        yield store
 
 
 def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:

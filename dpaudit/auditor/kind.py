@@ -208,9 +208,3 @@ def kind_of(config: Config) -> AuditKind:
         f"{type(config).__name__} is the config of no registered kind of audit: make one by "
         "Config.model_validate, or register the kind under dpaudit.audits"
     )
-
-
-def measures_of(config: Config) -> list[type[Measure[Any, Any]]]:
-    """Return the measures of a config's kind, then those that packages register for it."""
-    kind, registered = kind_of(config), registry.every("measures").values()
-    return [*kind.measures(), *(one for one in registered if one.audit in kind.names)]

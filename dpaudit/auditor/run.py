@@ -11,16 +11,14 @@ from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.cost import Cost
-from dpaudit.auditor.folder import RunFolder, opened_store, resumed
+from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.judgement import judge_run
-from dpaudit.auditor.kind import kind_of, measures_of
 from dpaudit.auditor.measure import RecordPart
-from dpaudit.auditor.plan import check_gates, check_waivers, family_of
+from dpaudit.auditor.plan import Plan, opened_store
 from dpaudit.config.schema import Config
-from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.load import load
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.sampling import Sampler
@@ -61,56 +59,54 @@ def run_audit(
         RunError: a training diverged, the named code failed, workers were lost, or results cannot
             be kept.
     """
+    return run(Plan(config, folder, allow_code, ratings), workers, progress or Progress())
+
+
+def run(plan: Plan, workers: Workers, progress: Progress) -> records.AuditResult:
+    """Carry out a plan; arguments and errors are as in `run_audit`."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
-    progress = progress or Progress()
-    check_code(config, allow_code)
-    config = config if folder is None else resumed(config, folder)
-    with (
-        prepared(config, allow_code, progress, ratings) as (fitted, data),
-        ExitStack() as stack,
-    ):
+    given = plan.ratings is not None
+    with plan.resumed().begun(progress) as begun, ExitStack() as stack:
         store = None
-        if folder is not None and not config.ordered:
-            store = stack.enter_context(opened_store(fitted, data, folder, progress))
+        if begun.folder is not None and not begun.config.ordered:
+            store = stack.enter_context(opened_store(begun, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
-        numbers = measured(fitted, data, executor)
+        numbers = measured(begun, executor)
         spent = executor.clock
         timing = records.Timing.since(started_at, clock, spent.seconds, spent.deletions)
         record = numbers.record(timing)
-    if ratings is not None:
+    if given:
         record.config["data"] = {"format": "given in Python"}
-    if store is not None and config.keep_seed is False:
+    if store is not None and begun.config.keep_seed is False:
         store.path.unlink()  # it holds the seed, which is a secret
     return record
 
 
-def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Measured:
-    """Apply the measures of a config.
+def measured(plan: Plan, executor: Executor) -> Measured:
+    """Apply the measures of a plan that has begun.
 
     Args:
-        config: a checked config, whose code is allowed to run.
-        ratings: its data; None for a black box.
+        plan: the plan.
         executor: runs the tasks. With a shard, results of other shards may be missing.
     """
-    context = Context(config, family_of(config, ratings), executor)
-    subject = kind_of(config).subject().of(context, ratings)
+    subject = plan.kind.subject().of(Context(plan.config, plan.family, executor), plan.ratings)
     trials = subject.trials()
     executor.progress.start(trials)
     executor.progress.workers(executor.pool.alive(), executor.pool.workers.count)
     if executor.store is not None:
         executor.store.set("trials", str(trials))
-    measures = [measure(subject) for measure in measures_of(config)]
+    measures = [measure(subject) for measure in plan.measures]
     audited: list[Audited] = []
     emitted: list[RecordPart] = []
     for model in subject.models():
         audited.append(model)
-        with _about(config, model.label):
+        with _about(plan.config, model.label):
             for measure in measures:
                 emitted += list(measure.run(model))
-    if not context.waiting:
+    if not subject.context.waiting:
         for measure in measures:
             emitted += list(measure.compared())
-    return Measured(subject, audited, emitted)
+    return Measured(plan.kind.name, subject, audited, emitted)
 
 
 @contextmanager
@@ -136,83 +132,32 @@ def _about(config: Config, label: str) -> Iterator[None]:
         ) from error
 
 
-def cost_of(
-    config: Config,
-    *,
-    progress: Progress | None = None,
-    allow_code: bool = False,
-    timing: float = 4.0,
-) -> Cost:
-    """Estimate what a run of the config costs, as its kind of audit does.
+def cost_of(plan: Plan, progress: Progress | None = None, timing: float = 4.0) -> Cost:
+    """Estimate what a run costs, as its kind of audit does.
 
     A grid's first combination stands for the chosen one.
 
     Args:
-        config: a checked config.
-        progress: receives the stages.
-        allow_code: whether code that the config names may be run.
+        plan: the run.
+        progress: receives the stages, if given.
         timing: the seconds in which the first tasks of the stages are timed.
 
     Raises:
         ConfigError: the kind cannot estimate it, or as in `run_audit`.
         DataError: as in `run_audit`.
     """
+    listener = progress or Progress()
 
     def sampled() -> Cost:
-        listener, sampler = progress or Progress(), Sampler()
-        with prepared(config, allow_code, listener) as (fitted, ratings):
-            measured(fitted, ratings, Executor(progress=listener, sampler=sampler))
+        sampler = Sampler()
+        with plan.begun(listener) as begun:
+            measured(begun, Executor(progress=listener, sampler=sampler))
             base = peak_memory()
             listener.stage("timing the first tasks")
             stages, task = sampler.timed(timing)
-        return Cost(stages, base, task, list(kind_of(fitted).decisions(fitted)))
+        return Cost(stages, base, task, list(plan.kind.decisions(begun.config)))
 
-    return kind_of(config).cost(config, sampled)
-
-
-def check_code(config: Config, allow_code: bool) -> None:
-    """Refuse a config that names code to run, unless that is allowed.
-
-    Raises:
-        ConfigError: it names code.
-    """
-    if config.code and not allow_code:
-        raise ConfigError(
-            f"this config would run the code named by {config.code[0]}: give --allow-code "
-            "(allow_code=True) if you trust it"
-        )
-
-
-@contextmanager
-def prepared(
-    config: Config, allow_code: bool, progress: Progress, ratings: Ratings | None = None
-) -> Iterator[tuple[Config, Ratings | None]]:
-    """Check a config, read its data and fit its defaults to these; yield both.
-
-    Linear algebra has one thread meanwhile.
-
-    More threads would change the order of summation, and the workers use all cores.
-
-    Raises:
-        ConfigError: the config cannot be audited.
-        DataError: the data cannot be read, or `ratings` are empty.
-    """
-    from threadpoolctl import threadpool_limits
-
-    check_code(config, allow_code)
-    check_gates(config)
-    check_waivers(config)
-    if config.source is None:
-        yield config, None
-        return
-    with threadpool_limits(1):
-        progress.stage("reading the data")
-        data = load(config.source) if ratings is None else ratings
-        if not len(data):
-            raise DataError("the data hold no ratings: give some")
-        fitted = config.fitted(data)
-        check_gates(fitted)
-        yield fitted, data
+    return plan.kind.cost(plan.config, sampled)
 
 
 @dataclass(frozen=True)
@@ -220,11 +165,13 @@ class Measured:
     """What the measures of a run found.
 
     Attributes:
+        kind: the name of the kind of audit.
         subject: what is audited.
         models: its models.
         emitted: the measurements, the games' pairs, and findings.
     """
 
+    kind: str
     subject: Subject[Any]
     models: Sequence[Audited]
     emitted: Sequence[RecordPart]
@@ -243,7 +190,7 @@ class Measured:
         findings = [one for one in self.emitted if isinstance(one, records.FindingRecord)]
         result = records.AuditResult(
             tool=tool_version(),
-            kind=kind_of(context.config).name,
+            kind=self.kind,
             environment=environment(),
             config=subject.settings(),
             data=subject.data(),

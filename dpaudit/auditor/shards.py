@@ -11,8 +11,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dpaudit.auditor.folder import RunFolder, opened_store
-from dpaudit.auditor.run import measured, prepared
+from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import Plan, opened_store
+from dpaudit.auditor.run import measured
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
@@ -26,13 +27,11 @@ from dpaudit.record import result as records
 
 
 def run_shard(
-    config: Config,
+    plan: Plan,
     shard: Shard,
-    folder: RunFolder,
     *,
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
-    allow_code: bool = False,
 ) -> list[str]:
     """Run one shard's part of the tasks, and keep their results in the folder.
 
@@ -40,12 +39,10 @@ def run_shard(
     merged into the same folder.
 
     Args:
-        config: a checked config, which names its seed.
+        plan: the run, whose config names its seed; several shards may share its folder.
         shard: the part.
-        folder: where results are kept; several shards may share a folder.
         workers: where tasks run.
         progress: receives progress reports.
-        allow_code: whether a command that the config names may be run.
 
     Returns:
         The stages that wait for other shards.
@@ -55,16 +52,15 @@ def run_shard(
         DataError: as in `run_audit`.
         RunError: as in `run_audit`.
     """
+    config, folder = plan.config, plan.folder
     _check_shards(config)
+    if folder is None:
+        raise TypeError("a shard is kept in a folder")
     if "seed" not in config.model_fields_set:
         raise ConfigError("shards share a seed: write seed in the config, or give each --seed")
     progress = progress or Progress()
-    with (
-        prepared(config, allow_code, progress) as (fitted, ratings),
-        ExitStack() as stack,
-    ):
-        name = store_name(shard)
-        store = stack.enter_context(opened_store(fitted, ratings, folder, progress, name))
+    with plan.begun(progress) as begun, ExitStack() as stack:
+        store = stack.enter_context(opened_store(begun, progress, store_name(shard)))
         store.set("shard", str(shard))
         store.set("config", config.model_dump_json())
         if config.origin is not None:
@@ -74,7 +70,7 @@ def run_shard(
         if whole.exists():
             store.read_also(whole)
         pool = stack.enter_context(started(workers))
-        results = measured(fitted, ratings, Executor(pool, progress, store, shard))
+        results = measured(begun, Executor(pool, progress, store, shard))
         store.flush()
         store.set("finished", "yes")
     return results.waiting
@@ -108,11 +104,11 @@ def merge(
     folder.check(config)
     _say_machines(shards, progress)
     # A merge runs no task, and so no code that the config names.
-    with prepared(config, True, progress) as (fitted, ratings):
-        with opened_store(fitted, ratings, folder, progress) as store:
+    with Plan(config, folder, allow_code=True).begun(progress) as begun:
+        with opened_store(begun, progress) as store:
             store.add(shards)
             executor = Executor(progress=progress, store=store, shard=NOTHING)
-            results = measured(fitted, ratings, executor)
+            results = measured(begun, executor)
         if results.waiting:
             raise RunError(
                 f"the shards are merged into {output}; {len(results.waiting)} stages follow from "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import methodcaller
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,9 +91,9 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
+    from dpaudit.auditor import run as auditor
     from dpaudit.auditor.folder import RunFolder
-    from dpaudit.auditor.plan import check_gates, check_waivers
-    from dpaudit.auditor.run import run_audit
+    from dpaudit.auditor.plan import Plan
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
     from dpaudit.core import registry
@@ -107,17 +106,15 @@ def run(
     if part is not None and reports:
         raise ConfigError("a shard has no reports: give --report to 'dpaudit merge'")
     seed = None if seed is None else _seed(seed)
-    checks: list[Callable[[Config], None]] = [methodcaller("check_named"), check_gates]
-    checks += [] if waivers else [check_waivers]
-    checked = config_file.load(config, overrides, seed=seed, checks=checks)
+    checked = config_file.load(config, overrides, seed=seed, checks=[partial(_check, waivers)])
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
-        check_waivers(checked, f"{waivers}: ")
+        Plan(checked).check_waivers(f"{waivers}: ")
     reads(ctx, checked.source)
     target = Output.of(output or own_folder(config.stem), reports)
     folder = target.folder
-    run_folder = RunFolder(folder, fresh, force)
-    replaced = run_folder.check(checked) if part is None else ""
+    plan = Plan(checked, RunFolder(folder, fresh, force), allow_code)
+    replaced = plan.replaced() if part is None else ""
     begin(ctx)
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
@@ -137,22 +134,24 @@ def run(
         for fault in (*registry.broken("attacks"), *registry.broken("measures")):
             reporter.note(f"left out: {fault}")
         if part is not None:
-            run_shard(
-                checked, part, run_folder, workers=workers, progress=reporter, allow_code=allow_code
-            )
+            run_shard(plan, part, workers=workers, progress=reporter)
         else:
-            result = run_audit(
-                checked,
-                workers=workers,
-                progress=reporter,
-                allow_code=allow_code,
-                folder=run_folder,
-            )
+            result = auditor.run(plan, workers, reporter)
     if part is not None:
         if not quiet:
             echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
         return
     ctx.exit(target.finish(result, quiet=quiet, details=verbose))
+
+
+def _check(waivers: Path | None, config: Config) -> None:
+    """Refuse a config that names nothing, and waivers of its own that name nothing."""
+    from dpaudit.auditor.plan import Plan
+
+    plan = Plan(config)
+    plan.check_named()
+    if waivers is None:
+        plan.check_waivers()
 
 
 @click.command()

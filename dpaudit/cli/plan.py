@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -136,15 +135,15 @@ def _plan_config(
     allow_code: bool,
 ) -> None:
 
-    from dpaudit.auditor.kind import kind_of
-    from dpaudit.auditor.plan import check_gates
+    from dpaudit.auditor.plan import Plan
     from dpaudit.auditor.run import cost_of
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
     from dpaudit.reports.terminal import say
 
-    checked = config_file.load(path, overrides, checks=[methodcaller("check_named"), check_gates])
-    rows = kind_of(checked).forecast(checked, factor=factor, minutes=minutes)
+    checked = config_file.load(path, overrides, checks=[lambda config: Plan(config).check_named()])
+    planned = Plan(checked, allow_code=allow_code)
+    rows = planned.kind.forecast(checked, factor=factor, minutes=minutes)
     if not rows and (factor is not None or minutes is not None):
         raise ConfigError(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
@@ -154,7 +153,7 @@ def _plan_config(
     console = screen()
     placed = config_file.placing(checked, path, overrides)
     with Reporter(quiet=True) as reporter, placed:
-        cost = cost_of(checked, progress=reporter, allow_code=allow_code, timing=timing)
+        cost = cost_of(planned, reporter, timing)
     for sentence in cost.decisions:
         say(sentence, console)
     _show_cost(cost, timing, workers, console)

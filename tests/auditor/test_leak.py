@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpaudit.auditor.leak import contradictions, leaks
-from dpaudit.auditor.plan import family_of, plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.config.schema import Config
@@ -155,15 +155,15 @@ def test_every_game_has_an_advantage_and_every_point_a_leak(
 
 def test_an_advantage_is_counted_and_a_leak_is_not(audit: tuple[Config, AuditResult]) -> None:
     config, record = audit
-    keys = [key for key in plan(config) if key.joint]
+    keys = [key for key in Plan(config).keys if key.joint]
     leaking = [key for key in keys if key.metric == "leak"]
     assert leaking
     assert not any(key.counted for key in leaking)
     assert record.family.size == len(keys) - len(leaking)
     without = config.model_copy(update={"gate": []})
-    assert not any(key.metric in {"leak", "attack.advantage"} for key in plan(without))
+    assert not any(key.metric in {"leak", "attack.advantage"} for key in Plan(without).keys)
     games = len(of(record, "epsilon"))
-    assert record.family.size - family_of(without, None).size == games
+    assert record.family.size - Plan(without).family.size == games
     for measurement in of(record, "attack.advantage").values():
         assert measurement.estimate.alpha == record.family.alpha
 

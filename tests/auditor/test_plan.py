@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.auditor.measure import metric_of
-from dpaudit.auditor.plan import check_gates, check_waivers, family_of, plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
@@ -45,7 +45,7 @@ def test_a_gate_that_picks_nothing_is_refused(tmp_path: Path, text: str, words: 
     path = tmp_path / "audit.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        config_file.load(path, checks=[check_gates])
+        config_file.load(path, checks=[lambda config: Plan(config).check_gates()])
     for word in [f"{path}, line ", ": gate.0", *words]:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -94,7 +94,7 @@ def test_a_config_that_says_what_is_audited_is_loaded(tmp_path: Path, text: str)
 
 def test_lists_have_no_rating_error() -> None:
     config = Config.model_validate({"model": [{"defense": "top-k"}, {"label": "slope-one"}]})
-    measured = [(key.metric, key.model) for key in plan(config)]
+    measured = [(key.metric, key.model) for key in Plan(config).keys]
     assert measured == [
         ("utility.overlap", "top-k published"),
         ("utility.overlap", "slope-one"),
@@ -140,7 +140,7 @@ def test_a_run_emits_what_was_planned(values: dict[str, object]) -> None:
     given = {"seed": 1, "audit": {"trials": 20}, **values, "data": data}
     config = Config.model_validate(given)
     result = run_audit(config)
-    planned = plan(config)
+    planned = Plan(config).keys
     joint = [key for key in planned if key.joint]
     # Metrics that cannot gate may be missing if nothing is found; nothing unplanned is emitted.
     measured = {(m.metric, m.model, m.epsilon) for m in result.measurements}
@@ -150,7 +150,7 @@ def test_a_run_emits_what_was_planned(values: dict[str, object]) -> None:
     }
     for key in joint:
         assert (key.metric, key.model, key.epsilon, key.attack, key.pair, key.effort) in named
-    assert result.family == family_of(config, None)
+    assert result.family == Plan(config).family
     assert result.family.size == max(1, len(joint))
 
 
@@ -166,10 +166,10 @@ def test_a_waiver_of_nothing_that_is_judged_is_refused(tmp_path: Path) -> None:
     waiver = "[[waiver]]\nid = '{}'\nowner = 'o'\nstatement = 's'\nexpires = 2027-01-31\n"
     for name in ("claim/slope-one published/0.5", "gate/attack.accuracy/max"):
         path.write_text(SMALL + gate + waiver.format(name))
-        check_waivers(config_file.load(path))
+        Plan(config_file.load(path)).check_waivers()
     path.write_text(SMALL + gate + waiver.format("claim/slope-one published/2"))
     with pytest.raises(ConfigError, match="'claim/slope-one published/1'"):
-        check_waivers(config_file.load(path), f"{path}: ")
+        Plan(config_file.load(path)).check_waivers(f"{path}: ")
     with pytest.raises(ConfigError, match="no claim or gate of the run"):
         run_audit(config_file.load(path))
 
@@ -185,4 +185,4 @@ def test_a_waiver_may_name_the_claim_of_a_black_box() -> None:
         "d_prime": [2],
     }
     config = Config.model_validate({"defense": table, "waiver": [{"id": "claim/mine/2", **day}]})
-    check_waivers(config)
+    Plan(config).check_waivers()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.config.schema import Config
@@ -48,7 +49,7 @@ def shards(config: Config, folder: Path, count: int, *, together: bool = False) 
     """Run all shards, each in a folder of its own unless they are together."""
     places = [folder if together else folder / f"s{index}" for index in range(1, count + 1)]
     for index, place in enumerate(places, 1):
-        run_shard(config, Shard(index, count), RunFolder(place))
+        run_shard(Plan(config, RunFolder(place)), Shard(index, count))
     return places
 
 
@@ -120,16 +121,16 @@ def test_a_missing_and_a_doubled_shard_are_named(tmp_path: Path) -> None:
 def test_shards_of_different_runs_are_refused(
     tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
-    run_shard(Config.model_validate(SMALL), Shard(1, 2), RunFolder(tmp_path / "1"))
-    run_shard(Config.model_validate(SMALL | change), Shard(2, 2), RunFolder(tmp_path / "2"))
+    run_shard(Plan(Config.model_validate(SMALL), RunFolder(tmp_path / "1")), Shard(1, 2))
+    run_shard(Plan(Config.model_validate(SMALL | change), RunFolder(tmp_path / "2")), Shard(2, 2))
     with pytest.raises(ConfigError, match=f"of different runs \\({why}"):
         merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
 
 
 def test_shards_of_other_counts_are_refused(tmp_path: Path) -> None:
     config = Config.model_validate(SMALL)
-    run_shard(config, Shard(1, 2), RunFolder(tmp_path))
-    run_shard(config, Shard(2, 3), RunFolder(tmp_path))
+    run_shard(Plan(config, RunFolder(tmp_path)), Shard(1, 2))
+    run_shard(Plan(config, RunFolder(tmp_path)), Shard(2, 3))
     with pytest.raises(ConfigError, match="other number of shards"):
         merge([tmp_path], tmp_path)
 
@@ -148,7 +149,7 @@ def test_an_unfinished_and_a_damaged_shard_are_named(tmp_path: Path) -> None:
         store.set("finished", "no")
     with pytest.raises(ConfigError, match="sqlite has not finished: run it again"):
         merge([tmp_path], tmp_path)
-    run_shard(config, Shard(2, 2), RunFolder(tmp_path))
+    run_shard(Plan(config, RunFolder(tmp_path)), Shard(2, 2))
     assert numbers(merge([tmp_path], tmp_path)) == numbers(run_audit(config))
 
 
@@ -178,10 +179,10 @@ def test_a_shard_without_a_seed_and_a_black_box_are_refused(tmp_path: Path) -> N
     values = {name: value for name, value in SMALL.items() if name != "seed"}
     for seed in ({}, {"seed": "entropy"}):
         with pytest.raises(ConfigError, match="shards share a seed"):
-            run_shard(Config.model_validate(values | seed), Shard(1, 2), RunFolder(tmp_path))
+            run_shard(Plan(Config.model_validate(values | seed), RunFolder(tmp_path)), Shard(1, 2))
     box = {"target": "m:f", "d": 0, "d_prime": 1, "epsilon": 1.0, "kind": "python"}
     with pytest.raises(ConfigError, match="has no shards"):
-        run_shard(Config.model_validate({"defense": box}), Shard(1, 2), RunFolder(tmp_path))
+        run_shard(Plan(Config.model_validate({"defense": box}), RunFolder(tmp_path)), Shard(1, 2))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -282,7 +282,7 @@ def test_a_defect_exits_with_3(config: Path, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dpaudit.auditor.run.run_audit", broken)
+    monkeypatch.setattr("dpaudit.auditor.run.run", broken)
     result = call("run", config)
     assert result.exit_code == 3
     assert "defect" in result.output

@@ -114,7 +114,7 @@ def test_a_run_that_fails_is_an_error_in_every_report(
         assert "has not finished" in Path("junit.ci").read_text()
         raise error
 
-    monkeypatch.setattr("dpaudit.auditor.run.run_audit", failing)
+    monkeypatch.setattr("dpaudit.auditor.run.run", failing)
     result = call("run", config, *stale(*NAMES))
     codes = {DataError: 2, KeyboardInterrupt: 130}
     expected = codes.get(type(error), 3)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
-from dpaudit.auditor.plan import plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.config.models import DataConfig
@@ -88,7 +88,7 @@ def test_an_audit_of_deletion_has_the_model_before_and_after(
     assert "does your recommender forget" in path.read_text().partition("\n")[0]
     [gate] = config.gate
     assert gate.metric == "deletion.advantage"
-    judged = {key.model for key in plan(config) if gate.picks(key.picked_by, key.traits)}
+    judged = {key.model for key in Plan(config).keys if gate.picks(key.picked_by, key.traits)}
     assert judged == {config.recommender[1].label}
 
 

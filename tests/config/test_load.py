@@ -8,7 +8,7 @@ from configs import load_as  # type: ignore[import-not-found]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit.auditor.plan import plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config import load as config_file
@@ -420,7 +420,7 @@ def test_what_is_seen_is_part_of_a_game_s_name() -> None:
     config = OnDemandConfig.model_validate({"game": games})
     assert [game.label for game in config.game] == ["support-threshold", "support-threshold (list)"]
     assert [game.attack for game in config.game] == ["likelihood-ratio", "item-place"]
-    measured = {(key.metric, key.pair) for key in plan(config)}
+    measured = {(key.metric, key.pair) for key in Plan(config).keys}
     assert {("epsilon", "support-threshold"), ("epsilon", "support-threshold (list)")} < measured
     assert Config.model_validate(config.model_dump(mode="json")) == config
 
@@ -436,7 +436,7 @@ def test_a_config_of_trained_models_survives_its_record() -> None:
     assert [game.label for game in config.game] == labels
     assert [game.attack for game in config.game] == ["likelihood-ratio", *["canary"] * 3]
     # Errors over folds are no part of the family.
-    assert [(key.metric, key.pair, key.epsilon) for key in plan(config) if key.joint] == [
+    assert [(key.metric, key.pair, key.epsilon) for key in Plan(config).keys if key.joint] == [
         ("epsilon", pair, epsilon) for epsilon in (1.0, 2.0) for pair in labels
     ]
     assert Config.model_validate(config.model_dump(mode="json")) == config

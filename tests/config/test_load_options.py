@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from configs import load_as  # type: ignore[import-not-found]
 
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
@@ -38,7 +38,9 @@ def refused(folder: Path, text: str, *overrides: str, seed: str | None = None) -
     path = folder / "audit.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        config_file.load(path, overrides, seed=seed, checks=[check_gates])
+        config_file.load(
+            path, overrides, seed=seed, checks=[lambda config: Plan(config).check_gates()]
+        )
     said = str(caught.value)
     assert "\n" not in said
     return said

@@ -29,7 +29,7 @@ from snippets import (  # type: ignore[import-not-found]
     missing,
 )
 
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.config.load import load
@@ -207,7 +207,7 @@ class Runner:
         plain = json.loads(json.dumps(given, default=str))  # dates as texts
         Path("page.toml").write_text(toml.render(plain), encoding="utf-8")
         config = load(Path("page.toml"))
-        check_gates(config)
+        Plan(config).check_gates()
         # What code costs can only be told by running it.
         if self.long and not (isinstance(config, MembershipConfig) and config.code):
             Path("page.toml").write_text(toml.render(_brief(plain)), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import PrivateAttr, ValidationError
 
 from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig, target_sizes
 from dpaudit.audits.membership.recommender import OwnRecommender
@@ -259,7 +259,7 @@ def _checked(values: dict[str, Any]) -> MembershipConfig:
         config = MembershipConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(registry.first_problem(error, "audit_recommender", (), values)) from error
-    check_gates(config)
+    Plan(config).check_gates()
     return config
 
 

@@ -12,7 +12,7 @@ from dpaudit.auditor.games.controls import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import MetricKey, picked
 from dpaudit.auditor.needed import coins_needed
-from dpaudit.auditor.plan import family_of, plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
 from dpaudit.audits.membership.calibration import few
 from dpaudit.audits.membership.config import Membership, MembershipConfig
@@ -39,7 +39,7 @@ def left_for_next(config: MembershipConfig, family: Family) -> float:
     claimed = {model.label for model in config.model}
     claimed |= {model.label for model in config.recommender if model.claim}
     taken = 0
-    for key in plan(config):
+    for key in Plan(config).keys:
         if entry(key.metric).derived:
             continue
         if key.census:
@@ -52,7 +52,7 @@ def left_for_next(config: MembershipConfig, family: Family) -> float:
 
 def next_keys(config: MembershipConfig) -> list[MetricKey]:
     """Return the numbers that gates about the next training judge, each as often as gates do."""
-    keys = [key for key in plan(config) if key.census]
+    keys = [key for key in Plan(config).keys if key.census]
     gates = [gate for gate in config.gate if gate.of in NEXT]
     return [key for gate in gates for key in keys if gate.picks(key.picked_by, key.traits)]
 
@@ -63,7 +63,7 @@ def own_intervals(config: MembershipConfig) -> int:
     A leak has those of the advantages of its model.
     """
     points = Counter(
-        (key.model, key.epsilon) for key in plan(config) if key.metric == "attack.advantage"
+        (key.model, key.epsilon) for key in Plan(config).keys if key.metric == "attack.advantage"
     )
     return sum(
         points[key.model, key.epsilon] if key.metric == "leak" else 1
@@ -106,8 +106,8 @@ def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -
 
 def _targets(config: MembershipConfig) -> Iterator[str]:
     """Yield how many targets each gate about the trainings at hand needs to pass without a leak."""
-    alpha = family_of(config, None).alpha / few(config.membership.calibrating_trainings)
-    judged = {key.metric: key for key in plan(config) if key.census}
+    alpha = Plan(config).family.alpha / few(config.membership.calibrating_trainings)
+    judged = {key.metric: key for key in Plan(config).keys if key.census}
     for gate in config.gate:
         metric = gate.judged
         if gate.of != "this-model" or gate.max in (None, "claim") or metric not in judged:
@@ -133,7 +133,7 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
     numbers = len(next_keys(config))
     if not numbers:
         return
-    alpha, table = left_for_next(config, family_of(config, None)), config.membership
+    alpha, table = left_for_next(config, Plan(config).family), config.membership
     judged, calibrating = table.trainings - table.calibrating_trainings, table.calibrating
     most = 1 - config.audit.confidence
     needed = draws_needed(0, alpha)
@@ -159,7 +159,7 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
 
 def _claims(config: MembershipConfig) -> Iterator[str]:
     """Yield which leaks above each claim would be found, and what finds a smaller one."""
-    table, alpha = config.membership, family_of(config, None).alpha
+    table, alpha = config.membership, Plan(config).family.alpha
     for model in config.recommender:
         claim = model.claim.claim() if model.claim else None
         for unit in table.units if claim else ():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpaudit.auditor.kind import Forecast
-from dpaudit.auditor.plan import family_of
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import PairScores, match_of
 from dpaudit.audits.on_demand.model import OnDemandModel
@@ -48,7 +48,7 @@ def forecast(
     if minutes is not None and not 0 < minutes < math.inf:
         raise InputError(f"minutes = {minutes} is not a positive number: use e.g. 10")
     ratings = load(config.data)
-    alpha = family_of(config, ratings).alpha
+    alpha = Plan(config, ratings=ratings).family.alpha
     gates = [gate.detectable for gate in config.gate if gate.detectable]
     wanted = factor or (min(gates) if gates else None)
     with threadpool_limits(1):  # as in the audit, whose pairs depend on the order of summation

@@ -10,7 +10,7 @@ from configs import load_as  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.schema import Config
@@ -113,7 +113,7 @@ def test_gates_on_what_is_not_measured_are_refused(
     gate: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"'{gate['metric']}' is not measured: .*{words}"):
-        check_gates(config(gate=[gate], **changes))
+        Plan(config(gate=[gate], **changes)).check_gates()
 
 
 def test_attacks_on_submissions_are_called_by_their_parameters() -> None:
@@ -222,4 +222,4 @@ def test_a_file_that_asks_for_what_is_not_measured_is_refused(
     tmp_path: Path, more: str, variant: str, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        check_gates(from_file(tmp_path, more, variant))
+        Plan(from_file(tmp_path, more, variant)).check_gates()

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.plan import plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.federated.config import FederatedConfig
 from dpaudit.audits.federated.measures import _check_pairs
@@ -163,7 +163,7 @@ def test_pairs_of_either_kind_are_of_two_users_at_least(
 
 
 def joint(config: Config) -> list[MetricKey]:
-    return [key for key in plan(config) if key.joint]
+    return [key for key in Plan(config).keys if key.joint]
 
 
 def test_intervals_are_counted_for_every_private_point_and_attack() -> None:

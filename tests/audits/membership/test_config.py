@@ -14,7 +14,7 @@ from membership_cases import half_judged  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.calibration import Trials, rivals
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.rates import Curve
@@ -61,7 +61,7 @@ def write(folder: Path, text: str) -> Path:
 
 def refused(folder: Path, text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        config_file.load(write(folder, text), checks=[check_gates])
+        config_file.load(write(folder, text), checks=[lambda config: Plan(config).check_gates()])
     message = str(caught.value)
     assert "\n" not in message
     return message

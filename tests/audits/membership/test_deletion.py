@@ -18,7 +18,7 @@ from dpaudit.auditor.context import Context
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.no_model import diverged
-from dpaudit.auditor.plan import check_gates, family_of
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.deletion import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.design import Design
@@ -150,7 +150,7 @@ def test_seconds_are_means_over_trainings_and_no_measurement() -> None:
         }
     )
     ratings, executor = small_ratings(), Executor()
-    subject = MemberModels.of(Context(config, family_of(config, None), executor), ratings)
+    subject = MemberModels.of(Context(config, Plan(config).family, executor), ratings)
     point = MemberPoint(math.inf, Timed(), None)
     model = MemberModel(config.recommender[0], [point], ["scores"], ratings.scale, 4)
     list(MembershipInferences(subject).run(model))
@@ -307,15 +307,15 @@ def forgetting(*forget: str | None, **gate: Any) -> MembershipConfig:
 
 
 def test_a_gate_on_deletion_needs_a_model_that_forgets() -> None:
-    check_gates(forgetting(None, "retrain"))
+    Plan(forgetting(None, "retrain")).check_gates()
     with pytest.raises(ConfigError) as refused:
-        check_gates(forgetting(None))
+        Plan(forgetting(None)).check_gates()
     assert str(refused.value) == (
         "gate.0.metric = 'deletion.advantage' is not measured: it needs [membership] with forget "
         "in a [[recommender]]"
     )
     with pytest.raises(ConfigError, match=r"where\.model = 'None' is not measured; there is own"):
-        check_gates(forgetting(None, "own", where={"model": "None"}))
+        Plan(forgetting(None, "own", where={"model": "None"})).check_gates()
 
 
 def test_a_gate_on_deletion_judges_every_observer_of_models_that_forget(make: Make) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.auditor.trainings import certified, least_certified
@@ -140,7 +141,7 @@ def test_the_record_is_the_same_on_workers_in_shards_and_after_a_whole_run(
     record = run_audit(stopping)
     assert numbers(run_audit(stopping, workers=Workers(2))) == numbers(record)
     for index in (1, 2):
-        run_shard(stopping, Shard(index, 2), RunFolder(tmp_path / "shards"))
+        run_shard(Plan(stopping, RunFolder(tmp_path / "shards")), Shard(index, 2))
     assert numbers(merge([tmp_path / "shards"], tmp_path / "shards")) == numbers(record)
     # Kept trainings are used, whichever way they were asked for.
     folder = RunFolder(tmp_path / "kept")

@@ -26,7 +26,7 @@ from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import family_of, plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
@@ -96,7 +96,7 @@ def result() -> AuditResult:
 
 
 def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
-    planned = [key for key in plan(config()) if key.census or key.counted]
+    planned = [key for key in Plan(config()).keys if key.census or key.counted]
     for key in planned:
         if key.metric.startswith("utility") or key.metric == "leak":
             continue
@@ -115,7 +115,7 @@ def test_every_planned_number_is_measured_once(result: AuditResult) -> None:
 )
 def test_only_what_gates_judge_takes_a_share_of_the_error(of_: str | None, size: int) -> None:
     gate = {"metric": "attack.auc", "max": 0.9, **({"of": of_} if of_ else {})}
-    assert family_of(config(gate=[gate]), None).size == size
+    assert Plan(config(gate=[gate])).family.size == size
 
 
 def test_numbers_of_trainings_have_their_range_and_bounds_hold_jointly(
@@ -179,13 +179,13 @@ def test_the_same_seed_gives_the_same_record_on_any_workers(result: AuditResult)
 def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditResult) -> None:
     """Every shard runs its trainings, whoever runs the probes."""
     for index in (1, 2):
-        run_shard(config(), Shard(index, 2), RunFolder(tmp_path))
+        run_shard(Plan(config(), RunFolder(tmp_path)), Shard(index, 2))
     assert numbers(merge([tmp_path], tmp_path)) == numbers(result)
 
 
 def test_the_cost_counts_every_training() -> None:
     table = TABLE | {"trainings": 5000}
-    (stage,) = cost_of(config(membership=table)).stages
+    (stage,) = cost_of(Plan(config(membership=table))).stages
     assert (stage.stage, stage.trials) == ("most-popular: trainings", 5000 + 2)
 
 
@@ -456,7 +456,9 @@ def found_of(
     values = {**BASE, **tables}
     checked = MembershipConfig.model_validate(values)
     ratings = small_ratings()
-    subject = MemberModels.of(Context(checked, family_of(checked, ratings), Executor()), ratings)
+    subject = MemberModels.of(
+        Context(checked, Plan(checked, ratings=ratings).family, Executor()), ratings
+    )
     epsilon = claim.epsilon if claim else math.inf
     model = MemberModel(
         checked.recommender[0],

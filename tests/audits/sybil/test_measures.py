@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
-from dpaudit.auditor.plan import plan
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.model import OnDemandModel
 from dpaudit.audits.sybil import measures as run_sybils
@@ -111,7 +111,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
     config = SybilConfig.model_validate(BASE)
     keys = ("metric", "model", "epsilon", "attack", "pair", "effort")
     measured = [{key: getattr(m, key) for key in keys} for m in result.measurements]
-    planned = [{key: getattr(point, key) for key in keys} for point in plan(config)]
+    planned = [{key: getattr(point, key) for key in keys} for point in Plan(config).keys]
     assert sorted(measured, key=str) == sorted(planned, key=str)
     efforts = sum(len(efforts) for efforts in LABELS.values())
     # An overlap and an rmse beside the Sybil attacks, at each of three ε.

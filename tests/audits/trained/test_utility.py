@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
@@ -193,7 +193,7 @@ def test_gates_on_what_is_not_recovered_are_refused(gate: dict[str, Any], words:
     with pytest.raises(ValidationError, match="basis = 'item means' is none of "):
         config(gate=[{**one, "where": {"basis": "item means"}}])
     with pytest.raises(ConfigError, match=words):
-        check_gates(config(gate=[one]))
+        Plan(config(gate=[one])).check_gates()
 
 
 @pytest.mark.long
