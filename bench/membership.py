@@ -28,9 +28,9 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Training
+from dpaudit.audits.models.subject import DefenseRecommender
 from dpaudit.config.schema import Config
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.ratings import Ratings

@@ -17,9 +17,9 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from dpaudit.audits.membership.features import FeatureKind
-    from dpaudit.audits.membership.observational import Corrected
-    from dpaudit.audits.membership.one_model import OneModel
+    from dpaudit.audits.scores.features import FeatureKind
+    from dpaudit.audits.scores.observational import Corrected
+    from dpaudit.audits.scores.one_model import OneModel
     from dpaudit.record.result import GateRecord, RunOutcome
 
 _ASSUMES = (
@@ -58,7 +58,7 @@ class _Kind(click.ParamType[Any]):
     name = "kind"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from dpaudit.audits.membership.features import KINDS
+        from dpaudit.audits.scores.features import KINDS
 
         column, _, kind = value.rpartition("=")
         if not column or kind not in KINDS:
@@ -152,8 +152,7 @@ def membership(
 
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
-    from dpaudit.audits.membership.one_model import audit_scores
-    from dpaudit.audits.membership.one_model_gates import Limits
+    from dpaudit.audits.scores.one_model import Limits, audit_scores
     from dpaudit.record.result import concluded
     from dpaudit.reports import palette
     from dpaudit.reports.terminal import say

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from dpaudit.audits.membership.observational import WITHIN
+from dpaudit.audits.scores.observational import WITHIN
 from dpaudit.cli import main
 from dpaudit.cli.scores import read_features
 from dpaudit.core.errors import DataError

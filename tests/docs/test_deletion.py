@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from make_deletion import ALS, LARGE, MODELS, OBSERVERS, Audit, left  # type: ignore[import-not-found]
 
-from dpaudit.audits.membership.recommender import OwnRecommender
+from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.core.membership import UNLEARNING
 from dpaudit.record.result import STRONGEST
 from tests.support.membership_records import Make, game, measured, record

@@ -11,7 +11,7 @@ from membership_cases import Copying, small_ratings  # type: ignore[import-not-f
 from pydantic import ValidationError
 from scipy.sparse import csr_array
 
-from dpaudit.audits.membership.recommender import OwnRecommender
+from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Query

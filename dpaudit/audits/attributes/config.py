@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dpaudit.audits.membership.config import RecommendersConfig
-from dpaudit.audits.membership.recommender import OwnRecommender, check_distinct
+from dpaudit.audits.models.config import OwnRecommender, RecommendersConfig, check_distinct
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.core.membership import Observer
 

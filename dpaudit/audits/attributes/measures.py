@@ -15,7 +15,7 @@ from dpaudit.audits.attributes.judging import Judge
 from dpaudit.audits.attributes.labels import GUESSED
 from dpaudit.audits.attributes.subject import GuessedUsers
 from dpaudit.audits.attributes.training import WHOLE, Training, asked_in, of_history
-from dpaudit.audits.membership.subject import MemberModel, MemberPoint
+from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.core.streams import generator
 from dpaudit.execution.tasks import Task
 from dpaudit.record.bases import (

@@ -17,7 +17,7 @@ from dpaudit.audits.attributes.labels import (
     folds_of,
     guessed,
 )
-from dpaudit.audits.membership.subject import MemberModel, points_of
+from dpaudit.audits.models.subject import MemberModel, points_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
 

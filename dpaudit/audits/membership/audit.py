@@ -19,7 +19,7 @@ from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig, target_sizes
-from dpaudit.audits.membership.recommender import OwnRecommender
+from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate

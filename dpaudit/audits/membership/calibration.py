@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
-from dpaudit.audits.membership.estimates import Guesses, best_guesses
 from dpaudit.audits.membership.planted import shown
-from dpaudit.audits.membership.rates import Curve, ranks
+from dpaudit.audits.membership.rates import Curve, Guesses, best_guesses, ranks
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Family

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -12,13 +11,8 @@ from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model
 
 from dpaudit.attacks import base as roles
 from dpaudit.auditor.trainings import default_calibrating
-from dpaudit.audits.membership.recommender import (
-    SERVED,
-    OwnRecommender,
-    check_distinct,
-)
-from dpaudit.config.model import Model, Table, as_list
-from dpaudit.config.models import DataConfig
+from dpaudit.audits.models.config import SERVED, OwnRecommender, RecommendersConfig, check_distinct
+from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config
 from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
@@ -285,99 +279,6 @@ def _shows(rate: float, targets: int) -> bool:
     """Whether a training surely has the 1/rate absent targets that show a rate."""
     absent = targets / 2 - _FEWER * math.sqrt(targets) / 2
     return rate * (absent + 1) >= 1
-
-
-class RecommendersConfig(DataConfig):
-    """A config of models that are trained: the user's own, and defenses of dpaudit.
-
-    Attributes:
-        recommender: the user's own recommenders.
-        model: trained defenses of dpaudit that are audited beside them.
-    """
-
-    # The table of the kind, for messages.
-    table: ClassVar[str] = ""
-    differing: ClassVar[frozenset[str]] = DataConfig.differing | {"recommender"}
-
-    model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = []
-    recommender: Annotated[
-        list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
-    ] = []
-
-    @model_validator(mode="after")
-    def _trained(self) -> Self:
-        """Refuse models that are not trained, or in several ways."""
-        for model in self.model:
-            if not model.trains:
-                raise ValueError(
-                    f"{self.table} trains models, and model {model.label!r} ({model.defense}) "
-                    "computes predictions on demand: remove it, or audit one such as 'dpsgd-mf'"
-                )
-            if model.grid:
-                raise ValueError(
-                    f"{self.table} takes one combination of settings, and model {model.label!r} "
-                    "has a grid: set params to the combination to audit"
-                )
-        return self
-
-    def check_plugins(self) -> None:
-        """Refuse unknown recommenders and defenses, by creating each.
-
-        Raises:
-            ConfigError: names the place and the remedy; also of an observer to whom it is known to
-                show nothing.
-        """
-        for index, recommender in enumerate(self.recommender):
-            recommender.check_shows(f"recommender.{index}", self.observers_of(recommender))
-        super().check_plugins()
-
-    def observers_of(self, model: OwnRecommender | Model) -> Sequence[Observer]:
-        """Return who observes a model."""
-        return ()
-
-    def within(self, folder: Path) -> Self:
-        """Return the config as one of a file in this folder, where commands run."""
-        placed = [recommender.within(folder) for recommender in self.recommender]
-        return self.model_copy(update={"recommender": placed})
-
-    @property
-    def audited(self) -> Sequence[Model | OwnRecommender]:
-        """Every audited model: the user's own first."""
-        return [*self.recommender, *self.model]
-
-    @property
-    def labels(self) -> Mapping[str, list[str]]:
-        """The labels of recommenders, models and attacks."""
-        labels = [recommender.label for recommender in self.recommender]
-        return {**({"recommender": labels} if labels else {}), **super().labels}
-
-    @property
-    def code(self) -> list[str]:
-        """The keys of recommenders that name code to run."""
-        return [recommender.runs_code for recommender in self.recommender if recommender.runs_code]
-
-    @property
-    def unversioned(self) -> list[str]:
-        """The Python classes."""
-        targets = [recommender.target for recommender in self.recommender if recommender.target]
-        return [f"recommender.target = {target!r}" for target in targets]
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that the recommenders' results depend on."""
-        return [file for recommender in self.recommender for file in recommender.files]
-
-    @property
-    def plugins(self) -> set[str]:
-        """The modules of its recommenders and defenses."""
-        libraries = [recommender.library for recommender in self.recommender if recommender.library]
-        named = {registry.load("recommenders", library).__module__ for library in libraries}
-        targets = {
-            recommender.target.partition(":")[0]
-            for recommender in self.recommender
-            if recommender.target
-        }
-        return super().plugins | named | targets
 
 
 class MembershipConfig(RecommendersConfig):

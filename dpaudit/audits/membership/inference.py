@@ -1,36 +1,265 @@
-"""The attacks on what one observer sees of a model's trainings, and what they show."""
+"""The attacks on what one observer sees of a model's trainings, and what they show.
+
+Each attack has its numbers, and so has jointly the strongest; each judged training has a census of
+them, and the coins of all are the game that certifies ε.
+
+**Census.** Targets are drawn at random, then their coins. So given a training's data and its model,
+the present targets are a uniform subset of all that could have been targets and are in the data,
+whatever the dependence between them. The absent targets are draws of what is not in the data. An
+attack that does not depend on which ones are targets has a ROC curve between the two, whose limits
+are those of `bounds.frequentist.roc_limits`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import certify
-from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.games.certify import Certificate, certify
+from dpaudit.auditor.games.controls import LADDER, Bar
 from dpaudit.auditor.gate import bars
+from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
+from dpaudit.audits.membership import planted
 from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, few, judged, rivals
-from dpaudit.audits.membership.census import Subsets
-from dpaudit.audits.membership.coin_game import CoinGame
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.estimates import quantile
-from dpaudit.audits.membership.groups import groups_of
-from dpaudit.audits.membership.looks import Look
-from dpaudit.audits.membership.numbers import average, numbers, range_of
+from dpaudit.audits.membership.decisions import Look
+from dpaudit.audits.membership.design import Design, groups_of
 from dpaudit.audits.membership.planted import laws
+from dpaudit.audits.membership.rates import Curve, certified, quantile
+from dpaudit.bounds.frequentist.roc_limits import (
+    advantage_limits,
+    area_limits,
+    calls,
+    present_above,
+)
+from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.claim import Claim
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.core.streams import generator
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST
-from dpaudit.record.values import TRACE, Census
+from dpaudit.record.result import STRONGEST, Family
+from dpaudit.record.values import TRACE, Census, Control, Noise
+
+
+class Number(NamedTuple):
+    """A number that every attack has in every judged training.
+
+    Attributes:
+        metric: the metric.
+        at: the false-positive rate, if it has one.
+    """
+
+    metric: str
+    at: float | None = None
+
+    def key(self, at: Callable[..., MetricKey], attack: str) -> MetricKey:
+        """Return its key for one attack, where `at` makes the keys of a unit and an observer."""
+        return at(self.metric, attack=attack, at=self.at)
+
+    @property
+    def promise(self) -> str:
+        """Its name in `Judged.promise`."""
+        name = self.metric.removeprefix("attack.")
+        return name if self.at is None else f"{name} {self.at:g}"
+
+    @property
+    def least(self) -> float:
+        """Its least value; the largest is 1."""
+        return -1.0 if self.metric == "attack.advantage" else 0.0
+
+    def values(self, one: Judged, curve: Curve) -> NDArray[np.float64]:
+        """Return it in each judged training, on a curve of the attack's scores `(C,)`."""
+        if self.at is not None:
+            return curve.rates(self.at)
+        return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.best_rate)
+
+    def most(self, one: Judged) -> NDArray[np.float64]:
+        """Return it in each judged training if all missing answers told their coins `(C,)`.
+
+        Whoever is told coins knows how many to call present.
+        """
+        if one.worst is None or self.metric != "attack.advantage":
+            return self.values(one, one.worst or one.curve)
+        return one.worst.best_advantages()
+
+
+def numbers(rates: Sequence[float]) -> list[Number]:
+    """Return the numbers of an attack with these false-positive rates."""
+    rated = [Number("attack.tpr", rate) for rate in rates]
+    return [Number("attack.auc"), Number("attack.advantage"), *rated]
+
+
+def range_of(values: NDArray[np.float64]) -> Estimate:
+    """Return the mean of a number over the judged trainings, with its range."""
+    return Census.known(values.tolist()).estimate
+
+
+def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estimate:
+    """Estimate the mean over all trainings of the largest number of some attacks, jointly.
+
+    What the model did not answer may be a leak, so the upper end is that of scores in which each
+    target without an answer is told by its coin. The lower end is that of what is seen.
+    """
+    shared = Family.of(family.confidence, family.size * len(attacks))
+    each = [
+        joint_mean(number.values(judged, judged.curve), shared, number.least) for judged in attacks
+    ]
+    estimate = max(each, key=lambda mean: mean.lower)
+    estimate = estimate.changed(
+        value=max(mean.value for mean in each),
+        upper=max(mean.upper for mean in each),
+        alpha=family.alpha,
+    )
+    if all(judged.worst is None for judged in attacks):
+        return estimate
+    worst = np.max([number.most(judged) for judged in attacks], 0)
+    most = joint_mean(worst, family, number.least)
+    return estimate.changed(
+        upper=max(estimate.upper, most.upper), method=f"{estimate.method}, missing answers as leaks"
+    )
+
+
+Limits = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """What the intervals of a census are about.
+
+    Attributes:
+        others: how many could have been targets and are none; all of them are in every training.
+        alpha: the error probability of each interval.
+        seed: the run's seed.
+        given: whether true-positive rates are those at the threshold that a training's absent
+            targets set, and not at the true one of their false-positive rate.
+    """
+
+    others: int
+    alpha: float
+    seed: int
+    given: bool = False
+
+    def census(self, judged: Judged, number: Number) -> Census:
+        """Return a number of an attack in each judged training, with bounds for all its data."""
+        values = number.values(judged, judged.curve)
+        worst = judged.worst
+        limits = [self._limits(judged, number, training, worst) for training in range(len(values))]
+        return Census(
+            values=tuple(values.tolist()),
+            lower=tuple(min(low, value) for (low, _), value in zip(limits, values, strict=True)),
+            upper=tuple(max(high, value) for (_, high), value in zip(limits, values, strict=True)),
+            alpha=self.alpha,
+            most=tuple(number.most(judged).tolist()) if worst else (),
+        )
+
+    def _limits(self, judged: Judged, number: Number, training: int, worst: Curve | None) -> Limits:
+        low, high = self._of(judged.curve, judged, number, training)
+        if worst is None:
+            return low, high
+        return low, max(high, self._of(worst, judged, number, training)[1])
+
+    def _of(self, curve: Curve, judged: Judged, number: Number, training: int) -> Limits:
+        scores, isin = curve.scores[training], curve.present[training]
+        present, absent = scores[isin], scores[~isin]
+        if not len(present) or not len(absent):
+            return number.least, 1.0
+        population = self.others + len(present)
+        rng = generator(self.seed, "membership subset", child=training)
+        if number.metric == "attack.auc":
+            return area_limits(independent(present, population, rng), absent, rng, alpha=self.alpha)
+        if number.at is None:
+            best = judged.best_rate
+            return advantage_limits(present, absent, best, rng, alpha=self.alpha)
+        if self.given:
+            called = calls(present, absent, number.at)
+            least, most = int((called == 1).sum()), int((called > 0).sum())
+            return subset_share(least, most, len(present), population, alpha=self.alpha)
+        half = self.alpha / 2
+        least, most = present_above(present, absent, number.at, rng, alpha=half)
+        return subset_share(least, most, len(present), population, alpha=half)
+
+
+# The largest ε of a planted leak; a larger one is right as often.
+_MOST_PLANTED = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class CoinGame:
+    """The game of the attacks that promise the largest ε, and of trainings with a planted leak.
+
+    Attributes:
+        context: the context of the run.
+        family: the bounds at all looks, which hold jointly with all others.
+        trials: the trainings.
+        scored: each attack's scores in the judged ones.
+        few: how many of the attacks are judged.
+        judging: judges each attack on other trials.
+        claimed: the claimed ε, if the claim is about the game.
+        delta: the δ of the bound.
+        noises: the laws of planted leaks, see `planted`.
+    """
+
+    context: Context[MembershipConfig]
+    family: records.Family
+    trials: Trials
+    scored: Mapping[str, Judged]
+    few: int
+    judging: Callable[[Trials], Mapping[str, Judged]]
+    claimed: float | None
+    delta: float
+    noises: tuple[Noise, ...]
+
+    def run(self) -> Certificate[Judged]:
+        """Certify ε by the attacks' scores."""
+        return self._certificate(self.scored)
+
+    def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
+        """Yield the ε of the leaks to plant."""
+        planted = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
+        yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
+
+    def control(self, rung: float, bar: Bar) -> Control:
+        """Certify ε of trainings with a planted leak."""
+
+        def of_mutant(noise: Noise, run: int) -> float:
+            mutant = self.trials.mutant(noise, rung, self.delta, self.context.seed, run)
+            return self._certificate(self.judging(mutant)).estimate.lower
+
+        base = self.claimed or bar.limit
+        least = min(base, bar.limit)
+        return planted.control(of_mutant, self.noises, rung, self.delta, base, least)
+
+    def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
+        """Return the largest bound of the attacks that promise most, which share the level."""
+        labels = rivals(scored, "epsilon", self.few)
+        family = records.Family.of(self.family.confidence, self.family.size * len(labels))
+        certificates = [
+            Certificate(
+                scored[label],
+                certified(
+                    scored[label].scores,
+                    scored[label].present,
+                    scored[label].guesses,
+                    delta=self.delta,
+                    family=family,
+                    seed=self.context.seed,
+                ),
+                label,
+            )
+            for label in labels
+        ]
+        best = max(certificates, key=lambda certificate: certificate.estimate.lower)
+        return replace(best, estimate=best.estimate.changed(alpha=self.family.alpha))
+
 
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
@@ -61,7 +290,7 @@ class Inference:
         epsilon: the ε of the sweep.
         unit: what a target is.
         observer: the observer.
-        forgets: whether the model forgets all targets before it is asked.
+        traits: the traits of the model, such as how it forgets.
     """
 
     context: Context[MembershipConfig]
@@ -74,7 +303,7 @@ class Inference:
     epsilon: float
     unit: Unit
     observer: Observer
-    forgets: bool
+    traits: Mapping[str, str]
 
     @property
     def few(self) -> int:
@@ -84,7 +313,7 @@ class Inference:
     @property
     def key(self) -> Keys:
         """What makes the keys of its numbers."""
-        return keys(self.model, self.epsilon, self.unit, self.observer, ("forget",) * self.forgets)
+        return keys(self.model, self.epsilon, self.unit, self.observer, self.traits)
 
     def strongest(self) -> Iterator[records.Measurement]:
         """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
@@ -199,7 +428,7 @@ class Inference:
             laws(delta),
         )
         certificate = certify(game, limits)
-        if self.forgets:
+        if "forget" in self.traits:
             traces = certify(
                 replace(game, claimed=None, noises=(TRACE,)), [Bar(_LEAST_TRACE)]
             ).controls

@@ -9,6 +9,7 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.auditor.trainings import default_calibrating
+from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.config.schema import Config
 from dpaudit.record.metrics import entry
@@ -97,8 +98,7 @@ class MembershipAudits(AuditKind):
             asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):
             if model.get("label") == number.model:
-                forgets = model.get("forget") is not None
-                facts["recommender"] = {"forget": forgets, "requests": model.get("requests")}
+                facts["recommender"] = compared(model)
         return {**without(facts, "audit", "top_k"), "membership": asked}
 
     def sections(self) -> type[Sections]:

@@ -24,29 +24,39 @@ from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.top_lists import most_popular, ndcg
 from dpaudit.auditor.trainings import NEXT
 from dpaudit.auditor.trainings import certified as surely_fails
-from dpaudit.audits.membership.answers import BESIDE
-from dpaudit.audits.membership.blind import Baseline, level_of, of_data, of_other_trainings
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import left_for_next, next_keys, own_intervals
-from dpaudit.audits.membership.groups import batches
-from dpaudit.audits.membership.inference import Inference, bound_key, keys
-from dpaudit.audits.membership.looks import Look, planned, stopped, train
-from dpaudit.audits.membership.numbers import numbers, range_of
+from dpaudit.audits.membership.decisions import (
+    Look,
+    left_for_next,
+    next_keys,
+    own_intervals,
+    planned,
+    stopped,
+    train,
+)
+from dpaudit.audits.membership.design import batches
+from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
 from dpaudit.audits.membership.probes import (
     ALONE,
     HIDES_SEEN,
     SAVED,
+    Baseline,
     hides_seen,
+    is_probed,
     keeps_seen,
     left_open,
+    level_of,
     noticed,
+    of_data,
+    of_other_trainings,
     probes,
     rates_left_out,
     unmoved_by_data,
 )
-from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.audits.membership.subject import MemberModels
 from dpaudit.audits.membership.training import (
+    BESIDE,
     BESIDES,
     BY_GROUP,
     TOOK,
@@ -57,6 +67,7 @@ from dpaudit.audits.membership.training import (
     all_unpacked,
     measures,
 )
+from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.picked import picked_by
 from dpaudit.core.estimate import Estimate
@@ -110,11 +121,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
         table = config.membership
         observers = {model.label: table.observers_of(model) for model in config.audited}
-        forgetting = {table.label for table in config.recommender if table.forget}
+        traits = {table.label: table.traits for table in config.recommender}
         for model, epsilon in points(config):
             for unit in table.units:
                 for observer in observers[model]:
-                    key = keys(model, epsilon, unit, observer, ("forget",) * (model in forgetting))
+                    key = keys(model, epsilon, unit, observer, traits.get(model, ()))
                     for number in numbers(table.rates_of(unit)):
                         yield of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
@@ -154,7 +165,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        probing = tuple(probes(training)) if point.probed(self.table.trainings) else ()
+        probing = tuple(probes(training)) if is_probed(point, self.table.trainings) else ()
         decides = partial(self._decides, model, point, blocks)
         trained = train(training, executor, self._looks(point, training), probing, decides)
         rows, look, answered = trained.rows, trained.look, trained.probed
@@ -194,7 +205,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             trials, unanswered, marks = self._shown(parts, place, unit, observer)
             scored = "scores" in {seen for _, seen in blocks}
             # A model that has forgotten shows the same whatever the coins were.
-            coins = trials.present & (not point.forgets)
+            coins = trials.present & (not point.traits)
             for finding in left_open(unanswered, marks, coins, observer, scored, unmoved):
                 yield finding.of(model.label)
             if observer not in model.observers:
@@ -307,7 +318,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             point.epsilon,
             unit,
             observer,
-            point.forgets,
+            point.traits,
         )
 
     def _useful(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from dpaudit.audits.membership import charts, deletion, tables
+from dpaudit.audits.deletion import sections as deletion
+from dpaudit.audits.membership import charts, tables
 from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord

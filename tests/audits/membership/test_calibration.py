@@ -22,8 +22,7 @@ from dpaudit.audits.membership.calibration import (
     judged,
     rivals,
 )
-from dpaudit.audits.membership.estimates import best_guesses
-from dpaudit.audits.membership.rates import Curve, ranks
+from dpaudit.audits.membership.rates import Curve, best_guesses, ranks
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import RunError
 

@@ -18,7 +18,7 @@ from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.calibration import Trials, rivals
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.rates import Curve
-from dpaudit.audits.membership.recommender import OwnRecommender, StatedClaim
+from dpaudit.audits.models.config import OwnRecommender, StatedClaim
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config, Gate

@@ -32,7 +32,8 @@ from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
-from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.audits.membership.subject import MemberModels
+from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.tables import battery
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError

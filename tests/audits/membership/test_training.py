@@ -18,9 +18,9 @@ from membership_cases import (  # type: ignore[import-not-found]
 from scipy.sparse import csr_array
 
 from dpaudit.auditor.top_lists import ndcg
-from dpaudit.audits.membership.answers import BESIDE
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import (
+    BESIDE,
     BESIDES,
     Training,
     Utility,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Training
+from dpaudit.audits.models.subject import DefenseRecommender
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams, stream_key

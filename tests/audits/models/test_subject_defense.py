@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 
-from dpaudit.audits.membership.defense import DefenseRecommender
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.models.subject import DefenseRecommender
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, model_validator
 
-from dpaudit.config.model import Table
+from dpaudit.audits.deletion.config import Deletions, named
+from dpaudit.config.model import Model, Table, as_list
+from dpaudit.config.models import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
@@ -20,7 +22,6 @@ from dpaudit.core.membership import (
     WITNESS,
     Covered,
     Observer,
-    Unlearning,
 )
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
@@ -88,7 +89,7 @@ class StatedClaim(Table):
         )
 
 
-class OwnRecommender(Table):
+class OwnRecommender(Deletions):
     """A recommender of the user's: a library's model, a Python class, or a command.
 
     A class or a command is code: `dpaudit run` refuses it unless `--allow-code` is given.
@@ -107,16 +108,6 @@ class OwnRecommender(Table):
         save: the folder in which the model of every training is kept, as `training-SEED`, so that
             what ships can be what is audited; in the folder of the config. For `target` and
             `command`.
-        forget: how each trained model forgets the targets that its coins put into the data, before
-            it is asked: `own` by the model's method `forget` or the library's own means,
-            `retrain` by a training without them, `filter` by leaving its parameters as they are,
-            `drop-rows` by dropping the rows of users without interactions, `fine-tune` by going on
-            with what stays, `influence` by a Newton step, `ascent` by ascending the loss of what
-            is forgotten. None: it forgets nothing. The attackers then tell what was deleted from
-            what was never there.
-        requests: the number of requests, one after the other, in which it forgets them.
-        shards: the number of models among which users are divided at random, by their index alone;
-            a user's own one answers, and `own` trains anew those of whom something is forgotten.
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
@@ -130,9 +121,6 @@ class OwnRecommender(Table):
     returned: str | None = None
     params: dict[str, Any] = {}
     save: Annotated[str, Field(min_length=1)] | None = None
-    forget: Unlearning | None = None
-    requests: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    shards: Annotated[int, Field(ge=2, le=1000)] | None = None
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     # The folder of the config.
@@ -155,11 +143,7 @@ class OwnRecommender(Table):
             values.get("returned"),
         )
         label = " ".join(str(word) for word in words if word)
-        label += f" in {values['shards']} shards" if values.get("shards") else ""
-        if values.get("forget"):
-            label += f", forgets by {values['forget']}"
-            label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
-        return {"label": label, **values}
+        return {"label": label + named(values), **values}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -170,27 +154,7 @@ class OwnRecommender(Table):
                 f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
                 "and returned"
             )
-        if self.requests > 1 and self.forget in (None, "retrain"):
-            raise ValueError(
-                f"requests = {self.requests} divides what a model forgets by itself: name a "
-                "method other than 'retrain' as forget, or remove it"
-            )
-        for key in ("returned", "save"):
-            if self.forget and getattr(self, key):
-                raise ValueError(
-                    f"forget = {self.forget!r} asks a model that is trained here and not kept: "
-                    f"remove it, or {key}"
-                )
-        for key in ("returned", "save"):
-            if self.shards and getattr(self, key):
-                raise ValueError(
-                    f"shards = {self.shards} are trained here and not kept: remove it, or {key}"
-                )
-        if self.shards and self.forget not in (None, "own", "retrain"):
-            raise ValueError(
-                f"shards forget by 'own' or 'retrain', not by {self.forget!r}: name one of these, "
-                "or remove shards"
-            )
+        self.check_apart_from({"returned": self.returned, "save": self.save})
         if self.save is not None and self.runs_code is None:
             raise ValueError(
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
@@ -294,3 +258,96 @@ class OwnRecommender(Table):
     def _distinct(self) -> Self:
         check_distinct(self, "observers")
         return self
+
+
+class RecommendersConfig(DataConfig):
+    """A config of models that are trained: the user's own, and defenses of dpaudit.
+
+    Attributes:
+        recommender: the user's own recommenders.
+        model: trained defenses of dpaudit that are audited beside them.
+    """
+
+    # The table of the kind, for messages.
+    table: ClassVar[str] = ""
+    differing: ClassVar[frozenset[str]] = DataConfig.differing | {"recommender"}
+
+    model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = []
+    recommender: Annotated[
+        list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
+    ] = []
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        """Refuse models that are not trained, or in several ways."""
+        for model in self.model:
+            if not model.trains:
+                raise ValueError(
+                    f"{self.table} trains models, and model {model.label!r} ({model.defense}) "
+                    "computes predictions on demand: remove it, or audit one such as 'dpsgd-mf'"
+                )
+            if model.grid:
+                raise ValueError(
+                    f"{self.table} takes one combination of settings, and model {model.label!r} "
+                    "has a grid: set params to the combination to audit"
+                )
+        return self
+
+    def check_plugins(self) -> None:
+        """Refuse unknown recommenders and defenses, by creating each.
+
+        Raises:
+            ConfigError: names the place and the remedy; also of an observer to whom it is known to
+                show nothing.
+        """
+        for index, recommender in enumerate(self.recommender):
+            recommender.check_shows(f"recommender.{index}", self.observers_of(recommender))
+        super().check_plugins()
+
+    def observers_of(self, model: OwnRecommender | Model) -> Sequence[Observer]:
+        """Return who observes a model."""
+        return ()
+
+    def within(self, folder: Path) -> Self:
+        """Return the config as one of a file in this folder, where commands run."""
+        placed = [recommender.within(folder) for recommender in self.recommender]
+        return self.model_copy(update={"recommender": placed})
+
+    @property
+    def audited(self) -> Sequence[Model | OwnRecommender]:
+        """Every audited model: the user's own first."""
+        return [*self.recommender, *self.model]
+
+    @property
+    def labels(self) -> Mapping[str, list[str]]:
+        """The labels of recommenders, models and attacks."""
+        labels = [recommender.label for recommender in self.recommender]
+        return {**({"recommender": labels} if labels else {}), **super().labels}
+
+    @property
+    def code(self) -> list[str]:
+        """The keys of recommenders that name code to run."""
+        return [recommender.runs_code for recommender in self.recommender if recommender.runs_code]
+
+    @property
+    def unversioned(self) -> list[str]:
+        """The Python classes."""
+        targets = [recommender.target for recommender in self.recommender if recommender.target]
+        return [f"recommender.target = {target!r}" for target in targets]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the recommenders' results depend on."""
+        return [file for recommender in self.recommender for file in recommender.files]
+
+    @property
+    def plugins(self) -> set[str]:
+        """The modules of its recommenders and defenses."""
+        libraries = [recommender.library for recommender in self.recommender if recommender.library]
+        named = {registry.load("recommenders", library).__module__ for library in libraries}
+        targets = {
+            recommender.target.partition(":")[0]
+            for recommender in self.recommender
+            if recommender.target
+        }
+        return super().plugins | named | targets

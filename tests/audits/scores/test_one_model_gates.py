@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.audits.membership.observational import Corrected
-from dpaudit.audits.membership.one_model_gates import Limits
+from dpaudit.audits.scores.observational import Corrected
+from dpaudit.audits.scores.one_model import Limits
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.values import Control
 

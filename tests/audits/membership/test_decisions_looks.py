@@ -18,7 +18,7 @@ from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.auditor.trainings import certified, least_certified
 from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.looks import planned
+from dpaudit.audits.membership.decisions import planned
 from dpaudit.config.schema import Gate
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers

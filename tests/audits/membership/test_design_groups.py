@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 
-from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.groups import batches, groups_of
+from dpaudit.audits.membership.design import Design, batches, groups_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Unit
 from dpaudit.data.interactions import Interactions

@@ -7,9 +7,9 @@ import pytest
 from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 from scipy.stats import binom, rankdata
 
-from dpaudit.audits.membership.blind import ALPHA, level_of, of_data, of_other_trainings
 from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.probes import ALPHA, level_of, of_data, of_other_trainings
 from dpaudit.core.membership import OBSERVERS, Unit
 
 TRAININGS, TARGETS = 12, 300

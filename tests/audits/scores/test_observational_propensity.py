@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dpaudit.audits.membership.propensity import basis_of, log_odds, rivals
+from dpaudit.audits.scores.observational import basis_of, log_odds, rivals
 
 NUMBER, CODE = np.array([False]), np.array([True])
 

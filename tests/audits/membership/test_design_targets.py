@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.audits.membership.config import Membership
-from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.targets import chosen_rows, fake_users, held_out, likeness
+from dpaudit.audits.membership.design import Design, chosen_rows, fake_users, held_out, likeness
 from dpaudit.core.errors import DataError
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale

@@ -19,13 +19,14 @@ from dpaudit.auditor.gate import judge
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import Plan
+from dpaudit.audits.deletion.sections import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.config import Membership, MembershipConfig
-from dpaudit.audits.membership.deletion import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
-from dpaudit.audits.membership.recommender import OwnRecommender, StatedClaim
 from dpaudit.audits.membership.sections import MembershipSections
-from dpaudit.audits.membership.subject import MemberModel, MemberModels, MemberPoint
+from dpaudit.audits.membership.subject import MemberModels
+from dpaudit.audits.models.config import OwnRecommender, StatedClaim
+from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError

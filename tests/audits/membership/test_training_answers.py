@@ -10,9 +10,15 @@ from membership_cases import Ignorant, small_ratings, small_table  # type: ignor
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.audits.membership.answers import has_fixed_part, repeated, unchanged
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.training import BESIDES, Training, unpacked
+from dpaudit.audits.membership.training import (
+    BESIDES,
+    Training,
+    has_fixed_part,
+    repeated,
+    unchanged,
+    unpacked,
+)
 from dpaudit.recommenders.base import Answer, Query
 
 DESIGN = Design.of(small_ratings(), small_table(), 3)
