@@ -17,8 +17,7 @@ from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
-from dpaudit.claims.experiment import check_outcome, game_outcome
-from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
+from dpaudit.claims.experiment import Outcome, Slot, check_outcome, game_outcome, verdict_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor

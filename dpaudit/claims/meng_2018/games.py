@@ -13,6 +13,7 @@ from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.claims.meng_2018.data import befriended, fitted
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair
@@ -159,6 +160,16 @@ class MessagesGame(_FittedGame):
         return np.array([messages[0] if self.alone else messages.sum()])
 
 
+def on_fitted(label: str, defense: PrivSR, items: int) -> SubmittedGame:
+    """Return the game on the pair of `fitted`, with its V."""
+    return SubmittedGame(label, defense, *fitted(items))
+
+
+def between_friends(label: str, defense: PrivSR, friends: int, alone: bool = False) -> MessagesGame:
+    """Return the game on the pair of `befriended`, with its V."""
+    return MessagesGame(label, defense, *befriended(friends), alone=alone)
+
+
 _Kind = Literal["laplace", "normal", "shared"]
 
 
@@ -214,3 +225,6 @@ class _Law:
             return Estimate.exact(gaussian_epsilon(mu, delta), "normal noise")
         # As h → 0 the ratio has no bound.
         return Estimate.exact(np.inf, "normal noise, whose size is seen and may be near 0")
+
+
+PARTS = (FinalGame, ItemsGame, between_friends, on_fitted)

@@ -8,20 +8,27 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.claims.wang_tang_2017.data import means_of
+from dpaudit.core.streams import Streams
 from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings
+from dpaudit.data.source import SyntheticParams
+from dpaudit.data.synthetic import generate
+from dpaudit.defenses.neighborhood.denominators import Shortfall, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.schedule import step_sizes
 from dpaudit.kernels.lanes import LANES
 
 _ROUNDING = 1e-5
 _EXPONENT = 0.3  # ξ of the paper's run
+# Number of trainings for the counts, which noise hardly changes.
+_TRIALS = 4
 
 
 def uneven_sensitivity(seed: int) -> str | None:
@@ -167,3 +174,38 @@ def printed_inclusion(seed: int) -> str | None:
         return None
     shares = ", ".join(f"{name}: {share:.3f}" for name, share in probabilities)
     return f"{len(_DRAWN)} ratings, L = {_BATCH}: H = {printed:.3f}, but {shares}"
+
+
+def short_weights(seed: int, ratings: Ratings, defense: SgdSimilarity) -> str | None:
+    """`Σ_j |s_ij| ≥ C` in every prediction of the first and the last step."""
+    streams = Streams.first(seed, "weights", _TRIALS)
+    first, last = shortfalls(defense, defense.prepare(ratings), streams)
+    counted = [first, last] if defense.steps > 1 else [first]
+    if not any(shortfall.below.any() for shortfall in counted):
+        return None
+    return "; ".join(map(_words, counted))
+
+
+def _words(shortfall: Shortfall) -> str:
+    below = f"{shortfall.below.mean():.4g} of {shortfall.of} predictions ({shortfall.share:.2%})"
+    return f"step {shortfall.step}: {below} below C, the least is {shortfall.least.min():.3g}"
+
+
+def generated_weights(seed: int, defense: SgdSimilarity) -> str | None:
+    """`Σ_j |s_ij| ≥ C` on generated ratings of users with more than 20, as in the paper."""
+    return short_weights(seed, generated(), replace(defense, more_than=20))
+
+
+def generated() -> Ratings:
+    """Return ratings of a hundred users, some of whom have just over 20."""
+    return generate(SyntheticParams(n_users=100, n_items=120, mean_per_user=30, seed=1))
+
+
+PARTS = (
+    generated_weights,
+    negative_similarities,
+    printed_inclusion,
+    squared_steps,
+    touched_coordinates,
+    uneven_sensitivity,
+)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.real_trained import canary_pair
+from dpaudit.claims.real_data import canary_pair
 from dpaudit.claims.wang_tang_2017.posterior_rows import (
     RaterLoss,
     RowsGame,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.claims import early
-from dpaudit.claims.catalogue import CATALOGUE
-from dpaudit.claims.early import looks, refuted
+from dpaudit.claims import experiment
+from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.entry import Check, ClaimGame
+from dpaudit.claims.experiment import looks, refuted
 from tests.support.coin_games import Coin
 
 # The probability that a stochastic test fails although the code is correct.
@@ -48,7 +48,7 @@ def test_a_blatant_violation_is_refuted_within_300_outputs() -> None:
 def test_the_refutation_does_not_depend_on_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     coin = Coin("a", 2.0, trials=20_000)
     outcome = refuted(coin, coin.trials, 0.001, 3)
-    monkeypatch.setattr(early, "_GROWTH", 3)
+    monkeypatch.setattr(experiment, "_GROWTH", 3)
     assert outcome is not None
     assert refuted(coin, coin.trials, 0.001, 3) == outcome
 
@@ -64,10 +64,10 @@ def test_a_true_claim_is_refuted_at_most_at_the_level_while_every_output_is_look
 @pytest.mark.long
 def test_more_trials_of_a_game_begin_with_the_same_scores_and_no_data_set_shares_them() -> None:
     games: dict[type[ClaimGame], ClaimGame] = {}
-    for entry in CATALOGUE:
-        for experiment in (*entry.published, *entry.corrected):
-            if not isinstance(experiment, Check):
-                games.setdefault(type(experiment), experiment)
+    for entry in catalogue():
+        for game in (*entry.published, *entry.corrected):
+            if not isinstance(game, Check):
+                games.setdefault(type(game), game)
     assert len(games) > 10
     for game in games.values():
         few, more = game.run(8, 5), game.run(20, 5)

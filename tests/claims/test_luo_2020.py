@@ -12,17 +12,26 @@ import pytest
 import scipy.special
 from detection_laws import type_two_error  # type: ignore[import-not-found]
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from dpaudit.bounds.accounting import randomized_response_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.bounds.multiplicity import split
+from dpaudit.claims import luo_2020
+from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.luo_2020 import algebra as fg_algebra
-from dpaudit.claims.luo_2020 import data
-from dpaudit.claims.luo_2020 import entries as fg
-from dpaudit.claims.luo_2020.limit import many_others
+from dpaudit.claims.luo_2020 import (
+    against,
+    agreeing,
+    any_constant,
+    every_bound_is_exceeded,
+    many_others,
+    published,
+    response_of_user,
+    undecided,
+    zero_mean,
+)
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
@@ -31,14 +40,14 @@ from dpaudit.kernels.federated import submissions as federated
 RARE = 1e-6
 # The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
-ENTRIES = {entry.id: entry for entry in fg.CLAIMS}
+ENTRIES = {entry.id: entry for entry in chosen(["fg"])}
 CHECKS = [
     (entry, experiment)
-    for entry in fg.CLAIMS
+    for entry in chosen(["fg"])
     for experiment in entry.published
     if isinstance(experiment, Check) and not entry.id.startswith("fg-thm3")
 ]
-PAGE = Path(__file__).parents[3] / "docs" / "claims" / "fg.md"
+PAGE = Path(__file__).parents[2] / "docs" / "claims" / "fg.md"
 
 
 def game(id_: str, role: str) -> StepsGame:
@@ -79,7 +88,7 @@ def test_the_error_is_far_from_its_limit_at_a_finite_number_of_rounds() -> None:
 
 
 def test_a_user_who_answers_n_times_loses_n_times_as_much() -> None:
-    words = fg_algebra.response_of_user(0)
+    words = response_of_user(0)
     assert words is not None
     n, p, epsilon = re.findall(r"(\d+) candidates, p = ([\d.]+): ε = ([\d.]+)", words)[0]
     assert float(epsilon) == pytest.approx(int(n) * math.log(float(p) / (1 - float(p))), rel=1e-3)
@@ -112,13 +121,13 @@ def test_at_a_small_epsilon_the_moved_test_finds_no_rated_items(
     def noisier(**params: Any) -> FakeGradients:
         return FakeGradients(**{**params, "epsilon": 1.0})
 
-    counterexample = fg_algebra.zero_mean(0)
+    counterexample = zero_mean(0)
     assert counterexample is not None
     shares = [int(share) for share in re.findall(r"\((\d+)(?:\.\d)?%\)", counterexample)]
     assert shares[0] > 30
     assert shares[1] < 4
-    monkeypatch.setattr(fg_algebra, "FakeGradients", noisier)
-    assert fg_algebra.zero_mean(0) is None
+    monkeypatch.setattr(luo_2020, "FakeGradients", noisier)
+    assert zero_mean(0) is None
 
 
 # Trained instances.
@@ -138,8 +147,8 @@ def means(
 
 @pytest.mark.long
 def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
-    clear = fg._published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_clip_norm=1.15)
-    absent, present = means(clear, data.against(1000), 1)[-1]
+    clear = published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_clip_norm=1.15)
+    absent, present = means(clear, against(1000), 1)[-1]
     v = math.sqrt(2 / 3)
     # `other` is the target user's u, where the others' is v: u (λ + v²) = v mean(e).
     fake, other = -4 / 3 * v, v / 2
@@ -151,8 +160,8 @@ def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
 
 
 def test_an_undecided_user_has_no_factor_until_one_rating_is_added() -> None:
-    clear = fg._published(1e6, 1e-5, rounds=200, decay=0.2, spread=0.01, fakes="zero")
-    absent, present = means(clear, data.undecided(12, 300), 1)[-1]
+    clear = published(1e6, 1e-5, rounds=200, decay=0.2, spread=0.01, fakes="zero")
+    absent, present = means(clear, undecided(12, 300), 1)[-1]
     v = math.sqrt(1 - 0.2)
     mine = 2 * v / 13  # u (λ + v²) = v mean(e), mean(e) = 2/13, λ + v² = 1
     high, low = (2 - mine * v) * mine, (2 + mine * v) * mine
@@ -180,12 +189,9 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
 
 def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -> None:
     set_: dict[str, Any] = {"rounds": 60, "decay": 4 / 3, "fakes": "zero", "spread": 0.01}
-    assert (
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.agreeing(3, 300), 0)
-        is None
-    )
+    assert many_others(0, published(1.0, 1e-5, clip_norm=1.15, **set_), agreeing(3, 300)) is None
     with pytest.raises(ValueError, match="beyond the bound 1"):
-        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.agreeing(3, 300), 0)
+        many_others(0, published(1.0, 1e-5, clip_norm=1.0, **set_), agreeing(3, 300))
 
 
 @pytest.mark.long
@@ -227,7 +233,7 @@ def test_sampling_is_not_noised_for_what_is_seen() -> None:
     defense, pair = experiment.defense, experiment.data
     candidates = defense.prepare(pair.after, pair.public)
     sigma, rounds = defense.sigma(candidates), defense.rounds
-    whole = fg._published(1.0, defense.delta, rounds=rounds, clip_norm=defense.clip_norm).sigma(
+    whole = published(1.0, defense.delta, rounds=rounds, clip_norm=defense.clip_norm).sigma(
         candidates
     )
     # A candidate that is submitted in m of 40 rounds, m about 4, has μ = √m G/σ for the observer.
@@ -298,3 +304,32 @@ def test_every_entry_is_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for id_ in ENTRIES:
         assert id_ in text
+
+
+# Gradient norms and the effect of one rating, by other computations.
+
+
+def test_no_bound_of_the_gradients_is_large_enough() -> None:
+    assert every_bound_is_exceeded(0) is None
+
+
+def test_a_fit_to_equal_ratings_has_the_gradient_of_the_docstring() -> None:
+    count, decay, rating = 7, 0.1, 5.0
+    v = np.sqrt(decay / count)
+
+    def cost(u: float) -> float:
+        return float(count * (rating - u * v) ** 2 / 2 + decay * u**2 / 2)
+
+    u = optimize.minimize_scalar(cost).x
+    assert (rating - u * v) * u == pytest.approx(np.sqrt(count / decay) * rating**2 / 4, rel=1e-6)
+
+
+def test_no_constant_pays_for_all_of_a_user() -> None:
+    text = any_constant(0)
+    assert text is not None
+    assert "ε = 2.15 where 1 is claimed" in text
+
+
+def test_noise_for_all_of_a_user_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(luo_2020, "noise_multiplier", lambda *_, **__: 1e3)
+    assert any_constant(0) is None

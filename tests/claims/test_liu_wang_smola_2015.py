@@ -15,12 +15,9 @@ from scipy import integrate, stats
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
-from dpaudit.claims.berlioz_2015 import entries as berlioz15
+from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
-from dpaudit.claims.liu_wang_smola_2015 import algebra as lws15_algebra
-from dpaudit.claims.liu_wang_smola_2015 import data
-from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
-from dpaudit.claims.liu_wang_smola_2015.games import OwnBoundGame
+from dpaudit.claims.liu_wang_smola_2015 import OwnBoundGame, pair, sign_law
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import STARS, from_profiles
@@ -31,7 +28,7 @@ from dpaudit.defenses.factorization.sgd import SgdFactors
 RARE = 1e-6
 # The level of each game if 60 games are judged together.
 LEVEL = split(0.05, 60)
-ENTRIES = {entry.id: entry for entry in (*lws15.CLAIMS, *berlioz15.CLAIMS)}
+ENTRIES = {entry.id: entry for entry in chosen(["lws15", "berlioz15"])}
 GAMES = [
     (entry, role, game)
     for entry in ENTRIES.values()
@@ -162,7 +159,7 @@ def test_every_finite_truth_is_checked_here() -> None:
         ("lws15-s3-personal-replaced", "published", 0),
         ("lws15-s3-personal-replaced", "corrected", 0),
     }
-    for entry in lws15.CLAIMS:
+    for entry in chosen(["lws15"]):
         for role in ("published", "corrected"):
             for place, game in enumerate(getattr(entry, role)):
                 truth = getattr(game, "truth", None)
@@ -298,17 +295,15 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
     profile = [[(item, 5.0) for item in range(tau)]]
     law = defense.law(defense.prepare(from_profiles(profile, tau)))
     positive = (law.draw(Streams.first(0, "signs", 20_000))[:, :, 0] > 0).sum(1)
-    expected = 20_000 * lws15_algebra.sign_law(tau, epsilon, 100.0)
+    expected = 20_000 * sign_law(tau, epsilon, 100.0)
     seen = np.bincount(positive, minlength=tau + 1)
     assert stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), tau) > RARE
-    wrong = 20_000 * lws15_algebra.sign_law(tau, epsilon / 2, 100.0)
+    wrong = 20_000 * sign_law(tau, epsilon / 2, 100.0)
     assert stats.chi2.sf(((seen - wrong) ** 2 / wrong).sum(), tau) < RARE
     # As the deviation grows every prediction is 1 or 5: e^{−(ε/4) f}, f the share that is 1.
     k = np.arange(tau + 1)
     limit = stats.binom.pmf(k, tau, 0.5) * (np.exp(-4 * k / tau) + np.exp(-4 * (1 - k / tau)))
-    np.testing.assert_allclose(
-        lws15_algebra.sign_law(tau, epsilon, 1e6), limit / limit.sum(), rtol=1e-3
-    )
+    np.testing.assert_allclose(sign_law(tau, epsilon, 1e6), limit / limit.sum(), rtol=1e-3)
 
 
 # Budgets of users. The densities are of laws with the same prior, so the width of their log-ratio
@@ -442,10 +437,11 @@ def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
         epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
         sampling_rate=0.1, adjacency="user-replace",
     )  # fmt: skip
-    game = StepsGame("sampled", defense, data.VALUE)
+    data = pair([[(0, 5)]], [[(0, 1)]], 1, "")
+    game = StepsGame("sampled", defense, data)
     seen = game.run(4000, 0)
     # L = 2z/s² with z from N(±1, s²) in a tenth of the rounds and from N(0, s²) in the others.
-    s = defense.noise_deviation(data.VALUE.before.n_items)
+    s = defense.noise_deviation(data.before.n_items)
     law = stats.norm(scale=2 / s)
     for scores, sign in ((seen.present, 1), (seen.absent, -1)):
         above = int((sign * scores > 2 / s).sum())

@@ -16,8 +16,7 @@ from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.claims.wang_tang_2017 import algebra, data
-from dpaudit.claims.wang_tang_2017 import denominators as wt17_weights
-from dpaudit.claims.wang_tang_2017.batch_games import BatchGame
+from dpaudit.claims.wang_tang_2017.descent import BatchGame
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
@@ -412,7 +411,7 @@ def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
     assert isinstance(start, Check)
     assert isinstance(noised, Check)
     # With s = 0.5 and C = 15 all users with at most 30 ratings.
-    counts = np.diff(wt17_weights.generated().by_user.start)
+    counts = np.diff(algebra.generated().by_user.start)
     learned = counts[counts > 20]
     counterexample = start.counterexample(seed) or ""
     assert counterexample.startswith(f"step 1: {learned[learned <= 30].sum()} of {learned.sum()} ")
@@ -422,7 +421,7 @@ def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
     assert "(0.00%)" not in words[1]
     # With C = 10 and that noise no prediction is below C.
     safe = SgdSimilarity(epsilon=1.0, steps=3)
-    assert wt17_weights.short_weights(wt17_weights.generated(), safe, seed) is None
+    assert algebra.short_weights(seed, algebra.generated(), safe) is None
 
 
 def test_the_printed_h_is_no_inclusion_probability() -> None:

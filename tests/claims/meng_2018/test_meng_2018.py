@@ -14,10 +14,10 @@ from scipy import integrate, optimize, stats
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
-from dpaudit.claims import real_trained
+from dpaudit.claims import real_data
+from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check
 from dpaudit.claims.meng_2018 import data
-from dpaudit.claims.meng_2018 import entries as privsr
 from dpaudit.claims.meng_2018.games import FinalGame, ItemsGame, MessagesGame, SubmittedGame
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
@@ -29,7 +29,7 @@ from dpaudit.defenses.social.training import SocialTraining
 RARE = 1e-6
 # The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
-ENTRIES = {entry.id: entry for entry in privsr.CLAIMS}
+ENTRIES = {entry.id: entry for entry in chosen(["privsr"])}
 PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 # Δ on the scale 1..5, and the published noise's scale 2Δ√K/ε with K = 1.
 DELTA, NOISE = 4.0, 8.0
@@ -83,7 +83,7 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
     assert experiment.truth.value == pytest.approx(ratio, rel=1e-7)
     for beta, epsilon in ((1.0, 1.414), (0.1, 1.0945)):
         both = 1 / math.hypot(1 / (1 + beta), 1 / (1 + 1 / beta))
-        assert privsr._kinds(beta).value == pytest.approx(both)
+        assert data.both_kinds(beta).value == pytest.approx(both)
         assert both == pytest.approx(epsilon, abs=1e-3)
 
 
@@ -335,7 +335,7 @@ def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
 def test_the_game_on_ratings_changes_one_sensitive_rating() -> None:
     ratings = generate(SyntheticParams(n_users=60, n_items=60, seed=4, mean_per_user=30))
     wanted = {"privsr-thm3-submission"}
-    ((id_, game),) = real_trained.trained_games(ratings, "mine", wanted, 3)
+    ((id_, game),) = real_data.trained_games(ratings, "mine", wanted, 3)
     assert {id_} == wanted
     assert not isinstance(game, Check)
     data_pair = game.data  # type: ignore[attr-defined]

@@ -1,11 +1,10 @@
-"""Noise added in floating point (Mironov 2012); the broken samplers include that of dpaudit 0.1.
+"""Mironov 2012: samplers that add noise in floating point, and games on them.
 
-The claim is that of every implementation that adds a sampled number to a computed one.
+The broken samplers include that of dpaudit 0.1.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,6 @@ from dpaudit.attacks.distinguishing.float_bits import FloatBits, NumpyLaplaceBit
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
-from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import TRIALS, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
@@ -113,75 +111,26 @@ class FloatGame:
         return GameScores(scores[0], scores[1], self.law)
 
 
-def _known(score: Callable[[Predictions, LaplacePair], Reals], step: float) -> Score:
-    """Return the score of an observer who knows both numbers, the scale and the grid's step."""
-    known = LaplacePair(np.array([_ABSENT]), np.array([_PRESENT]), 1.0, step)
+def known(attack: FloatBits | LikelihoodRatio, rounded_to_grid: bool = False) -> Score:
+    """Return an attack's score for who knows both numbers, the scale and, if any, the grid."""
+    step = grid(1.0) if rounded_to_grid else 0.0
+    pair = LaplacePair(np.array([_ABSENT]), np.array([_PRESENT]), 1.0, step)
 
-    def of(shown: Reals) -> Reals:
+    def score(shown: Reals) -> Reals:
         values = shown[:, None].astype(np.float32)
-        return score(Predictions(np.zeros(values.shape, np.int32), values), known)
+        return attack.score(Predictions(np.zeros(values.shape, np.int32), values), pair)
 
-    return of
+    return score
 
 
-_SINGLE = FloatBits(precision="single", bits=31)
-_NEVER = Estimate.exact(math.inf, "supports that differ")
-_EDITION = "dpaudit 0.1's sums in single precision"
-_GRID = "exact draws on a public grid"
-
-CLAIMS: tuple[PublishedClaim, ...] = (
-    PublishedClaim(
-        id="mironov12-s4-laplace",
-        sentence="A count of sensitivity 1 plus Laplace noise of scale 1/ε, computed in floating "
-        "point, is ε-differentially private.",
-        source="Dwork, McSherry, Nissim, Smith 2006, doi:10.1007/11681878_14, Proposition 1, as "
-        "implemented; refuted by Mironov 2012, doi:10.1145/2382196.2382264, section 4",
-        adjacency="rating-add-remove",
-        observer="values",
-        recorded="falsified",
-        basis="on a reading",
-        because="A floating-point sum f + s z takes only values that some drawable z produces, and "
-        "these differ between f and f'. Of the outputs for f = 0, 82 % with numpy's draws and 43 % "
-        "with 31 bits in single precision are impossible for f' = 1: ε = ∞ at any δ below these "
-        "shares.",
-        published=(
-            FloatGame(
-                "numpy's draws, in double precision",
-                by_numpy,
-                NumpyLaplaceBits(_ABSENT, _PRESENT, 1.0),
-                "f + numpy's rng.laplace",
-                _NEVER,
-                trials=20_000,
-            ),
-            FloatGame(
-                _EDITION,
-                by_first_edition,
-                _known(_SINGLE.score, 0.0),
-                "f + s z in single precision, z from 31 bits",
-                _NEVER,
-            ),
-        ),
-        corrected=(
-            FloatGame(
-                _GRID,
-                on_a_grid,
-                _known(LikelihoodRatio().score, grid(1.0)),
-                "f + s z on a grid of s/8, z from 63 to 319 bits",
-                laplace_epsilon(1.0, 1.0),
-            ),
-            FloatGame(
-                f"{_GRID}, its bits",
-                on_a_grid,
-                _known(FloatBits().score, grid(1.0)),
-                "f + s z on a grid of s/8, z from 63 to 319 bits",
-                laplace_epsilon(1.0, 1.0),
-            ),
-        ),
-        weak={
-            f"{_GRID}, its bits": "Bits on a grid leak nothing, whatever the scale of the noise; "
-            "the game with the likelihood ratio has the power."
-        },
-        reading="the noise is what a program adds in floating point; for real numbers the claim "
-        "holds",
-    ),
+PARTS = (
+    FloatBits,
+    FloatGame,
+    LikelihoodRatio,
+    NumpyLaplaceBits,
+    by_first_edition,
+    by_numpy,
+    known,
+    laplace_epsilon,
+    on_a_grid,
 )
