@@ -105,7 +105,7 @@ def read(text: str, parts: Iterable[Part]) -> list[PublishedClaim]:
         ValueError: a table is wrong; with the entry's id and the field.
     """
     tables = tomllib.loads(text)
-    known: dict[str, Any] = {part.__name__: part for part in (check, exact, *parts)}
+    known: dict[str, Any] = {part.__name__: part for part in (check, Estimate.exact, *parts)}
     for name, table in tables.get("part", {}).items():
         known[name] = _made(table, known, f"part.{name}")
     return [_entry(table, known) for table in tables["claim"]]
@@ -120,11 +120,6 @@ def check(label: str, statement: Callable[..., str | None], **arguments: Any) ->
     counterexample = partial(statement, **arguments) if arguments else statement
     signature(counterexample).bind(0)
     return Check(label, counterexample)
-
-
-def exact(value: float, method: str) -> Estimate:
-    """Return the exact ε of a pair of data sets."""
-    return Estimate.exact(value, method)
 
 
 def _entry(table: dict[str, Any], known: dict[str, Any]) -> PublishedClaim:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors
-from dpaudit.core.estimate import Estimate
+from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.instances import Profile, from_profiles
 from dpaudit.data.ratings import Ratings
@@ -80,20 +79,7 @@ def recomputed_mean(users: int) -> DataPair:
 
 
 @dataclass(frozen=True, eq=False)
-class _SampledGame(DataGame):
-    """Base of the games on a posterior sampler.
-
-    Attributes:
-        truth: the exact ε of this pair, from the law, if known.
-        trials: number of trials on each data set.
-    """
-
-    truth: Estimate | None = None
-    trials: int = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class OwnBoundGame(_SampledGame):
+class OwnBoundGame(DataGame):
     """Observer `public` of exact draws, with B = `max_u m_u (Δr + κ)²` of each data set."""
 
     def mechanism(self) -> str:
@@ -110,12 +96,11 @@ class OwnBoundGame(_SampledGame):
     def run(self, trials: int, seed: int) -> GameScores:
         """Draw from both laws, and score by the log-density ratio, on a grid."""
         before, after = (self.law(ratings) for ratings in (self.data.before, self.data.after))
-
         return run_posteriors(before, after, "own bound", trials, seed, self.truth)
 
 
 @dataclass(frozen=True, eq=False)
-class RetriesGame(_SampledGame):
+class RetriesGame(DataGame):
     """Observer `public` of a run that may fail: whether any of its draws was in range.
 
     The draws are exact, from the posterior without a range; each trial makes all of its draws.
@@ -130,16 +115,14 @@ class RetriesGame(_SampledGame):
         draws = self.defense.retries + 1
         free = replace(self.defense, accept="any")
 
-        def score(ratings: Ratings, dataset: str) -> NDArray[np.float64]:
+        def score(ratings: Ratings, streams: Streams) -> NDArray[np.float64]:
             law = free.law(free.prepare(ratings, self.data.public))
-            streams = Streams.first(seed, f"retries/{dataset}", trials * draws)
             passed = law.in_range(*law.draw_both(streams))
             tries: NDArray[np.bool_] = passed.reshape(trials, draws)
             return 1.0 - tries.max(1)
 
-        return GameScores(
-            score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
-        )
+        sides = self.data.before, self.data.after
+        return scored(score, sides, "retries", trials * draws, seed, self.truth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,26 +131,19 @@ class MovedGame(DataGame):
 
     Attributes:
         item: the item.
-        truth: the exact ε of this pair, from the law, if known.
-        trials: number of trials on each data set.
     """
 
-    item: int
-    truth: Estimate | None = None
-    trials: int = 5_000
+    item: int = field(kw_only=True)
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Score 1 for a bias that is not 0, else 0."""
         items = np.array([self.item], np.int32)
 
-        def score(ratings: Ratings, dataset: str) -> NDArray[np.float64]:
-            rows = self.defense.prepare(ratings, self.data.public)
-            models = self.defense.train(rows, Streams.first(seed, f"moved/{dataset}", trials))
+        def score(rows: object, streams: Streams) -> NDArray[np.float64]:
+            models = self.defense.train(rows, streams)
             return (models.public(items).factors[:, self.item, -1] != 0).astype(np.float64)
 
-        return GameScores(
-            score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
-        )
+        return scored(score, self.prepared(), "moved", trials, seed, self.truth)
 
 
 def unflushed(seed: int) -> str | None:

@@ -16,6 +16,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
 from dpaudit.claims.games import TRIALS, text_digest
+from dpaudit.claims.trained_games import scored
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
 from dpaudit.core.streams import Streams, generator
@@ -100,15 +101,11 @@ class FloatGame:
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release and score."""
-        scores = [
-            self.score(
-                self.sampler(
-                    exact, 1 / self.epsilon, Streams.first(seed, f"float/{dataset}", trials)
-                )
-            )
-            for exact, dataset in ((_ABSENT, "absent"), (_PRESENT, "present"))
-        ]
-        return GameScores(scores[0], scores[1], self.law)
+
+        def score(exact: float, streams: Streams) -> Reals:
+            return self.score(self.sampler(exact, 1 / self.epsilon, streams))
+
+        return scored(score, (_ABSENT, _PRESENT), "float", trials, seed, self.law)
 
 
 def known(attack: FloatBits | LikelihoodRatio, rounded_to_grid: bool = False) -> Score:

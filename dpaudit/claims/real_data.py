@@ -270,7 +270,7 @@ def _posteriors(ratings: Ratings, name: str, wanted: set[str]) -> Iterator[tuple
             continue
         pair, user = canary_pair(ratings, size)
         for id_, label, defense in games:
-            game = RowsGame(f"{name}, {label}", defense, pair, user, trials)
+            game = RowsGame(f"{name}, {label}", defense, pair, user=user, trials=trials)
             if id_ in wanted and game.drawable():
                 yield id_, game
 

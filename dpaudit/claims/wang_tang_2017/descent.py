@@ -19,7 +19,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.trained_games import StepsGame, graded
+from dpaudit.claims.trained_games import StepsGame, graded, scored
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
@@ -63,9 +63,9 @@ class OneStepGame(StepsGame):
         rows = list(gradients(self.defense, before, after))
         attack = LikelihoodRatio()
 
-        def score(trained: SimilarityData, dataset: str) -> NDArray[np.float64]:
+        def score(trained: SimilarityData, every: Streams) -> NDArray[np.float64]:
             parts = []
-            for streams in lane_blocks(Streams.first(seed, f"steps/{dataset}", trials)):
+            for streams in lane_blocks(every):
                 total = np.zeros(len(streams))
                 for item, moved, pair in rows:
                     row, following = (
@@ -77,7 +77,7 @@ class OneStepGame(StepsGame):
             return np.concatenate(parts)
 
         truth = one_step_epsilon(self.defense, self.data)
-        return GameScores(score(before, "absent"), score(after, "present"), truth)
+        return scored(score, (before, after), "steps", trials, seed, truth)
 
 
 def gradients(
@@ -140,13 +140,12 @@ class BatchGame(StepsGame):
         for data in (before, after):
             self._check_size(data)
 
-        def score(trained: SimilarityData, dataset: str) -> NDArray[np.float64]:
-            streams = Streams.first(seed, f"batches/{dataset}", trials)
+        def score(trained: SimilarityData, streams: Streams) -> NDArray[np.float64]:
             return np.concatenate(
                 [self._score(before, after, trained, part) for part in lane_blocks(streams)]
             )
 
-        return GameScores(score(before, "absent"), score(after, "present"), self.truth)
+        return scored(score, (before, after), "batches", trials, seed, self.truth)
 
     def _check_size(self, data: SimilarityData) -> None:
         drawn = self.defense.sampling_rate * self._count(data)

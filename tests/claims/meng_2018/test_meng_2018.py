@@ -18,7 +18,8 @@ from dpaudit.claims import real_data
 from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check
 from dpaudit.claims.meng_2018 import data
-from dpaudit.claims.meng_2018.games import FinalGame, ItemsGame, MessagesGame, SubmittedGame
+from dpaudit.claims.meng_2018.games import FinalGame, MessagesGame, SubmittedGame
+from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
@@ -98,7 +99,7 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
 )
 def test_the_stated_loss_is_that_of_what_the_defense_shows(id_: str, place: int) -> None:
     experiment = games(id_, "published")[place]
-    assert isinstance(experiment, ItemsGame)
+    assert experiment.observer == "iterates"
     (step,) = steps(experiment, items=True)
     assert not step.gaussian
     assert experiment.truth is not None
@@ -108,8 +109,8 @@ def test_the_stated_loss_is_that_of_what_the_defense_shows(id_: str, place: int)
 
 @pytest.mark.long
 def test_of_one_kind_of_noise_in_all_and_unit_factors_the_theorem_holds() -> None:
-
-    experiment = ItemsGame("", data.published(noise_kind="equal"), data.one_rating(sensitive=True))
+    defense, pair = data.published(noise_kind="equal"), data.one_rating(sensitive=True)
+    experiment = StepsGame("", defense, pair, observer="iterates")
     (step,) = steps(experiment, items=True)
     assert abs(step.present - step.absent) / step.scale == pytest.approx(1.0, rel=1e-6)
     assert certified(experiment, 1_500) <= 1.0
@@ -132,7 +133,7 @@ def test_learned_factors_are_longer_than_1() -> None:
 @pytest.mark.cases("items", [2, 3, 6])
 def test_a_rating_turns_a_fitted_factor_and_all_that_is_submitted(items: int) -> None:
     pair, factors = data.fitted(items)
-    game = SubmittedGame("", data.published(beta=1e-3), pair, factors)
+    game = SubmittedGame("", data.published(beta=1e-3), pair, items=factors)
     v = np.array(factors)
 
     def fit(values: NDArray[np.float32]) -> float:
@@ -284,7 +285,7 @@ def test_a_long_descent_averages_fresh_noise_away() -> None:
 @pytest.mark.parametrize("friends", [1, 3])
 def test_a_friends_message_moves_by_4_in_noise_for_2(friends: int) -> None:
     pair, factors = data.befriended(friends)
-    game = MessagesGame("", data.published(social=0.01), pair, factors)
+    game = MessagesGame("", data.published(social=0.01), pair, items=factors)
     rows = game.defense.prepare(pair.before, pair.public)
     assert rows.similarity.toarray()[friends, 0] == pytest.approx(1.0)
     after = game.defense.prepare(pair.after, pair.public)
