@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from importlib import resources
 from inspect import signature
+from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -38,32 +39,24 @@ from dpaudit.core.registry import suggestion
 
 Part = Callable[..., Any]
 
-# The papers by the first part of their entries' ids.
-PAPERS = {
-    "pa11": "Park & Acharya 2011",
-    "wt17": "Wang & Tang 2017",
-    "lws15": "Liu, Wang & Smola 2015",
-    "berlioz15": "Berlioz et al. 2015",
-    "mironov12": "Mironov 2012",
-    "fg": "Luo et al. 2020",
-    "privsr": "Meng et al. 2018",
+# The title of each paper, and the module that has its parts, by the first part of its entries' ids.
+_PAPERS: dict[str, tuple[str, ModuleType]] = {
+    "pa11": ("Park & Acharya 2011", park_acharya_2011),
+    "wt17": ("Wang & Tang 2017", wang_tang_2017),
+    "lws15": ("Liu, Wang & Smola 2015", liu_wang_smola_2015),
+    "berlioz15": ("Berlioz et al. 2015", berlioz_2015),
+    "mironov12": ("Mironov 2012", mironov_2012),
+    "fg": ("Luo et al. 2020", luo_2020),
+    "privsr": ("Meng et al. 2018", meng_2018),
 }
-_MODULES = (
-    park_acharya_2011,
-    wang_tang_2017,
-    liu_wang_smola_2015,
-    berlioz_2015,
-    mironov_2012,
-    luo_2020,
-    meng_2018,
-)
+PAPERS = {key: title for key, (title, _) in _PAPERS.items()}
 
 
 @cache
 def catalogue() -> tuple[PublishedClaim, ...]:
     """Return all entries, those of a paper together; the files are read once."""
     entries: list[PublishedClaim] = []
-    for module in _MODULES:
+    for _, module in _PAPERS.values():
         name = f"{module.__name__.rpartition('.')[2]}.toml"
         text = resources.files("dpaudit.claims").joinpath(name).read_text(encoding="utf-8")
         entries += read(text, module.PARTS)
