@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.report import render_markdown
 from dpaudit.claims.verify import verify
@@ -36,12 +36,12 @@ class Printed(Progress):
 
 def main() -> None:
     """Write the page."""
-    social = [entry for entry in CATALOGUE if entry.id.startswith("privsr")]
+    social = [entry for entry in catalogue() if entry.id.startswith("privsr")]
     extra = [
-        *on_real_data(_sources(DATA), CATALOGUE),
+        *on_real_data(_sources(DATA), catalogue()),
         *on_real_data(_sources(SOCIAL), social),
     ]
-    found = verify(CATALOGUE, extra=extra, progress=Printed())
+    found = verify(catalogue(), extra=extra, progress=Printed())
     title, _, rest = render_markdown(found).partition("\n\n")
     write_text(ROOT / "docs" / "claims" / "verdicts.md", f"{title}\n\n{HEAD}{rest}")
 

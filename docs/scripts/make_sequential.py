@@ -30,7 +30,7 @@ from dpaudit.audits.mechanism.patterns import input_pairs
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.sequential import EProcess
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.entry import Check, ClaimGame
 from dpaudit.core.files import write_text
 from dpaudit.reports.render.markdown import row
@@ -140,7 +140,7 @@ def _refuted(
 
 def games() -> dict[str, ClaimGame]:
     """Return the first game of each false claim of the catalogue, by the claim's name."""
-    false = [entry for entry in CATALOGUE if entry.recorded == "falsified"]
+    false = [entry for entry in catalogue() if entry.recorded == "falsified"]
     first = {
         entry.id: [game for game in entry.published if not isinstance(game, Check)][:1]
         for entry in false

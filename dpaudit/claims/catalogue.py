@@ -1,51 +1,66 @@
-"""All published guarantees with their verdicts."""
+"""All published guarantees with their verdicts.
+
+The file of a paper, `park_acharya_2011.toml`, has a `[[claim]]` for each entry, with the fields of
+`PublishedClaim`. What an entry needs of code is named: the table
+
+    { is = "own_replaced", outputs = 5 }
+
+is what the part of that name in the paper's `PARTS` returns for these arguments, which are tested
+against its annotations. A text where the annotation allows none is the name of a part itself. Each
+experiment of `published` and `corrected` is such a table; its `weak` says why its data sets leak
+too little. A `[part.NAME]` is a value that several tables of the file name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from importlib import resources
+from inspect import signature
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dpaudit.claims.berlioz_2015 import entries as berlioz15
-from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
-from dpaudit.claims.luo_2020 import entries as fg
-from dpaudit.claims.meng_2018 import entries as privsr
-from dpaudit.claims.meng_2018 import ranking as privsr_ranking
-from dpaudit.claims.mironov_2012 import entries as mironov12
-from dpaudit.claims.park_acharya_2011 import checks as pa11_checks
-from dpaudit.claims.park_acharya_2011 import lists as pa11_lists
-from dpaudit.claims.park_acharya_2011 import predictions as pa11
-from dpaudit.claims.wang_tang_2017 import chain as wt17_chain
-from dpaudit.claims.wang_tang_2017 import entries as wt17
-from dpaudit.claims.wang_tang_2017 import sampled as wt17_sampled
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dpaudit.claims import (
+    berlioz_2015,
+    liu_wang_smola_2015,
+    luo_2020,
+    meng_2018,
+    mironov_2012,
+    park_acharya_2011,
+    wang_tang_2017,
+)
+from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.registry import suggestion
 
-CATALOGUE: tuple[PublishedClaim, ...] = (
-    *pa11.CLAIMS,
-    *pa11_lists.LISTS,
-    *pa11_checks.CHECKS,
-    *wt17.DESCENT,
-    *wt17_sampled.POSTERIOR,
-    *wt17_chain.CHAIN,
-    *lws15.CLAIMS,
-    *berlioz15.CLAIMS,
-    *mironov12.CLAIMS,
-    *fg.CLAIMS,
-    *privsr.CLAIMS,
-    *privsr_ranking.CLAIMS,
-)
+Part = Callable[..., Any]
 
-
-# The papers by the first part of their entries' ids.
-PAPERS = {
-    "pa11": "Park & Acharya 2011",
-    "wt17": "Wang & Tang 2017",
-    "lws15": "Liu, Wang & Smola 2015",
-    "berlioz15": "Berlioz et al. 2015",
-    "mironov12": "Mironov 2012",
-    "fg": "Luo et al. 2020",
-    "privsr": "Meng et al. 2018",
+# The title of each paper, and the module that has its parts, by the first part of its entries' ids.
+_PAPERS: dict[str, tuple[str, ModuleType]] = {
+    "pa11": ("Park & Acharya 2011", park_acharya_2011),
+    "wt17": ("Wang & Tang 2017", wang_tang_2017),
+    "lws15": ("Liu, Wang & Smola 2015", liu_wang_smola_2015),
+    "berlioz15": ("Berlioz et al. 2015", berlioz_2015),
+    "mironov12": ("Mironov 2012", mironov_2012),
+    "fg": ("Luo et al. 2020", luo_2020),
+    "privsr": ("Meng et al. 2018", meng_2018),
 }
+PAPERS = {key: title for key, (title, _) in _PAPERS.items()}
+
+
+@cache
+def catalogue() -> tuple[PublishedClaim, ...]:
+    """Return all entries, those of a paper together; the files are read once."""
+    entries: list[PublishedClaim] = []
+    for _, module in _PAPERS.values():
+        name = f"{module.__name__.rpartition('.')[2]}.toml"
+        text = resources.files("dpaudit.claims").joinpath(name).read_text(encoding="utf-8")
+        entries += read(text, module.PARTS)
+    return tuple(entries)
 
 
 def paper(entry: PublishedClaim) -> str:
@@ -61,7 +76,7 @@ def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
     Raises:
         ConfigError: an id matches no entry.
     """
-    known = [entry.id for entry in CATALOGUE]
+    known = [entry.id for entry in catalogue()]
     named: set[str] = set()
     for word in (wanted := list(ids)):
         # The first dash-separated parts of ids: `pa11`, but not `pa`.
@@ -69,4 +84,96 @@ def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
         if not matching:
             raise ConfigError(f"there is no claim {word!r}{suggestion(word, [*PAPERS, *known])}")
         named |= matching
-    return [entry for entry in CATALOGUE if not wanted or entry.id in named]
+    return [entry for entry in catalogue() if not wanted or entry.id in named]
+
+
+def read(text: str, parts: Iterable[Part]) -> list[PublishedClaim]:
+    """Return the entries of a paper's file.
+
+    Args:
+        text: the file, TOML.
+        parts: the functions and classes that its tables name.
+
+    Raises:
+        ValueError: a table is wrong; with the entry's id and the field.
+    """
+    tables = tomllib.loads(text)
+    known: dict[str, Any] = {part.__name__: part for part in (check, Estimate.exact, *parts)}
+    for name, table in tables.get("part", {}).items():
+        known[name] = _made(table, known, f"part.{name}")
+    return [_entry(table, known) for table in tables["claim"]]
+
+
+def check(label: str, statement: Callable[..., str | None], **arguments: Any) -> Check:
+    """Return the check of a statement, which takes a seed and these arguments.
+
+    Raises:
+        ValueError: the statement has no such argument.
+    """
+    counterexample = partial(statement, **arguments) if arguments else statement
+    signature(counterexample).bind(0)
+    return Check(label, counterexample)
+
+
+def _entry(table: dict[str, Any], known: dict[str, Any]) -> PublishedClaim:
+    name, weak = table.get("id", "a claim without id"), {}
+    experiments: dict[str, list[Any]] = {}
+    for role in ("published", "corrected"):
+        experiments[role] = []
+        for place, one in enumerate(table.get(role, [])):
+            why = one.pop("weak", "")
+            experiments[role].append(_made(one, known, f"{name}: {role}.{place}"))
+            if why:
+                weak[experiments[role][-1].label] = why
+    try:
+        return TypeAdapter(PublishedClaim).validate_python({**table, **experiments, "weak": weak})
+    except ValidationError as error:
+        raise ValueError(f"{name}: {_first(error)}") from None
+
+
+def _made(table: dict[str, Any], known: dict[str, Any], where: str) -> Any:
+    """Return what the part that a table names returns for the table's other values."""
+    part = _named(table.pop("is", None), known, f"{where}.is")
+    hints = get_type_hints(part)
+    arguments = {
+        key: _argument(value, hints.get(key, Any), known, f"{where}.{key}")
+        for key, value in table.items()
+    }
+    try:
+        return part(**arguments)
+    except ValidationError as error:
+        raise ValueError(f"{where}.{_first(error)}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _argument(value: Any, hint: Any, known: dict[str, Any], where: str) -> Any:
+    if isinstance(value, dict):
+        return _made(value, known, where)
+    if isinstance(value, str) and not _allows_text(hint):
+        return _named(value, known, where)
+    try:
+        # Not the annotation alone: a configuration is for what has none of its own.
+        adapter = TypeAdapter(tuple[hint], config=ConfigDict(arbitrary_types_allowed=True))
+        return adapter.validate_python((value,))[0]
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_first(error).partition(': ')[2]}") from None
+
+
+def _allows_text(hint: Any) -> bool:
+    origin = get_origin(hint)
+    if hint in (str, Any) or origin is Literal:
+        return True
+    return origin is not Callable and any(map(_allows_text, get_args(hint)))
+
+
+def _named(name: Any, known: dict[str, Any], where: str) -> Any:
+    if name not in known:
+        raise ValueError(f"{where}: there is no part {name!r}{suggestion(str(name), known)}")
+    return known[name]
+
+
+def _first(error: ValidationError) -> str:
+    """Return the field of the first mistake, and what is wrong with it."""
+    mistake = error.errors()[0]
+    return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as validated
 
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.core.claim import Adjacency
@@ -14,6 +17,7 @@ Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
 Basis = Literal["as stated", "on a reading"]
 
 
+@runtime_checkable
 class ClaimGame(Protocol):
     """A mechanism, two neighbouring data sets, and an attack that distinguishes them."""
 
@@ -76,9 +80,9 @@ class Check:
 Experiment = ClaimGame | Check
 
 
-@dataclass(frozen=True)
+@validated(frozen=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
 class PublishedClaim:
-    """A published guarantee with its verdict.
+    """A published guarantee with its verdict: the schema of a `[[claim]]` in the file of a paper.
 
     Attributes:
         id: the paper, the statement and what is tested, e.g. `pa11-thm3.1-threshold`.
@@ -104,10 +108,10 @@ class PublishedClaim:
     id: str
     sentence: str
     source: str
-    adjacency: Adjacency | None
-    observer: str | None
     recorded: Verdict
     because: str
+    adjacency: Adjacency | None = None
+    observer: str | None = None
     published: tuple[Experiment, ...] = ()
     corrected: tuple[ClaimGame, ...] = ()
     reading: str = ""

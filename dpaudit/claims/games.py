@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.base import Distinguisher
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
@@ -19,8 +21,10 @@ from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, sh
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.observation import PreparedPair
 from dpaudit.defenses.base import EntryPair, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 
 # Default number of trials on each data set.
@@ -64,13 +68,18 @@ class _MadePairGame(DefenseGame[D], Generic[D, P]):
     make_pair: Callable[[D], P]
     trials: int = TRIALS
 
+    @cached_property
+    def made(self) -> P:
+        """The pair."""
+        return self.make_pair(self.defense)
+
     def pair(self) -> str:
         """Description of the pair in one sentence."""
-        return self.make_pair(self.defense).summary
+        return self.made.summary
 
     def mutant(self, factor: float) -> Self:
         """The same game on the same pair, with noise calibrated to `factor` times ε."""
-        pair = self.make_pair(self.defense)
+        pair = self.made
         return replace(self, defense=mutant_of(self.defense, factor), make_pair=lambda _: pair)
 
 
@@ -78,46 +87,48 @@ class _MadePairGame(DefenseGame[D], Generic[D, P]):
 class PredictionGame(_MadePairGame[ItemItem, PredictionPair]):
     """Observer `values`: noised predictions, scored by their likelihood ratio."""
 
+    attack: ClassVar[Distinguisher] = LikelihoodRatio()
+    observer: ClassVar[str] = "values"
+
     def digest(self) -> str:
         """Digest of the ratings, their change, the target and the predicted items."""
-        pair = self.make_pair(self.defense)
+        pair = self.made
         return text_digest(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
     def run(self, trials: int, seed: int) -> GameScores:
-        """Release and score; the exact ε is that of Laplace noise on the predictions' shifts."""
-        pair = self.make_pair(self.defense)
-        model = self.defense.prepare(pair.ratings)
-        game = prediction_game(self.defense, model, pair, LikelihoodRatio())
+        """Release and score."""
+        model = self.defense.prepare(self.made.ratings)
+        game = prediction_game(self.defense, model, self.made, self.attack, self.observer)
         scores = game.run(trials=trials, seed=seed)
-        scale = self.defense.noise_scale(pair.ratings.scale)
-        truth = laplace_vector_epsilon(shifts(game.pair), scale)
-        return GameScores(scores.absent, scores.present, truth)
+        scale = self.defense.noise_scale(self.made.ratings.scale)
+        return GameScores(scores.absent, scores.present, self.truth(game.pair, scale))
+
+    def truth(self, pair: PreparedPair[ExactScores], scale: float) -> Estimate | None:
+        """The exact ε of Laplace noise of this scale on the predictions' shifts."""
+        return laplace_vector_epsilon(shifts(pair), scale)
 
 
 @dataclass(frozen=True, eq=False)
 class ListGame(PredictionGame):
-    """Observer `list`: only the ranked items of the same pair are shown.
+    """Observer `list`: the ranked items of the same pair, scored by the rank of its first item.
 
     Attributes:
         law: function of the exact predictions on D and on D' and the noise's scale that returns the
             pair's ε; None if no closed form is known.
     """
 
+    attack: ClassVar[Distinguisher] = ItemPlace()
+    observer: ClassVar[str] = "list"
     law: Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None = None
 
-    def run(self, trials: int, seed: int) -> GameScores:
-        """Release lists, and score by the rank of the pair's first item."""
-        pair = self.make_pair(self.defense)
-        model = self.defense.prepare(pair.ratings)
-        game = prediction_game(self.defense, model, pair, ItemPlace(), "list")
-        scores = game.run(trials=trials, seed=seed)
+    def truth(self, pair: PreparedPair[ExactScores], scale: float) -> Estimate | None:
+        """The exact ε by the law, if it is known."""
         if self.law is None:
-            return GameScores(scores.absent, scores.present, None)
-        before, after = game.pair.before.scores, game.pair.after.scores
+            return None
+        before, after = pair.before.scores, pair.after.scores
         shown = np.isfinite(before) & np.isfinite(after)
-        scale = self.defense.noise_scale(pair.ratings.scale)
         epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
-        return GameScores(scores.absent, scores.present, Estimate.exact(epsilon, "law of the list"))
+        return Estimate.exact(epsilon, "law of the list")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +137,14 @@ class EntryGame(_MadePairGame[TopK, EntryPair]):
 
     def digest(self) -> str:
         """Digest of the two rows."""
-        pair = self.make_pair(self.defense)
+        pair = self.made
         return text_digest(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Release lists, and score by their likelihood ratio."""
-        pair = self.make_pair(self.defense)
-        scores = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
-        return GameScores(scores.absent, scores.present, entry_truth(self.defense, pair))
+        game = entry_game(self.defense, self.made, LikelihoodRatio())
+        scores = game.run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, entry_truth(self.defense, self.made))
 
 
 def described(defense: Any) -> str:

@@ -1,18 +1,21 @@
-"""Reports of a verification of the catalogue: tables, Markdown, HTML and JSON."""
+"""Reports of a verification of the catalogue: tables, a chart, Markdown, HTML and JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from dpaudit.claims import chart
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.record import Entry, GameRecord, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.record.result import Outcome
+from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Panel, Series
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section, table_text
+from dpaudit.reports.series import Datum
 from dpaudit.reports.table import NONE, Table
 
 _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
@@ -22,6 +25,64 @@ _EARLY = (
     "p-value that holds however often one looks. The game ended there, so nothing is certified but "
     "that the pair's ε is above the claim."
 )
+_WIDTH, _ROW = 520, 32  # of the plot, and from one row to the next, in pixels
+# The least multiple of a claim that is drawn; smaller ones are drawn there.
+_LEAST = 0.1
+_VERDICTS = [
+    Series("falsified", parts.FALSE),
+    Series("not falsified", parts.COLORS[0]),
+    Series("holds", parts.COLORS[1]),
+    Series("no power", parts.COLORS[3]),
+    Series("inconclusive", parts.REST),
+]
+_COLUMNS = {
+    "entry": "claim",
+    "game": "game",
+    "claim": "claimed ε",
+    "bound": "certified ε",
+    "truth": "ε by the law",
+    "series": "verdict",
+}
+
+
+def render_json(verification: Verification) -> str:
+    """Render the record as JSON."""
+    return verification.model_dump_json(indent=1) + "\n"
+
+
+def render_markdown(verification: Verification) -> str:
+    """Render the verification as GitHub Markdown."""
+    parts = [
+        "# Published guarantees and their verdicts",
+        f"**{outcome(verification).upper()}** {escape(headline(verification))}",
+        "\n".join(f"- {escape(text)}" for text in findings(verification)),
+        *(section(table.caption, [table]) for table in tables(verification)),
+        "## How to read this\n\n"
+        + "\n".join(f"- {escape(note)}" for note in footnotes(verification)),
+        "## Each claim",
+    ]
+    for entry in verification.entries:
+        parts += [f"### {entry.id}", "\n".join(f"- {k}: {escape(v)}" for k, v in about(entry))]
+        if entry.games:
+            parts.append(table_text(details(entry)))
+    parts.append(section("How to reproduce", [provenance(verification)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_html(verification: Verification) -> str:
+    """Render the verification as one HTML file that loads nothing."""
+    return page.render(
+        "claims.html.j2",
+        package="dpaudit.claims",
+        charts=charts(verification),
+        outcome=outcome(verification),
+        headline=headline(verification),
+        findings=findings(verification),
+        tables=tables(verification),
+        footnotes=footnotes(verification),
+        entries=[(entry, about(entry), details(entry)) for entry in verification.entries],
+        provenance=provenance(verification),
+    )
 
 
 def headline(verification: Verification) -> str:
@@ -93,30 +154,6 @@ def footnotes(verification: Verification) -> list[str]:
     ]
 
 
-def tables(verification: Verification) -> list[Table]:
-    """Return the table of the games and the table of the statements of algebra."""
-    outcome = [entry for entry in verification.entries if any(game.trials for game in entry.games)]
-    tried = [entry for entry in verification.entries if entry not in outcome]
-    return [table for table in (_games(outcome), _algebra(tried)) if table.cells]
-
-
-def details(entry: Entry) -> Table:
-    """Return a table of the experiments of one entry."""
-    return Table(
-        caption=entry.id,
-        header=["", "mechanism", "data sets", "witness"],
-        cells=[
-            [
-                f"{game.role}: {game.label}",
-                game.mechanism or NONE,
-                f"{game.pair}. {game.weak}" if game.weak else game.pair or NONE,
-                game.event,
-            ]
-            for game in entry.games
-        ],
-    )
-
-
 def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
     """Return a published statement as named texts: claim, source, neighbours and observer."""
     parts = [
@@ -138,6 +175,23 @@ def about(entry: Entry) -> list[tuple[str, str]]:
     return parts
 
 
+def details(entry: Entry) -> Table:
+    """Return a table of the experiments of one entry."""
+    return Table(
+        caption=entry.id,
+        header=["", "mechanism", "data sets", "witness"],
+        cells=[
+            [
+                f"{game.role}: {game.label}",
+                game.mechanism or NONE,
+                f"{game.pair}. {game.weak}" if game.weak else game.pair or NONE,
+                game.event,
+            ]
+            for game in entry.games
+        ],
+    )
+
+
 def provenance(verification: Verification) -> Table:
     """Return what is needed to reproduce the numbers."""
     rows = {
@@ -151,44 +205,11 @@ def provenance(verification: Verification) -> Table:
     return Table("How to reproduce", ["", ""], [[key, value] for key, value in rows.items()])
 
 
-def render_json(verification: Verification) -> str:
-    """Render the record as JSON."""
-    return verification.model_dump_json(indent=1) + "\n"
-
-
-def render_markdown(verification: Verification) -> str:
-    """Render the verification as GitHub Markdown."""
-    parts = [
-        "# Published guarantees and their verdicts",
-        f"**{outcome(verification).upper()}** {escape(headline(verification))}",
-        "\n".join(f"- {escape(text)}" for text in findings(verification)),
-        *(section(table.caption, [table]) for table in tables(verification)),
-        "## How to read this\n\n"
-        + "\n".join(f"- {escape(note)}" for note in footnotes(verification)),
-        "## Each claim",
-    ]
-    for entry in verification.entries:
-        parts += [f"### {entry.id}", "\n".join(f"- {k}: {escape(v)}" for k, v in about(entry))]
-        if entry.games:
-            parts.append(table_text(details(entry)))
-    parts.append(section("How to reproduce", [provenance(verification)]))
-    return "\n\n".join(parts) + "\n"
-
-
-def render_html(verification: Verification) -> str:
-    """Render the verification as one HTML file that loads nothing."""
-    return page.render(
-        "claims.html.j2",
-        package="dpaudit.claims",
-        charts=chart.render(verification),
-        outcome=outcome(verification),
-        headline=headline(verification),
-        findings=findings(verification),
-        tables=tables(verification),
-        footnotes=footnotes(verification),
-        entries=[(entry, about(entry), details(entry)) for entry in verification.entries],
-        provenance=provenance(verification),
-    )
+def tables(verification: Verification) -> list[Table]:
+    """Return the table of the games and the table of the statements of algebra."""
+    outcome = [entry for entry in verification.entries if any(game.trials for game in entry.games)]
+    tried = [entry for entry in verification.entries if entry not in outcome]
+    return [table for table in (_games(outcome), _algebra(tried)) if table.cells]
 
 
 def _games(entries: Sequence[Entry]) -> Table:
@@ -257,3 +278,85 @@ def _verdict(entry: Entry, game: GameRecord) -> str:
     if game.early:
         verdict += f" after {_whole(2 * game.trials)} outputs"
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"
+
+
+def charts(verification: Verification) -> list[Chart]:
+    """Return the chart, if any game was run: one row for each claim, one dot for each game."""
+    data = [
+        _datum(entry.id, game)
+        for entry in verification.entries
+        for game in entry.games
+        if game.certified and game.claimed
+    ]
+    if not data:
+        return []
+    from dpaudit.reports.vega import alt
+
+    most = 2 * max(datum["certified"] for datum in data)
+    for datum in data:
+        datum["law"] = min(datum["law"], most) if datum["law"] is not None else None
+    entries = list(dict.fromkeys(datum["entry"] for datum in data))
+    x = Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
+    verdicts = [series for series in _VERDICTS if any(series.name == d["series"] for d in data)]
+    color = parts.color(verdicts)
+    color.legend = alt.Legend(symbolOpacity=1)
+    base = parts.drawn_from("points").encode(
+        y=alt.Y("entry:N", sort=entries, title=None, axis=None),
+        color=color,
+    )
+    names = parts.drawn_from("entries").mark_text(align="left", dx=4, dy=-9, color=parts.INK)
+    layers = [
+        parts.drawn_from("claimed")
+        .mark_rule(strokeDash=[4, 3], color=parts.MUTED)
+        .encode(x=x.x("certified")),
+        base.mark_rule(yOffset=5, opacity=0.4)
+        .transform_filter("isValid(datum.law)")
+        .encode(x=x.x("certified"), x2="law:Q"),
+        base.mark_point(shape="diamond", size=60, strokeWidth=1.5, yOffset=5)
+        .transform_filter("isValid(datum.law)")
+        .encode(x=x.x("law")),
+        base.mark_point(filled=True, size=70, yOffset=5).encode(x=x.x("certified")),
+        names.encode(
+            y=alt.Y("entry:N", sort=entries, title=None, axis=None),
+            x=alt.XValue(0),
+            text=alt.Text("entry:N"),
+        ),
+    ]
+    spec = parts.spec(
+        layers,
+        (_WIDTH, _ROW * len(entries)),
+        points=data,
+        claimed=[{"certified": 1.0}],
+        entries=[{"entry": entry} for entry in entries],
+    )
+    caption = (
+        "One row for each claim, one dot for each of its games: the certified lower bound on ε "
+        "over the claimed ε. Diamonds: the pair's ε by the mechanism's law over the claimed ε, at "
+        "the right edge if it is infinite or far beyond what these trials can certify. Right of "
+        "the dashed line the claim is false. Values below a tenth of the claimed ε are drawn at a "
+        "tenth."
+    )
+    title = "Certified ε as a multiple of the claimed ε"
+    early = sum(game.early for entry in verification.entries for game in entry.games)
+    if early:
+        caption += f" Games that ended early have no bound and no dot: {early}."
+    above = sum(datum["certified"] > 1 for datum in data)
+    summary = f"{above} of {len(data)} bounds are above the claimed ε."
+    table = parts.numbers(_COLUMNS, data)
+    return [Chart("claims", title, caption, summary, [Panel("", spec)], table)]
+
+
+def _datum(entry: str, game: GameRecord) -> Datum:
+    claimed = game.claimed or 1.0
+    bound = game.certified.lower if game.certified else 0.0
+    law = None if game.truth is None else max(game.truth.value / claimed, _LEAST)
+    return {
+        "entry": entry,
+        "game": f"{game.role}: {game.label}",
+        "claim": f"{claimed:g}",
+        "bound": f"≥ {rounding.at_least(bound)}",
+        "truth": "not known" if game.truth is None else rounding.measured(game.truth.value),
+        "certified": max(bound / claimed, _LEAST),
+        "law": law,
+        "series": game.verdict,
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from dpaudit.core.streams import Streams
 
 _GRID = 2.0**-8
 
+S = TypeVar("S")
+
 
 @dataclass(frozen=True, eq=False)
 class DataGame(DefenseGame[Any]):
@@ -26,9 +29,13 @@ class DataGame(DefenseGame[Any]):
 
     Attributes:
         data: the two data sets.
+        truth: the exact ε of this pair, from the mechanism's law, if known.
+        trials: number of trials on each data set.
     """
 
     data: DataPair
+    truth: Estimate | None = None
+    trials: int = TRIALS
 
     def pair(self) -> str:
         """Description of the pair in one sentence."""
@@ -36,7 +43,9 @@ class DataGame(DefenseGame[Any]):
 
     def digest(self) -> str:
         """Digest of the two data sets and of the public data."""
-        return digest_of_pair(self.data)
+        pair = self.data
+        public = pair.public.digest if pair.public else "each its own"
+        return text_digest(pair.before.digest, pair.after.digest, public)
 
     def mutant(self, factor: float) -> Self:
         """The same game on the same data sets, with noise calibrated to `factor` times ε."""
@@ -53,13 +62,9 @@ class StepsGame(DataGame):
     """The noised training steps that an observer sees, scored by their likelihood ratio.
 
     Attributes:
-        truth: the exact ε of this pair, from the mechanism's law, if known.
-        trials: number of trials on each data set.
         observer: who sees the steps; empty for the defense's first observer.
     """
 
-    truth: Estimate | None = None
-    trials: int = TRIALS
     observer: str = ""
 
     def run(self, trials: int, seed: int) -> GameScores:
@@ -90,13 +95,9 @@ class PosteriorGame(DataGame):
 
     Attributes:
         claim: the ε that is tested; None for the one that the defense claims.
-        truth: the exact ε of this pair, from the law, if known.
-        trials: number of trials on each data set.
     """
 
     claim: float | None = None
-    truth: Estimate | None = None
-    trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
         """The ε that is tested, with δ = 0, or the ε and δ that the defense claims."""
@@ -122,19 +123,29 @@ def run_posteriors(
 ) -> GameScores:
     """Draw from both laws, and score each draw by the log-density ratio, on a grid."""
 
-    def score(law: PosteriorLaw, dataset: str) -> NDArray[np.float64]:
-        draws = law.draw(Streams.first(seed, f"{purpose}/{dataset}", trials))
+    def score(law: PosteriorLaw, streams: Streams) -> NDArray[np.float64]:
+        draws = law.draw(streams)
         return graded(after.log_density(draws) - before.log_density(draws))
 
-    return GameScores(score(before, "absent"), score(after, "present"), truth)
+    return scored(score, (before, after), purpose, trials, seed, truth)
+
+
+def scored(
+    score: Callable[[S, Streams], NDArray[np.float64]],
+    sides: Iterable[S],
+    purpose: str,
+    trials: int,
+    seed: int,
+    truth: Estimate | None,
+) -> GameScores:
+    """Return the scores of what stands for D and for D', each with streams of its own."""
+    absent, present = (
+        score(side, Streams.first(seed, f"{purpose}/{dataset}", trials))
+        for side, dataset in zip(sides, ("absent", "present"), strict=True)
+    )
+    return GameScores(absent, present, truth)
 
 
 def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round log-ratios to a grid; infinite ones, of draws that only one law allows, are clipped."""
     return np.clip(np.rint(ratio / _GRID) * _GRID, -CERTAIN, CERTAIN)
-
-
-def digest_of_pair(pair: DataPair) -> str:
-    """Return a digest of the two data sets and of the public data."""
-    public = pair.public.digest if pair.public else "each its own"
-    return text_digest(pair.before.digest, pair.after.digest, public)

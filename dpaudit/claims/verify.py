@@ -17,8 +17,7 @@ from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
-from dpaudit.claims.experiment import check_outcome, game_outcome
-from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
+from dpaudit.claims.experiment import Outcome, Slot, check_outcome, game_outcome, verdict_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
@@ -233,18 +232,11 @@ def _entry(entry: PublishedClaim, games: list[record.GameRecord]) -> record.Entr
     order: tuple[record.Found, ...] = ("falsified", "inconclusive")
     states = {game.status for game in games}
     worst: tuple[record.Status, ...] = ("differs", "too few trials")
+    fields = record.Entry.model_fields
+    shared = {name: value for name, value in vars(entry).items() if name in fields}
     return record.Entry(
-        id=entry.id,
-        sentence=entry.sentence,
-        source=entry.source,
-        adjacency=entry.adjacency,
-        observer=entry.observer,
-        reading=entry.reading,
-        basis=entry.basis,
-        because=entry.because,
-        recorded=entry.recorded,
+        **shared,
         verdict=next((word for word in order if word in verdicts), verdicts[0]),
         status=next((word for word in worst if word in states), "as recorded"),
-        held_by=entry.held_by,
         games=games,
     )

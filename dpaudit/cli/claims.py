@@ -16,7 +16,7 @@ from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
-    from dpaudit.claims.record import Stop, Verification
+    from dpaudit.claims.record import Stop
     from dpaudit.execution.workers import Workers
 
 
@@ -92,6 +92,7 @@ def claims(
     if not verify:
         _show_entries(entries, ids)
         return
+    from dpaudit.claims import console
     from dpaudit.claims import report as reports
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import seed_of
@@ -136,18 +137,11 @@ def claims(
 
     def show(written: bool) -> None:
         if not quiet:
-            _show(verification)
+            console.show(verification, screen())
         if not quiet and written:
             echo(f"Record and reports: {place(output)}")
 
     ctx.exit(conclude(concluded([reports.outcome(verification)]), write, show))
-
-
-def _show(verification: Verification) -> None:
-
-    from dpaudit.claims.console import show
-
-    show(verification, screen())
 
 
 def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:

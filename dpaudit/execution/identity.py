@@ -32,8 +32,9 @@ def identity_of(modules: Iterable[str] = ()) -> dict[str, str]:
 
 @functools.cache
 def _package() -> str:
-    """Digest of this package's source files."""
-    return _digest(Path(__file__).parents[1].rglob("*.py"))
+    """Digest of this package's source files, and of what these read as TOML."""
+    files = Path(__file__).parents[1].rglob("*")
+    return _digest(path for path in files if path.suffix in {".py", ".toml"})
 
 
 def _sources(name: str) -> str:

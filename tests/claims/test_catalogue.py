@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.claims import catalogue
-from dpaudit.claims.catalogue import CATALOGUE, chosen
+from dpaudit.claims.catalogue import PAPERS, catalogue, chosen, paper
 from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
-from dpaudit.claims.mironov_2012.entries import FloatGame
+from dpaudit.claims.mironov_2012 import FloatGame
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.instances import from_profiles
@@ -30,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 T = 20
 EXPERIMENTS = [
     (entry, role, experiment)
-    for entry in CATALOGUE
+    for entry in catalogue()
     for role, experiments in (("published", entry.published), ("corrected", entry.corrected))
     for experiment in experiments
     if not isinstance(experiment, Check)
@@ -70,13 +69,13 @@ def truth(game: ClaimGame) -> float | None:
 
 
 def test_ids_are_unique_and_name_paper_and_statement() -> None:
-    ids = [entry.id for entry in CATALOGUE]
+    ids = [entry.id for entry in catalogue()]
     assert len(set(ids)) == len(ids)
     for id_ in ids:
         assert re.fullmatch(r"[a-z]+(\d\d)?-(thm|prop|def|s|eq|alg)\d[\w.]*(-[a-z0-9]+)*", id_), id_
 
 
-@pytest.mark.cases("entry", CATALOGUE, ids=lambda entry: entry.id)
+@pytest.mark.cases("entry", catalogue(), ids=lambda entry: entry.id)
 def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> None:
     assert re.search(r"\b(19|20)\d\d\b", entry.source)
     assert re.search(r"Theorem|section|Proposition|Definition|eq\.", entry.source)
@@ -90,7 +89,7 @@ def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> N
         assert entry.adjacency is not None
 
 
-@pytest.mark.cases("entry", CATALOGUE, ids=lambda entry: entry.id)
+@pytest.mark.cases("entry", catalogue(), ids=lambda entry: entry.id)
 def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
     for experiments in (entry.published, entry.corrected):
         labels = [experiment.label for experiment in experiments]
@@ -98,7 +97,7 @@ def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
 
 
 @pytest.mark.cases(
-    "entry", [entry for entry in CATALOGUE if entry.held_by], ids=lambda entry: entry.id
+    "entry", [entry for entry in catalogue() if entry.held_by], ids=lambda entry: entry.id
 )
 def test_an_entry_without_experiments_holds_and_names_a_test_of_it(entry: PublishedClaim) -> None:
     assert entry.recorded == "holds"
@@ -112,7 +111,7 @@ def test_what_a_list_or_all_numbers_together_show_is_marked_as_a_reading() -> No
 
 
 def test_kinds_of_false_are_told_apart() -> None:
-    false = [entry for entry in CATALOGUE if entry.recorded == "falsified"]
+    false = [entry for entry in catalogue() if entry.recorded == "falsified"]
     kinds = Counter(entry.basis for entry in false)
     assert kinds == {"as stated": 23, "on a reading": 34}
     for entry in false:
@@ -120,12 +119,12 @@ def test_kinds_of_false_are_told_apart() -> None:
 
 
 def test_every_entry_is_of_a_named_paper() -> None:
-    assert set(map(catalogue.paper, CATALOGUE)) == set(catalogue.PAPERS)
+    assert set(map(paper, catalogue())) == set(PAPERS)
 
 
 def test_a_name_stands_for_what_begins_with_it() -> None:
-    assert chosen([]) == list(CATALOGUE)
-    assert chosen(["pa11"]) == [entry for entry in CATALOGUE if entry.id.startswith("pa11-")]
+    assert chosen([]) == list(catalogue())
+    assert chosen(["pa11"]) == [entry for entry in catalogue() if entry.id.startswith("pa11-")]
     # An id names one claim, also where others begin with it.
     assert [entry.id for entry in chosen(["pa11-thm3.1-threshold"])] == ["pa11-thm3.1-threshold"]
     with pytest.raises(ConfigError, match=r"did you mean 'pa11-thm3.2'"):
@@ -352,13 +351,13 @@ def two_lists(before: float, after: float, scale: float) -> float:
 
 # Δf of eq. (11) for Δr = 4 and 5, φ = 10, T = 20.
 OWN = max(4 / 20 * 1.2, 4 / 10)
-PAPERS = max(5 / 20 * 1.2, 5 / 10)
+BY_PAPER = max(5 / 20 * 1.2, 5 / 10)
 # One more rating of an item on which 10 users agree: damped, from 40/20 to 44/21.
 DAMPED = 4 / 11
 CLOSED: dict[str, dict[tuple[str, int], float | Callable[[], float]]] = {
     "pa11-thm3.1-threshold": {
         ("published", 0): laplace(4, OWN, 1),
-        ("published", 1): laplace(4, PAPERS, 1),
+        ("published", 1): laplace(4, BY_PAPER, 1),
         # All terms are 3 + s_jk clipped at 5, and s_jk = 40/20 = 2 before: nothing changes.
         ("corrected", 0): 0.0,
         ("corrected", 1): laplace(DAMPED, DAMPED, 1),
@@ -368,33 +367,33 @@ CLOSED: dict[str, dict[tuple[str, int], float | Callable[[], float]]] = {
     "pa11-thm3.1-threshold-list": {
         # 4 behind (3 + 0 against 3 + 4), then level.
         ("published", 0): partial(two_lists, -4, 0, OWN),
-        ("published", 1): partial(two_lists, -4, 0, PAPERS),
+        ("published", 1): partial(two_lists, -4, 0, BY_PAPER),
         # Level, then 4/11 ahead; two outputs cost max(4/11, 2·max(4/11/20, 4/21)) = 8/21.
         ("corrected", 0): partial(two_lists, 0, 4 / 11, 8 / 21),
     },
     "pa11-thm3.1-above-threshold": {
         ("published", 0): laplace(2 / 3, OWN, 1),
-        ("published", 1): laplace(2 / 3, PAPERS, 1),
+        ("published", 1): laplace(2 / 3, BY_PAPER, 1),
         # 3 + s_jk with s = −44/21 clipped to 1; then −40/22: 3 − 1.81818 = 1.18182.
         ("corrected", 0): laplace(3 - 40 / 22 - 1, DAMPED, 1),
     },
     "pa11-thm3.1-own": {
         ("published", 0): laplace(12 / 21, OWN, 1),
-        ("published", 1): laplace(12 / 21, PAPERS, 1),
+        ("published", 1): laplace(12 / 21, BY_PAPER, 1),
         # One term of 5 is added to terms of 1: the mean changes by 4/21.
         ("corrected", 0): laplace(4 / 21, DAMPED, 1),
     },
     "pa11-thm3.1-replaced": {
         ("published", 0): laplace(4 / 11, OWN, 0.5),
-        ("published", 1): laplace(4 / 11, PAPERS, 0.5),
+        ("published", 1): laplace(4 / 11, BY_PAPER, 0.5),
         ("published", 2): laplace(4 / 20, OWN, 0.5),
         # 11 differences over 21: one changes by 4.
         ("corrected", 0): laplace(4 / 21, DAMPED, 0.5),
     },
     "pa11-s3.4-joint": {
-        ("published", 0): laplace(4 / 20, PAPERS, 2, 5),
-        ("published", 1): laplace(4 / 20, PAPERS, 0.5, 20),
-        ("published", 2): laplace(4 / 20, PAPERS, 0.5, 100),
+        ("published", 0): laplace(4 / 20, BY_PAPER, 2, 5),
+        ("published", 1): laplace(4 / 20, BY_PAPER, 0.5, 20),
+        ("published", 2): laplace(4 / 20, BY_PAPER, 0.5, 100),
         ("corrected", 0): laplace(4 / 20, 20 * 4 / 20, 0.5, 20),
     },
     "pa11-s3.4-joint-list": {("published", 0): 0.0},
@@ -436,7 +435,7 @@ def test_the_law_is_the_closed_form(
 
 
 def chosen_one(id_: str) -> PublishedClaim:
-    return next(entry for entry in CATALOGUE if entry.id == id_)
+    return next(entry for entry in catalogue() if entry.id == id_)
 
 
 @pytest.mark.long
@@ -456,7 +455,7 @@ def test_the_closed_forms_are_the_numbers_of_the_derivations() -> None:
 
 def test_every_game_with_a_law_has_a_closed_form_or_is_at_most_the_claim() -> None:
     closed = {(id_, role, place) for id_, role, place, _ in NUMBERS}
-    for entry in CATALOGUE:
+    for entry in catalogue():
         for place, experiment in enumerate(entry.published):
             if isinstance(experiment, PredictionGame | EntryGame):
                 assert (entry.id, "published", place) in closed

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import game as game_module
-from dpaudit.claims import laws
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
 from dpaudit.claims.park_acharya_2011 import data
+from dpaudit.claims.park_acharya_2011.data import first_of_two
 from dpaudit.data.instances import STARS
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
@@ -26,7 +26,7 @@ def likely(count: int, trials: int, p: float) -> bool:
     return bool(min(tails) > RARE / 2)
 
 
-LIST = ListGame("two", SlopeOne(epsilon=0.5, top_k=1), data.two_to_show, law=laws.first_of_two)
+LIST = ListGame("two", SlopeOne(epsilon=0.5, top_k=1), data.two_to_show, law=first_of_two)
 VECTOR = PredictionGame(
     "five", SlopeOne(epsilon=2.0, adjacency="rating-replace"), data.own_replaced(5)
 )

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.claims import real_trained
-from dpaudit.claims.catalogue import CATALOGUE, chosen
+from dpaudit.claims import real_data
+from dpaudit.claims.catalogue import catalogue, chosen
 from dpaudit.claims.entry import Check
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wang_tang_2017.data import one_rating
-from dpaudit.claims.wang_tang_2017.one_step import one_step_epsilon
+from dpaudit.claims.wang_tang_2017.descent import one_step_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import STARS
@@ -67,7 +67,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> DataSource:
 
 
 def games_of(source: DataSource) -> list[tuple[str, PredictionGame]]:
-    entries = [entry for entry in CATALOGUE if entry.id.startswith("pa11-")]
+    entries = [entry for entry in catalogue() if entry.id.startswith("pa11-")]
     games = []
     for id_, game in on_real_data({"mine": source}, entries):
         assert isinstance(game, PredictionGame)
@@ -140,10 +140,10 @@ def test_the_target_changes_an_extreme_rating_end_to_end(source: DataSource) -> 
 
 
 def test_only_what_is_asked_for_is_run(source: DataSource) -> None:
-    entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.2"]
+    entries = [entry for entry in catalogue() if entry.id == "pa11-thm3.2"]
     assert [id_ for id_, _ in on_real_data({"mine": source}, entries)] == ["pa11-thm3.2"]
     assert on_real_data({"mine": source}, []) == []
-    assert on_real_data({}, CATALOGUE) == []
+    assert on_real_data({}, catalogue()) == []
 
 
 @pytest.mark.long
@@ -257,18 +257,18 @@ def test_gradients_formed_once_score_as_those_formed_in_every_trial(source: Data
 
 def test_large_data_are_run_in_fewer_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = some()
-    (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
+    (_, game), _ = real_data.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
     assert isinstance(game, StepsGame)
     assert game.trials == 10_000
-    monkeypatch.setattr(real_trained, "_PAIRS", 1e3)
-    (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
+    monkeypatch.setattr(real_data, "_PAIRS", 1e3)
+    (_, game), _ = real_data.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
     assert isinstance(game, StepsGame)
     assert game.trials == 1000
 
 
 def test_weights_are_checked_where_somebody_can_be_short() -> None:
     ids = {"wt17-alg1-weights"}
-    (_, check), = real_trained.trained_games(some(), "mine", ids, 0)  # fmt: skip
+    (_, check), = real_data.trained_games(some(), "mine", ids, 0)  # fmt: skip
     assert isinstance(check, Check)
     assert check.label == "mine, C = 15"
     counterexample = check.counterexample(0)
@@ -277,7 +277,7 @@ def test_weights_are_checked_where_somebody_can_be_short() -> None:
     short = counts[(counts > 20) & (counts <= 30)].sum()
     assert f"step 1: {short} of {counts[counts > 20].sum()} predictions" in counterexample
     active = Ratings.build(*_many(), 2, 40, some().scale)
-    assert not list(real_trained.trained_games(active, "mine", ids, 0))
+    assert not list(real_data.trained_games(active, "mine", ids, 0))
 
 
 def _many() -> tuple[Any, Any, Any]:
@@ -290,7 +290,7 @@ def _many() -> tuple[Any, Any, Any]:
 
 def test_purchases_are_refused(source: DataSource) -> None:
     with pytest.raises(DataError, match=r"mine has purchases and not ratings: leave out"):
-        on_real_data({"mine": source.model_copy(update={"binarize": 1.0})}, CATALOGUE)
+        on_real_data({"mine": source.model_copy(update={"binarize": 1.0})}, catalogue())
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         {"format": "movielens-100k", "path": str(tmp_path / "none.data")}
     )
     with pytest.raises(DataError, match=r"none\.data"):
-        on_real_data({"mine": source}, CATALOGUE)
+        on_real_data({"mine": source}, catalogue())
 
 
 @pytest.mark.cases(
@@ -325,7 +325,7 @@ def movielens(real_data: Path) -> DataSource:
 
 @pytest.mark.long
 def test_a_rating_of_movielens_crosses_the_threshold(movielens: DataSource) -> None:
-    entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-threshold"]
+    entries = [entry for entry in catalogue() if entry.id == "pa11-thm3.1-threshold"]
     for _, game in on_real_data({"MovieLens": movielens}, entries):
         assert isinstance(game, PredictionGame)
         truth = game.run(2, 0).truth

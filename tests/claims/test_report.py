@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dpaudit.claims import chart, report
+from dpaudit.claims import report
 from dpaudit.claims.console import show
 from dpaudit.claims.record import Entry, GameRecord, Verification
 from dpaudit.core.estimate import Estimate
@@ -170,11 +170,11 @@ def test_a_game_that_ended_early_says_after_how_many_outputs(name: str) -> None:
 
 def test_a_chart_counts_the_games_that_ended_early() -> None:
     ended = game(certified=None, early=True, label="other")
-    [drawn] = chart.render(verification(entry(game(), ended)))
+    [drawn] = report.charts(verification(entry(game(), ended)))
     [panel] = drawn.panels
     assert len(panel.spec["datasets"]["points"]) == 1
     assert "ended early have no bound and no dot: 1." in drawn.caption
-    assert "early" not in chart.render(both())[0].caption
+    assert "early" not in report.charts(both())[0].caption
 
 
 @pytest.mark.parametrize("render", [report.render_markdown, report.render_html])
@@ -309,14 +309,14 @@ def test_the_headline_counts() -> None:
 
 
 def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], bool]) -> None:
-    charts = chart.render(both())
+    charts = report.charts(both())
     assert len(charts) == 1
     (panel,) = charts[0].panels
     assert valid(panel.spec)
     games = [(row["entry"], row["game"]) for row in panel.spec["datasets"]["points"]]
     assert games == [("aa11-thm1", "published: as printed"), ("aa11-thm1", "corrected: damped")]
     assert charts[0].summary == "2 of 2 bounds are above the claimed ε."
-    assert chart.render(verification(entry(check()))) == []
+    assert report.charts(verification(entry(check()))) == []
 
 
 def test_a_pass_is_not_green_beside_a_falsified_claim() -> None:

@@ -51,7 +51,8 @@ def test_every_source_file_of_the_package_counts(
     kernel.parent.mkdir(parents=True)
     monkeypatch.setattr(identity, "__file__", str(file))
     codes = []
-    for text in ("a = 1\n", "a = 2\n"):
-        kernel.write_text(text)
-        codes.append(identity._package.__wrapped__())
-    assert codes[0] != codes[1]
+    for source in (kernel, kernel.with_name("read.toml")):
+        for text in ("a = 1\n", "a = 2\n"):
+            source.write_text(text)
+            codes.append(identity._package.__wrapped__())
+    assert len(set(codes)) == 4

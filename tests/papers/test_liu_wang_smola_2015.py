@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.claims.liu_wang_smola_2015.algebra import _covariances
+from dpaudit.claims.liu_wang_smola_2015 import _covariances
 from dpaudit.core.streams import generator
 from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors

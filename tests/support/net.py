@@ -28,7 +28,7 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 from reduced import shortest  # type: ignore[import-not-found]
 
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.catalogue import catalogue
 from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.config.models import DataConfig
@@ -59,7 +59,7 @@ def cases() -> dict[str, tuple[str, ...]]:
     verify = ("--verify", "--trials", TRIALS, "--seed", "1", "--data", "examples/quickstart.toml")
     return {
         **{path.stem: ("run", str(path.relative_to(ROOT)), "--allow-code") for path in audits},
-        **{f"claims-{entry.id}": ("claims", entry.id, *verify) for entry in CATALOGUE},
+        **{f"claims-{entry.id}": ("claims", entry.id, *verify) for entry in catalogue()},
     }
 
 

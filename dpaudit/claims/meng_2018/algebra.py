@@ -114,3 +114,6 @@ def pairs_of_an_iteration(_: int) -> str | None:
         f"for each user, b is about {count}, and {submitted[0]} vectors are submitted in every "
         "iteration"
     )
+
+
+PARTS = (new_ratings, pairs_of_an_iteration, submission, sums_of_both)

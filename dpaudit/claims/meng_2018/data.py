@@ -1,10 +1,12 @@
 """The mechanisms and the neighbouring data sets of the claims about PrivSR (Meng et al. 2018).
 
-All data are on the scale 1..5, so that `Δ = 4`. Two data sets differ in the first user.
+For the rating form all data are on the scale 1..5, so that `Δ = 4`, and two data sets differ in the
+first user. For the ranking form an item is bought or not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.bounds.model_based.gdp import gaussian_epsilon, gaussian_mu
+from dpaudit.core.estimate import Estimate
 from dpaudit.data.instances import Profile, from_profiles
-from dpaudit.data.ratings import Friends, Ratings
+from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
+from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.defenses.social.ranking import PrivSRRanking
 
 # Factors v of two items such that the best fit u = Σ v r / Σ v² is 1 for the ratings 5 and 5, and
 # −1 for 1 and 5: Σ v² = 50/17; Σ v r = 50/17 and (25 − 75)/17 = −50/17.
@@ -139,3 +145,104 @@ def befriended(friends: int) -> tuple[DataPair, tuple[float, ...]]:
         links,
     )
     return pair, (*_TURNING, 0.0)
+
+
+# Exact ε.
+
+
+def both_kinds(beta: float) -> Estimate:
+    """Return the ε of a shift of 2Δ under the sum of both kinds of noise, which share one h.
+
+    The scale is 2Δ √(1/ε_s² + 1/ε_n²) = 2Δ √(1 + β²)/((1 + β) ε).
+    """
+    return Estimate.exact((1 + beta) / math.hypot(1, beta), "Laplace noise, both kinds, one h")
+
+
+def opposite_submissions() -> Estimate:
+    """Return the ε of one round with opposite submissions, both cut to the clipping norm."""
+    defense = corrected()
+    variance = float(defense.noise(defense.prepare(turned(1).before)).submitted[1, 0])
+    mu = 2 * defense.clip_norm * (1 - 1e-5) / math.sqrt(variance)
+    return Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
+
+
+# The ranking form.
+
+_FRIENDS = 5
+_HELD = Scale(1, 1, 1)
+# One factor and one round that starts from u = v = 1; all triples, so that sums are exact.
+_RANKING: dict[str, Any] = {
+    "dimensions": 1,
+    "rounds": 1,
+    "decay": 0.0,
+    "start": "constant",
+    "spread": 1.0,
+    "triples": "all",
+}
+
+
+def published_ranking(**params: Any) -> PrivSRRanking:
+    """Return the published ranking form with ε = 0.5."""
+    return PrivSRRanking(**{"epsilon": 0.5, **_RANKING, **params})
+
+
+def corrected_ranking(**params: Any) -> PrivSRRanking:
+    """Return the corrected form, which protects whole users, with ε = 2 and the default δ."""
+    return PrivSRRanking(**{"epsilon": 2.0, "variant": "corrected", **_RANKING, **params})
+
+
+def bought(kept: bool = False) -> DataPair:
+    """Return the pair in which a user with one friend, who holds five items, buys a new item.
+
+    Args:
+        kept: whether another user keeps all items private, so that both kinds of noise are present.
+    """
+    others = [(item, 1.0) for item in range(2, 2 + _FRIENDS)]
+    everything = [(item, 1.0) for item in range(_FRIENDS + 4)]
+    profiles = [[(0, 1.0)], others, *([everything] if kept else [])]
+    plain = from_profiles(profiles, _FRIENDS + 4, _HELD)
+    links = Friends.build(np.array([0]), np.array([1]), len(profiles))
+    before = replace(plain, friends=links, sensitive=plain.user == 2)
+    words = f"a user whose friend shares {_FRIENDS} items buys an item that neither of them had"
+    more = "; another user keeps all items private" if kept else ""
+    return DataPair(before, apply(before, RatingAdded(0, 1, 1.0)), before, words + more)
+
+
+def opposed() -> DataPair:
+    """Return the worst pair of the corrected form: the user's items are replaced by others.
+
+    Every triple is reversed, and with it the user's whole submission, which is longer than the
+    clipping norm.
+    """
+    plain = from_profiles([[(item, 1.0) for item in range(3)], [(6, 1.0)]], 7, _HELD)
+    nobody = np.zeros(0, np.int64)
+    before = replace(plain, friends=Friends.build(nobody, nobody, 2))
+    theirs = UserReplaced(0, np.arange(3, 6, dtype=np.int32), np.ones(3, np.float32))
+    return DataPair(
+        before,
+        apply(before, theirs),
+        before,
+        "a user who holds three of seven items is replaced by one who holds three others",
+    )
+
+
+def opposite_rankings() -> Estimate:
+    """Return the ε of opposite submissions, both cut to the clipping norm."""
+    defense = corrected_ranking()
+    mu = gaussian_mu(defense.epsilon, defense.delta) * (1 - 1e-5)
+    return Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
+
+
+PARTS = (
+    both_kinds,
+    bought,
+    corrected,
+    corrected_ranking,
+    one_rating,
+    opposed,
+    opposite_rankings,
+    opposite_submissions,
+    published,
+    published_ranking,
+    turned,
+)

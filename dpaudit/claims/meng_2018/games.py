@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,11 +13,11 @@ from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
-from dpaudit.claims.trained_games import DataGame, StepsGame, graded
+from dpaudit.claims.meng_2018.data import befriended, fitted
+from dpaudit.claims.trained_games import DataGame, StepsGame, graded, scored
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
-from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import width
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
@@ -28,13 +28,6 @@ from dpaudit.kernels.lanes import LANES, aligned
 Floats = NDArray[np.float64]
 
 _SCALES, _NOISE = 0, 1
-
-
-@dataclass(frozen=True, eq=False)
-class ItemsGame(StepsGame):
-    """Observer `iterates`, or `public` for one round: V after each round, by likelihood ratio."""
-
-    observer: str = "iterates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,20 +42,15 @@ class FinalGame(StepsGame):
     def run(self, trials: int, seed: int) -> GameScores:
         """Train, and score by the negative final factor."""
 
-        def score(ratings: Ratings, dataset: str) -> Floats:
-            rows = self.defense.prepare(ratings, self.data.public)
-
+        def score(rows: SocialRows, streams: Streams) -> Floats:
             def of_block(streams: Streams) -> NDArray[np.float32]:
                 items = self.defense.train(rows, streams).public(np.zeros(1, np.int32))
                 return items.factors[:, 0, 0]
 
-            streams = Streams.first(seed, f"final/{dataset}", trials)
             [first] = in_blocks([(of_block, streams)], LANES, INLINE)
             return graded(-first.astype(np.float64) / self.defense.learning_rate)
 
-        return GameScores(
-            score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
-        )
+        return scored(score, self.prepared(), "final", trials, seed, self.truth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +65,10 @@ class _FittedGame(DataGame):
 
     Attributes:
         items: V `(M,)`.
-        trials: number of trials on each data set.
     """
 
-    items: tuple[float, ...]
     trials: int = 50_000
+    items: tuple[float, ...] = field(kw_only=True)
 
     def mechanism(self) -> str:
         """Description of the defense with its parameters, and of V."""
@@ -159,6 +146,18 @@ class MessagesGame(_FittedGame):
         return np.array([messages[0] if self.alone else messages.sum()])
 
 
+def on_fitted(label: str, defense: PrivSR, items: int) -> SubmittedGame:
+    """Return the game on the pair of `fitted`, with its V."""
+    pair, factors = fitted(items)
+    return SubmittedGame(label, defense, pair, items=factors)
+
+
+def between_friends(label: str, defense: PrivSR, friends: int, alone: bool = False) -> MessagesGame:
+    """Return the game on the pair of `befriended`, with its V."""
+    pair, factors = befriended(friends)
+    return MessagesGame(label, defense, pair, items=factors, alone=alone)
+
+
 _Kind = Literal["laplace", "normal", "shared"]
 
 
@@ -181,11 +180,8 @@ class _Law:
 
     def run(self, purpose: str, trials: int, seed: int, delta: float) -> GameScores:
         """Draw from both laws and score by their likelihood ratio."""
-        scores = [
-            self._score(exact, Streams.first(seed, f"{purpose}/{dataset}", trials))
-            for exact, dataset in ((self.absent, "absent"), (self.present, "present"))
-        ]
-        return GameScores(scores[0], scores[1], self.truth(delta))
+        sides = self.absent, self.present
+        return scored(self._score, sides, purpose, trials, seed, self.truth(delta))
 
     def _score(self, exact: Floats, streams: Streams) -> Floats:
         draws = np.empty((len(streams), len(exact)), np.float64)
@@ -214,3 +210,6 @@ class _Law:
             return Estimate.exact(gaussian_epsilon(mu, delta), "normal noise")
         # As h → 0 the ratio has no bound.
         return Estimate.exact(np.inf, "normal noise, whose size is seen and may be near 0")
+
+
+PARTS = (FinalGame, between_friends, on_fitted)

@@ -212,3 +212,14 @@ def convex_curve(_: int) -> str | None:
         f"two items {gap} stars apart: at utility {u2:.3f} the risk is {r2:.3f}, above the chord's "
         f"{chord:.3f} between ε = 10 and ε = 300"
     )
+
+
+PARTS = (
+    convex_curve,
+    cosine_inversion,
+    decreasing_sets,
+    divergence_and_ratio,
+    random_guessing,
+    stationary_law,
+    time_step,
+)

@@ -6,28 +6,31 @@ Each is an instance of the paper's setting: ratings on the scale 1..5, or purcha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from dpaudit.data.instances import from_profiles
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 
-PURCHASES = Scale(1, 1, 1)
 _T, _CO_RATERS = 20, 11
 
 MakePair = Callable[[ItemItem], PredictionPair]
 Profiles = list[list[tuple[int, float]]]
 
 
-def worst_pair(name: str, scale: Scale) -> MakePair:
-    """Return a function that builds the defense's own worst pair with this name."""
+def worst_pair(name: str, purchases: bool = False) -> Callable[[Any], Any]:
+    """Return a function that builds the defense's own worst pair with this name.
 
-    def make_pair(defense: ItemItem) -> PredictionPair:
-        return defense.pair(name, scale)
-
-    return make_pair
+    The pair is on stars, unless on `purchases`.
+    """
+    return lambda defense: defense.pair(name, Scale(1, 1, 1) if purchases else STARS)
 
 
 def _rows(items: Sequence[int], rating: float) -> list[tuple[int, float]]:
@@ -148,3 +151,59 @@ def own_listed(_: ItemItem) -> PredictionPair:
         (new,),
         "an item is predicted far above all others, until the target rates it",
     )
+
+
+def first_of_two(before: NDArray[np.float64], after: NDArray[np.float64], scale: float) -> float:
+    """Return the ε of revealing which of two predictions with Laplace noise is larger.
+
+    The difference of two Laplace draws of scale b exceeds d·b with probability
+
+        p(d) = e^{−d} (1/2 + d/4)   for d ≥ 0,   1 − p(−d) below,
+
+    and ε is the larger of |ln p(d')/p(d)| and |ln (1 − p(d'))/(1 − p(d))|.
+
+    Args:
+        before: the two exact predictions on data set D.
+        after: the same on data set D'.
+        scale: the Laplace scale b of each noise.
+    """
+
+    def second_wins(predictions: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the probability that the second is shown, and that the first is."""
+        d = float(predictions[0] - predictions[1]) / scale
+        tail = math.exp(-abs(d)) * (0.5 + abs(d) / 4)
+        return (tail, 1 - tail) if d >= 0 else (1 - tail, tail)
+
+    pairs = zip(second_wins(before), second_wins(after), strict=True)
+    return max(abs(math.log(q / p)) for p, q in pairs)
+
+
+def common_shift(before: NDArray[np.float64], after: NDArray[np.float64], scale: float) -> float:
+    """Return 0: a shift that all predictions share changes no ranked list.
+
+    Raises:
+        ValueError: the predictions do not all shift by the same amount.
+    """
+    if np.ptp(after - before) > 1e-5 * scale:
+        raise ValueError("the predictions have no common shift: the list has no closed form here")
+    return 0.0
+
+
+def infinite(before: NDArray[np.float64], after: NDArray[np.float64], scale: float) -> float:
+    """Return ∞: some list is possible on one data set only."""
+    return math.inf
+
+
+PARTS = (
+    above_threshold,
+    common_shift,
+    first_of_two,
+    infinite,
+    other_replaced,
+    own_added,
+    own_listed,
+    own_replaced,
+    two_to_show,
+    two_to_show_anew,
+    worst_pair,
+)

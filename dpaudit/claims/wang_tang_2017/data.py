@@ -170,7 +170,7 @@ def three_items(for_it: int) -> DataPair:
     )
 
 
-def opposite(*means: float) -> DataPair:
+def opposite(means: Sequence[float]) -> DataPair:
     """Return P4: a single user, all of whose three ratings move from end to end."""
     return _pair(
         {0: 5.0, 1: 1.0, 2: 5.0},
@@ -223,3 +223,17 @@ def one_of_three() -> DataPair:
         "one of a user's three ratings changes from 5 to 1; 465 others have rated two or three of "
         "the items; the means are 1.05",
     )
+
+
+PARTS = (
+    one_of_three,
+    one_of_two,
+    one_rating,
+    opposite,
+    recomputed,
+    sampled,
+    signs,
+    signs_alone,
+    three_items,
+    whole_user,
+)

@@ -8,7 +8,7 @@ observer of the whole matrix sees these rows too, so their ε is a lower bound o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -137,11 +137,9 @@ class RowsGame(DataGame):
 
     Attributes:
         user: the target user, who rates in D' only items that they do not rate in D.
-        trials: number of trials on each data set.
     """
 
-    user: int
-    trials: int
+    user: int = field(kw_only=True)
 
     def mechanism(self) -> str:
         """Description of the defense with its parameters."""

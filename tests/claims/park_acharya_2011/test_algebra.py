@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.entry import Check
 from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.defenses.item_item.slope_one import SlopeOne
@@ -46,7 +46,7 @@ def test_the_catalogue_records_each_as_it_is_here() -> None:
 
     recorded = {
         function(experiment.counterexample): entry.recorded
-        for entry in CATALOGUE
+        for entry in catalogue()
         if entry.id.startswith("pa11-")
         for experiment in entry.published
         if isinstance(experiment, Check)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.claims.real_trained import canary_pair
+from dpaudit.claims.real_data import canary_pair
 from dpaudit.claims.wang_tang_2017.posterior_rows import (
     RaterLoss,
     RowsGame,
@@ -49,7 +49,7 @@ def pair() -> DataPair:
 
 def game(defense: SampledSimilarity | None = None, trials: int = DRAWS) -> RowsGame:
     mine = defense or SampledSimilarity(epsilon=20.0, cap=3, more_than=0)
-    return RowsGame("any", mine, pair(), 0, trials)
+    return RowsGame("any", mine, pair(), user=0, trials=trials)
 
 
 def rows_of(game: RowsGame) -> tuple[list[SeenRow], float]:

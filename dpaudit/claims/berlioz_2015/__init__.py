@@ -1,1 +1,0 @@
-"""Claims of Berlioz et al. 2015."""

@@ -1,1 +1,0 @@
-"""Claims of Liu, Wang & Smola 2015."""

@@ -1,1 +1,0 @@
-"""Claims of Luo et al. 2020."""

@@ -1,1 +1,0 @@
-"""Claims of Mironov 2012."""
