@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from dpaudit.core import registry
-from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import quoted
 from dpaudit.record.bases import OF_ATTRIBUTES, OF_MODELS, OF_SUBMISSIONS

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.core.numbers import plain_number
+from dpaudit.core.rounding import plain_number
 from dpaudit.data.ratings import Repair
 from dpaudit.data.source_parts import Column
 

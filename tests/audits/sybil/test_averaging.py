@@ -20,8 +20,7 @@ from dpaudit.audits.sybil.averaging import (
 )
 from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError
-from dpaudit.core.observation import Observer
-from dpaudit.core.releases import ItemList
+from dpaudit.core.releases import ItemList, Observer
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles

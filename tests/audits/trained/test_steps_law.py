@@ -21,8 +21,7 @@ from dpaudit.audits.trained.steps_law import score_divergences, steps_law
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.observation import PreparedPair
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
