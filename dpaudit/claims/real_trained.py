@@ -18,8 +18,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.privacy_settings import drawn
-from dpaudit.data.source_social import SensitiveSource
+from dpaudit.data.readers.rows import drawn
+from dpaudit.data.source_parts import SensitiveSource
 from dpaudit.defenses.base import Targets
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity

@@ -346,7 +346,7 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
     repeats = sum(
         repair.count for repair in ratings.repairs if repair.what.startswith("rows that rep")
     )
-    said = {
+    comments = {
         "scale": "# as found or stated; the range that the raters could use may be wider",
         "outside_scale": "# leaves out and counts ratings outside the scale; 'error' refuses them",
         "on_duplicate": f'# repeated (user, item): {repeats}; "error" would refuse them',
@@ -355,7 +355,7 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
     for name in (name for name in type(source).model_fields if name in source.model_fields_set):
         value = getattr(source, name)
         value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
-        lines.append(_commented(f"{name} = {inline(value)}", said.get(name, "")))
+        lines.append(_commented(f"{name} = {inline(value)}", comments.get(name, "")))
     if source.scale:
         values = source.scale.to_scale().values
         high = float(values[-(-3 * (len(values) - 1) // 4)])

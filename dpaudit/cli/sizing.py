@@ -57,7 +57,7 @@ def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
     """
     import numpy as np
 
-    from dpaudit.data.split import split_users
+    from dpaudit.data.folds import split_users
 
     top_k = max(1, min(20, ratings.n_items // 4))
     attacked = split_users(ratings, SHARE, SEED)[1] if ratings.n_users > 1 else []

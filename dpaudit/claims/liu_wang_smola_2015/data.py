@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import Profile, from_profiles
+from dpaudit.data.ratings import RatedItems, from_profiles
 
 
 def _pair(
-    before: Sequence[Profile],
-    after: Sequence[Profile],
+    before: Sequence[RatedItems],
+    after: Sequence[RatedItems],
     n_items: int,
     summary: str,
     *,
@@ -89,7 +89,7 @@ NEW_ITEM = _pair(
 
 def recomputed_mean(users: int) -> DataPair:
     """Return the pair of users with one item each, where one rating and the mean change."""
-    rest: list[Profile] = [[(user, 3)] for user in range(1, users)]
+    rest: list[RatedItems] = [[(user, 3)] for user in range(1, users)]
     return _pair(
         [[(0, 5)], *rest],
         [[(0, 1)], *rest],

@@ -12,11 +12,11 @@ All are on the scale 1..5 and assume the offset 3.
 from __future__ import annotations
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import Profile, from_profiles
+from dpaudit.data.ratings import RatedItems, from_profiles
 
 
 def _rating_added(
-    profile: Profile, added: tuple[int, float], others: int, value: float
+    profile: RatedItems, added: tuple[int, float], others: int, value: float
 ) -> DataPair:
     """Return the pair in which a user adds a rating; the others rate all these items with `value`.
 
@@ -27,7 +27,7 @@ def _rating_added(
         value: the rating that each of them gives to each item.
     """
     items = [added[0], *(item for item, _ in profile)]
-    rest: list[Profile] = [[(item, value) for item in sorted(items)]] * others
+    rest: list[RatedItems] = [[(item, value) for item in sorted(items)]] * others
     before, after = (
         from_profiles([mine, *rest], len(items)) for mine in (profile, [added, *profile])
     )
@@ -58,7 +58,7 @@ def undecided(rated: int, others: int) -> DataPair:
     The user has rated half of `rated` items highest and half lowest; the others like all of them.
     Without the added rating the user's factor and gradients are 0 up to noise.
     """
-    mine: Profile = [(item, 5 if item % 2 else 1) for item in range(1, rated + 1)]
+    mine: RatedItems = [(item, 5 if item % 2 else 1) for item in range(1, rated + 1)]
     return _rating_added(mine, (0, 5), others, 4)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import Profile, from_profiles
-from dpaudit.data.ratings import Friends, Ratings
+from dpaudit.data.ratings import Friends, RatedItems, Ratings, from_profiles
 from dpaudit.defenses.social.privsr import PrivSR
 
 # Factors v of two items such that the best fit u = Σ v r / Σ v² is 1 for the ratings 5 and 5, and
@@ -46,8 +45,8 @@ def corrected(**params: Any) -> PrivSR:
 
 
 def _pair(
-    profiles: Sequence[Profile],
-    after: Profile,
+    profiles: Sequence[RatedItems],
+    after: RatedItems,
     sensitive: Sequence[bool],
     summary: str,
     friends: Friends | None = None,
@@ -58,7 +57,7 @@ def _pair(
     """
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
-    def of(first: Profile) -> Ratings:
+    def of(first: RatedItems) -> Ratings:
         plain = from_profiles([first, *profiles[1:]], n_items)
         return replace(plain, sensitive=np.array(sensitive), friends=friends)
 
@@ -74,7 +73,7 @@ def one_rating(*, sensitive: bool, alike: int = 0, others: int = 0) -> DataPair:
         alike: number of other raters with the same setting.
         others: number of other raters with the other setting.
     """
-    rest: list[Profile] = [[(0, 3)]] * (alike + others)
+    rest: list[RatedItems] = [[(0, 3)]] * (alike + others)
     settings = [sensitive] * (1 + alike) + [not sensitive] * others
     kind = "a sensitive" if sensitive else "a non-sensitive"
     words = f"{kind} rating changes from 5 to 1"
@@ -90,8 +89,8 @@ def turned(items: int, others: int = 0) -> DataPair:
         items: number of items.
         others: number of other users, who rate all items 3.
     """
-    rest: list[Profile] = [[(item, 3) for item in range(items)]] * others
-    profiles: list[Profile] = [[(item, 5) for item in range(items)], *rest]
+    rest: list[RatedItems] = [[(item, 3) for item in range(items)]] * others
+    profiles: list[RatedItems] = [[(item, 5) for item in range(items)], *rest]
     words = "an item" if items == 1 else f"{items} items"
     return _pair(
         profiles,

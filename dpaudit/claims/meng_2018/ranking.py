@@ -14,9 +14,8 @@ from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.meng_2018.games import ItemsGame
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.estimate import Estimate
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
-from dpaudit.data.ratings import Friends, Scale
+from dpaudit.data.ratings import Friends, Scale, from_profiles
 from dpaudit.defenses.social.ranking import PrivSRRanking
 
 _FRIENDS = 5

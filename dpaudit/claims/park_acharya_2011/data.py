@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame
 from dpaudit.claims.park_acharya_2011 import data
-from dpaudit.data.instances import STARS
+from dpaudit.data.ratings import STARS
 from dpaudit.defenses.base import EntryPair
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK

@@ -7,7 +7,7 @@ from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import ListGame, PredictionGame
 from dpaudit.claims.park_acharya_2011 import data
 from dpaudit.core.claim import RatingAdjacency
-from dpaudit.data.instances import STARS
+from dpaudit.data.ratings import STARS
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.claims.wang_tang_2017.data import means_of
-from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import STARS, Ratings, from_profiles
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.schedule import step_sizes
 from dpaudit.kernels.lanes import LANES

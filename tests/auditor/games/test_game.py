@@ -27,8 +27,7 @@ from dpaudit.core.releases import (
 )
 from dpaudit.core.streams import Streams, generator
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.factorization.sgd import SgdFactors
 
 ITEMS = np.arange(2, dtype=np.int32)
