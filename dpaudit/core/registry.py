@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import re
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
@@ -80,9 +80,9 @@ def load(group: Group, name: str) -> Any:
     try:
         plugin = points[name].load()
     except Exception as error:
-        said = quoted(f"{type(error).__name__}: {error}", _REASON)
+        reason = quoted(f"{type(error).__name__}: {error}", _REASON)
         raise ConfigError(
-            f"{what} cannot be imported: {said}; repair or uninstall its package"
+            f"{what} cannot be imported: {reason}; repair or uninstall its package"
         ) from error
     wanted = _lacking(group, plugin)
     if wanted:
@@ -96,19 +96,13 @@ def load(group: Group, name: str) -> Any:
 def _lacking(group: Group, plugin: Any) -> str:
     """Return what a plug-in of the group should be, and this one is not; else empty."""
     if group in _CLASSES:
-        base = _base(_CLASSES[group])
+        base = resolve_name(_CLASSES[group])
         fits = isinstance(plugin, type) and issubclass(plugin, base)
         return "" if fits else f"subclass of {base.__module__}.{base.__name__}"
     if group in _OBJECTS:
-        base = _base(_OBJECTS[group])
+        base = resolve_name(_OBJECTS[group])
         return "" if isinstance(plugin, base) else f"object of {base.__module__}.{base.__name__}"
     return "" if callable(plugin) else "function"
-
-
-def _base(path: str) -> type[Any]:
-    module, _, name = path.partition(":")
-    base: type[Any] = getattr(importlib.import_module(module), name)
-    return base
 
 
 def _kind(plugin: Any) -> str:
@@ -182,10 +176,10 @@ def create_instance(
         known = {field.name for field in fields(plugin)}  # type: ignore[arg-type]
         unknown = [key for key in parameters if key not in known]
         if unknown:
-            said = _unknown(unknown, known.difference(others), what)
-            if "settings" in known and "did you mean" not in said:
-                said += f"; what its constructor takes stands in {place}.params.settings"
-            raise ConfigError(f"{place}.params.{said}") from error
+            fault = _unknown(unknown, known.difference(others), what)
+            if "settings" in known and "did you mean" not in fault:
+                fault += f"; what its constructor takes stands in {place}.params.settings"
+            raise ConfigError(f"{place}.params.{fault}") from error
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
 
@@ -194,14 +188,14 @@ def _unknown(unknown: Sequence[str], known: Collection[str], what: str) -> str:
     *most, last = (quoted(name, _SHOWN) for name in unknown)
     if not most and known:
         return f"{last} is not known to {what}{suggestion(last, known)}"
-    said = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    subject = f"{', '.join(most)} and {last} are" if most else f"{last} is"
     them = "them" if most else "it"
     if not known:
-        return f"{said} not known to {what}, which has no parameters: remove {them}"
+        return f"{subject} not known to {what}, which has no parameters: remove {them}"
     close = {name: match for name in unknown if (match := _close(name, known))}
     meant = ", ".join(f"{match!r} for {quoted(name, _SHOWN)}" for name, match in close.items())
     remedy = f"; did you mean {meant}?" if close else f": remove {them}"
-    return f"{said} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
+    return f"{subject} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
 
 
 def first_problem(error: ValidationError, place: str, known: Iterable[str], given: Any) -> str:
@@ -225,9 +219,9 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
         return f"{where} is missing: add it"
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
-    shown = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
+    value = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
     remedy = f"{_as_share(problem)}{_as_table(problem, keys)}{_as_list(problem, keys)}"
-    return f"{where}{shown}: {_joined(reasons)}{remedy}"
+    return f"{where}{value}: {_joined(reasons)}{remedy}"
 
 
 def _as_share(problem: ErrorDetails) -> str:
@@ -286,10 +280,10 @@ def _joined(reasons: Iterable[str]) -> str:
     """Join the reasons why a value matches no member of a union."""
     words: list[str] = []
     for reason in dict.fromkeys(reasons):
-        said = _TABLE.sub("a table", reason.removeprefix("Value error, "))
-        said = _ITEMS.sub(r"give \1", said.partition(", unable to parse")[0])
-        said = said.removeprefix(_SHOULD) if words else said
-        words.append(said[:1].lower() + said[1:])
+        text = _TABLE.sub("a table", reason.removeprefix("Value error, "))
+        text = _ITEMS.sub(r"give \1", text.partition(", unable to parse")[0])
+        text = text.removeprefix(_SHOULD) if words else text
+        words.append(text[:1].lower() + text[1:])
     return " or ".join(words)
 
 

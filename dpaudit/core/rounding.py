@@ -46,8 +46,8 @@ def percent(share: float, digits: int = 6, rounding: str = ROUND_HALF_EVEN) -> s
         rounding: `ROUND_CEILING` for what is at most the share, `ROUND_FLOOR` for at least.
     """
     context = Context(digits, rounding)
-    shown = context.plus(Decimal(f"{100 * share:.9e}")).normalize(context)
-    return f"{shown:f} %"
+    percentage = context.plus(Decimal(f"{100 * share:.9e}")).normalize(context)
+    return f"{percentage:f} %"
 
 
 def at_least(value: float, digits: int = 3) -> str:

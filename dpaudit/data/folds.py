@@ -83,7 +83,7 @@ def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:
         DataError: a file cannot be read, a line is malformed, or its rating is not among `ratings`;
             the message names the file, the line and the remedy.
     """
-    return [_fold(ratings, _held(ratings, path)) for path in paths]
+    return [_fold(ratings, _test_rows(ratings, path)) for path in paths]
 
 
 def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
@@ -127,7 +127,7 @@ def _fold(ratings: Ratings, test: Mask) -> Fold:
     return Fold(ratings.only(~test), *columns)
 
 
-def _held(ratings: Ratings, path: Path) -> Mask:
+def _test_rows(ratings: Ratings, path: Path) -> Mask:
     """Mask of the ratings that a file of test ratings contains."""
     scale = RatingScale(
         minimum=ratings.scale.minimum, maximum=ratings.scale.maximum, step=ratings.scale.step
@@ -152,9 +152,9 @@ def _held(ratings: Ratings, path: Path) -> Mask:
             f"{table.path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove "
             "the line or give the test files of the same data set"
         )
-    held = np.zeros(len(ratings), bool)
-    held[row] = True
-    return held
+    test = np.zeros(len(ratings), bool)
+    test[row] = True
+    return test
 
 
 def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) -> Codes:

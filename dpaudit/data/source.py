@@ -27,8 +27,8 @@ from dpaudit.data.source_parts import (
     SensitiveSource,
     SyntheticParams,
     TrustSource,
+    check_positions,
     expanded,
-    position_needed,
 )
 
 Format = Literal[
@@ -239,9 +239,7 @@ class DataSource(BaseModel):
                 f"columns is missing: format {self.format!r} needs the columns of user, item and, "
                 "unless every row is a purchase, rating"
             )
-        problem = position_needed(self.columns.used, self.format, self.header)
-        if problem:
-            raise ValueError(problem)
+        check_positions(self.columns.used, self.format, self.header)
         for option in ("scale", "binarize", "on_duplicate", "outside_scale"):
             of_ratings = getattr(self, option) not in (None, "error", "last")
             if self.columns.rating is None and of_ratings:

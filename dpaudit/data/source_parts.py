@@ -230,20 +230,23 @@ class SyntheticParams(BaseModel):
         return self
 
 
-def position_needed(columns: Mapping[str, Column], format_: str, header: bool) -> str | None:
-    """Return why a column cannot be given by name in this format; None if it can."""
+def check_positions(columns: Mapping[str, Column], format_: str, header: bool) -> None:
+    """Check that columns can be given by name, or by position, in this format.
+
+    Raises:
+        ValueError: one cannot.
+    """
     named = [column for column in columns.values() if isinstance(column, str)]
     if named and format_ == "matlab":
-        return f"column {show(named[0])} is a name: give its position, counted from 0"
+        raise ValueError(f"column {show(named[0])} is a name: give its position, counted from 0")
     placed = [column for column in columns.values() if isinstance(column, int)]
     if placed and format_ == "jsonl":
-        return f"column {placed[0]} is a position, and a record has none: give its key"
+        raise ValueError(f"column {placed[0]} is a position, and a record has none: give its key")
     if named and format_ == "delimited" and not header:
-        return (
+        raise ValueError(
             f"column {show(named[0])} is a name but header is false: set header = true, or give "
             "the position, counted from 0"
         )
-    return None
 
 
 def expanded(path: str, field: str) -> Path:
@@ -331,8 +334,7 @@ class FeatureSource(BaseModel):
     def _check(self) -> Self:
         if "id" in self.columns:
             raise ValueError("a feature cannot have the name 'id': rename it, or set id alone")
-        if problem := position_needed(self.used, self.format, self.header):
-            raise ValueError(problem)
+        check_positions(self.used, self.format, self.header)
         return self
 
     @property
@@ -384,9 +386,7 @@ class TrustSource(BaseModel):
         for name in _MATLAB if self.format == "delimited" else _DELIMITED:
             if getattr(self, name):
                 raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
-        problem = position_needed(self.columns.used, self.format, self.header)
-        if problem:
-            raise ValueError(problem)
+        check_positions(self.columns.used, self.format, self.header)
         return self
 
     @property
@@ -424,9 +424,7 @@ class BudgetSource(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        problem = position_needed(self.columns.used, "delimited", self.header)
-        if problem:
-            raise ValueError(problem)
+        check_positions(self.columns.used, "delimited", self.header)
         return self
 
     @property

@@ -364,14 +364,14 @@ def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
 
 def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
     firsts = repeated[np.argsort(order[repeated])][:3]
-    shown = "; ".join(
-        f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "
-        f"at {table.place(int(one))} and {table.place(int(two))}"
-        for one, two in zip(order[firsts], order[firsts + 1], strict=True)
+    examples = "; ".join(
+        f"user {show(rows.user_ids[rows.user[row]])}, item {show(rows.item_ids[rows.item[row]])} "
+        f"at {table.place(int(row))} and {table.place(int(again))}"
+        for row, again in zip(order[firsts], order[firsts + 1], strict=True)
     )
     pairs = "pair is" if len(repeated) == 1 else "pairs are"
     raise DataError(
-        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({shown}): remove the "
+        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
         "repeats or set data.on_duplicate to 'last' or 'mean'"
     )
 
