@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +44,12 @@ def show(value: object, longest: int = _VALUE) -> str:
 def quoted(text: str, longest: int = _VALUE) -> str:
     """Return text, cut to `longest` characters; invisible characters are text by their code."""
     return _cut(escaped(text[: longest + 1], _code), longest)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Join names, at most so many, and say how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def place(path: Path) -> str:

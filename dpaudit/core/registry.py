@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.messages import quoted, show
+from dpaudit.core.messages import listed, quoted, show
 
 # pydantic's names of an arbitrary key of a table, and of simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
@@ -220,33 +220,28 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
     value = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
-    remedy = f"{_as_share(problem)}{_as_table(problem, keys)}{_as_list(problem, keys)}"
-    return f"{where}{value}: {_joined(reasons)}{remedy}"
+    return f"{where}{value}: {_joined(reasons)}{_remedy(problem, keys[-1] if keys else '')}"
 
 
-def _as_share(problem: ErrorDetails) -> str:
-    """Return how to write a number of percent as the share that is needed; empty of others."""
+def _remedy(problem: ErrorDetails, key: int | str) -> str:
+    """Return how to write a percentage as a share, names as a table, or a value as a list of it.
+
+    Args:
+        problem: pydantic's error.
+        key: the last key of its place.
+    """
     given, limits = problem["input"], problem.get("ctx", {})
     largest = limits.get("le", limits.get("lt"))
-    percent = isinstance(given, int | float) and largest is not None and 0.5 < largest <= 1
-    return f": write {given / 100:g} for {given:g} %" if percent and 1 < given <= 100 else ""
-
-
-def _as_table(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
-    """Return how to write a list of names that should be a table; empty of another error."""
-    given = problem["input"]
+    if isinstance(given, int | float) and largest is not None:
+        percent = 0.5 < largest <= 1 < given <= 100
+        return f": write {given / 100:g} for {given:g} %" if percent else ""
+    if problem["type"] == "list_type" and isinstance(given, str | int | float):
+        return f": write {key} = [{show(given)}]"
     names = given if problem["type"] in _TABLES and isinstance(given, list) else []
     if not names or not all(isinstance(name, str) for name in names):
         return ""
     pairs = (f"{name if name.isidentifier() else repr(name)} = {name!r}" for name in names)
-    return f": write {keys[-1]} = {{ {', '.join(pairs)} }}"
-
-
-def _as_list(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
-    """Return how to write a value that should be a list of it; empty of another error."""
-    given = problem["input"]
-    alone = problem["type"] == "list_type" and isinstance(given, str | int | float)
-    return f": write {keys[-1]} = [{show(given)}]" if alone else ""
+    return f": write {key} = {{ {', '.join(pairs)} }}"
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
@@ -293,8 +288,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     close = _close(word, known)
     if close:
         return f"; did you mean {close!r}?"
-    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-    return f"; use one of {', '.join(known[:_LISTED])}{more}" if known else ""
+    return f"; use one of {listed(known, _LISTED)}" if known else ""
 
 
 def _close(word: str, known: Collection[str]) -> str | None:

@@ -229,21 +229,21 @@ def _with_columns(
         stated: what is known of the file.
         rows: fields of rows, if the columns have no names.
     """
+    layout = {**layout, "path": str(path), **stated.keys}
     meanings: dict[str, Column]
     if stated.columns is not None:
         meanings = stated.columns.used
     elif rows:
         meanings = positions_of(place(path), rows)
     else:
-        meanings = meanings_of(place(path), [str(name) for name in names])
-    layout = {**layout, "path": str(path), **stated.keys}
-    if stated.columns is None and not rows:
+        texts = [str(name) for name in names]
+        meanings = meanings_of(place(path), texts)
 
         def read(column: Column) -> RawTable:
             used = {"user": meanings["user"], "item": meanings["item"], "rating": column}
             return read_columns(path, DataSource(**layout, columns=used))
 
-        meanings = labelled(place(path), meanings, [str(name) for name in names], read)
+        meanings = labelled(place(path), meanings, texts, read)
     columns = {what: meanings[what] for what in ("user", "item")}
     kind = _kind(meanings)
     meaning = Meaning()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.messages import quoted, show
+from dpaudit.core.messages import listed, quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
 from dpaudit.data.readers import times
@@ -265,11 +265,10 @@ def _of_categories(table: RawTable, wanted: Sequence[str | int]) -> tuple[Mask, 
     unknown = [name for name in asked if name not in known]
     if unknown:
         ordered = sorted(known, key=lambda name: (len(name), name))
-        given = ", ".join(map(quoted, ordered[:_SHOWN]))
-        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         raise DataError(
             f"{table.path}, {table.label('category')}: no row has the category "
-            f"{show(unknown[0])} of data.sensitive.categories: choose from {given}{more}"
+            f"{show(unknown[0])} of data.sensitive.categories: choose from "
+            f"{listed([*map(quoted, ordered)], _SHOWN)}"
         )
     without = column.per_row((not name for name in names), True)
     repair = Repair("rows without a category, taken as not sensitive", int(without.sum()))
