@@ -11,10 +11,9 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel
 
-from dpaudit.cli.explain import explain
+from dpaudit.cli.explain import attributes, explain, text
 from dpaudit.config.schema import Config, config_classes, json_schema
 from dpaudit.core import registry
-from dpaudit.core.docstrings import attributes, text
 from dpaudit.reports.render.markdown import row
 from dpaudit.reports.render.toml import inline
 

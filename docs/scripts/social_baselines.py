@@ -32,9 +32,9 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.readers.load import load as read
-from dpaudit.data.similarity import friends_similarity
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
+from dpaudit.defenses.social.rows import friends_similarity
 from dpaudit.defenses.social.training import SocialTraining
 from dpaudit.record.bases import BEYOND_MEANS
 from dpaudit.reports.table import NONE, Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.discounts import discounts
 from dpaudit.core.errors import InputError
+from dpaudit.core.releases import discounts
 from dpaudit.data.ratings import Ratings
 
 Indices = NDArray[np.int32]

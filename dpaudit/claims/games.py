@@ -21,7 +21,7 @@ from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, sh
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.observation import PreparedPair
+from dpaudit.core.releases import PreparedPair
 from dpaudit.defenses.base import EntryPair, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_model import ExactScores

@@ -18,8 +18,7 @@ from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
 from dpaudit.core.streams import Streams, generator
-from dpaudit.data.instances import Profile, from_profiles
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import RatedItems, Ratings, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.schedule import step_sizes
@@ -45,8 +44,8 @@ def factors(
 
 
 def pair(
-    before: Sequence[Profile],
-    after: Sequence[Profile],
+    before: Sequence[RatedItems],
+    after: Sequence[RatedItems],
     n_items: int,
     summary: str,
     *,
@@ -66,7 +65,7 @@ def pair(
 
 def recomputed_mean(users: int) -> DataPair:
     """Return the pair of users with one item each, where one rating and the mean change."""
-    rest: list[Profile] = [[(user, 3)] for user in range(1, users)]
+    rest: list[RatedItems] = [[(user, 3)] for user in range(1, users)]
     return pair(
         [[(0, 5)], *rest],
         [[(0, 1)], *rest],

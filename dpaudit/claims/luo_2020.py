@@ -26,7 +26,7 @@ from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
-from dpaudit.data.instances import Profile, from_profiles
+from dpaudit.data.ratings import RatedItems, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import width
@@ -91,7 +91,7 @@ def opposite_gradients() -> Estimate:
 
 
 def _rating_added(
-    profile: Profile, added: tuple[int, float], others: int, value: float
+    profile: RatedItems, added: tuple[int, float], others: int, value: float
 ) -> DataPair:
     """Return the pair in which a user adds a rating; the others rate all these items with `value`.
 
@@ -102,7 +102,7 @@ def _rating_added(
         value: the rating that each of them gives to each item.
     """
     items = [added[0], *(item for item, _ in profile)]
-    rest: list[Profile] = [[(item, value) for item in sorted(items)]] * others
+    rest: list[RatedItems] = [[(item, value) for item in sorted(items)]] * others
     before, after = (
         from_profiles([mine, *rest], len(items)) for mine in (profile, [added, *profile])
     )
@@ -133,7 +133,7 @@ def undecided(rated: int, others: int) -> DataPair:
     The user has rated half of `rated` items highest and half lowest; the others like all of them.
     Without the added rating the user's factor and gradients are 0 up to noise.
     """
-    mine: Profile = [(item, 5 if item % 2 else 1) for item in range(1, rated + 1)]
+    mine: RatedItems = [(item, 5 if item % 2 else 1) for item in range(1, rated + 1)]
     return _rating_added(mine, (0, 5), others, 4)
 
 

@@ -25,9 +25,9 @@ from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.readers.privacy_settings import drawn
+from dpaudit.data.readers.rows import drawn
 from dpaudit.data.source import DataSource
-from dpaudit.data.source_social import SensitiveSource
+from dpaudit.data.source_parts import SensitiveSource
 from dpaudit.defenses.base import PredictionPair, Targets
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.item_item.cosine import Cosine

@@ -42,5 +42,5 @@ def get(name: str, folder: Path | None, yes: bool) -> None:
     echo(f"Full terms: {dataset.terms.url}\nPlease cite: {dataset.terms.citation}\n")
     if not yes and not click.confirm("Do you accept these terms?"):
         raise ConfigError("the terms were not accepted, so nothing was downloaded")
-    place = fetch(dataset, folder, progress=True)
-    echo(f"{name} is in {place}")
+    target = fetch(dataset, folder, progress=True)
+    echo(f"{name} is in {target}")

@@ -16,7 +16,7 @@ from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.cli.writing import echo, screen
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.numbers import plain_number
+from dpaudit.core.rounding import plain_number
 
 if TYPE_CHECKING:
     from dpaudit.bounds.outcomes import Scores

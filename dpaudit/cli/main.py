@@ -24,8 +24,14 @@ from dpaudit.cli.split import split
 from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.cli.tasks import merge, runs
 from dpaudit.cli.writing import UnwrittenError
-from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
-from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
+from dpaudit.core.errors import (
+    RUN_FAILED,
+    USER_ERROR,
+    ConfigError,
+    DpauditError,
+    InputError,
+    RunError,
+)
 from dpaudit.core.standard import streams
 
 # Messages contain values of configs and records, which may be long.

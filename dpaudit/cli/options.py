@@ -16,7 +16,7 @@ from click.types import FloatParamType
 
 from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.core.foreign import foreign
-from dpaudit.core.numbers import plain_number
+from dpaudit.core.rounding import plain_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 

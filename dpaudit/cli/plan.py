@@ -207,7 +207,7 @@ def _show_cost(cost: Cost, timing: float, workers: Workers, console: Console) ->
 
 
 def _memory(cost: Cost) -> str:
-    from dpaudit.core.amounts import size
+    from dpaudit.core.rounding import size
 
     least = "at least " if cost.untimed else ""
     one = f"{least}{size(cost.memory(1))}"
@@ -221,7 +221,7 @@ def _memory(cost: Cost) -> str:
 
 def _times(stage: Sample) -> tuple[str, str]:
     """Write the time of one task and of all."""
-    from dpaudit.core.amounts import duration
+    from dpaudit.core.rounding import duration
 
     if stage.seconds is None:
         return f"> {duration(stage.limit)}" if stage.limit else "", "not timed"
@@ -231,7 +231,7 @@ def _times(stage: Sample) -> tuple[str, str]:
 
 def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
     """Say what the timed stages take together."""
-    from dpaudit.core.amounts import duration
+    from dpaudit.core.rounding import duration
 
     most = "at most " if cost.once else ""
     count = workers.count or 1

@@ -159,8 +159,7 @@ def _table(path: Path) -> _Table:
 
 def _reader(kind: FeatureKind) -> Callable[[Any], float]:
     """Return what reads a cell of a column: a number, NaN if the cell is none of this kind."""
-    from dpaudit.data.readers.cells import number
-    from dpaudit.data.readers.missing import is_missing
+    from dpaudit.data.readers.cells import is_missing, number
     from dpaudit.data.readers.times import moment
 
     codes: dict[float | str, float] = {}
@@ -218,7 +217,7 @@ def _lines(path: Path) -> io.StringIO:
 
 def _is_name(text: str) -> bool:
     """Whether a field of a first row is the name of a column, and no number that went wrong."""
-    from dpaudit.data.readers.missing import is_missing
+    from dpaudit.data.readers.cells import is_missing
 
     name = text.removeprefix("#").strip()
     if any(separator in name for separator in ",;\t"):

@@ -9,8 +9,8 @@ import click
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, force_option
 from dpaudit.cli.writing import Output, echo, screen
-from dpaudit.core.amounts import size
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.rounding import size
 
 
 @click.command()

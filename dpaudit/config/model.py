@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
+from dpaudit.core.releases import Observer
 from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, TrainedDefense
 
 Epsilon = Annotated[float, Field(gt=0)]

@@ -1,4 +1,7 @@
-"""A stated privacy guarantee: ε, δ, the adjacency and the observers; and what it covers."""
+"""A stated privacy guarantee: ε, δ, the adjacency and the observers; and what it covers.
+
+Beside it stand measurements of what it assumes, and the losses of single users.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.estimate import Estimate
+
 # `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
 Adjacency = Literal[
     "rating-replace", "rating-add-remove", "user-replace", "user-add-remove", "entry-replace"
 ]
-
-
 Variant = Literal["nonprivate", "published", "corrected"]
-
-
 RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
-
-
 # Observers of the built-in defenses; plug-ins may define others.
 OBSERVERS = ("public", "iterates", "recommender", "friend", "values", "list")
 
@@ -99,3 +101,41 @@ def covered_observers(claim: Stated) -> Collection[str]:
 def delta_of(claim: Claim | None) -> float:
     """Return the δ of a claim; 0 if nothing is claimed."""
     return claim.delta if claim else 0.0
+
+
+# Values of `part`: the share of users whose factors have a norm above 1, and the largest norm.
+LONGER, LONGEST = "share longer than 1", "longest"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One measurement of an assumption that a claim relies on and its mechanism does not enforce.
+
+    Attributes:
+        metric: which assumption, by the name of its metric.
+        estimate: the measured value.
+        step: the step or round after which it was measured.
+        part: which of several values of the metric it is; None where there is only one.
+    """
+
+    metric: str
+    estimate: Estimate
+    step: int
+    part: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalLosses:
+    """The ε of each user who has ratings, and their losses in draws of the model.
+
+    They are of mechanisms with an ε for each user.
+
+    Attributes:
+        epsilon: ε_u: a quarter of it bounds what all ratings of the user change in the log-density
+            `(N,)`.
+        loss: four times what they change at the models of W trials `(N, W)`; above ε_u where
+            predictions leave the range that the claim assumes.
+    """
+
+    epsilon: NDArray[np.float64]
+    loss: NDArray[np.float64]

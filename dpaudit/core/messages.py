@@ -1,4 +1,4 @@
-"""Text from files, labels and paths, shown so that it cannot control a terminal or a page.
+"""Text from files, labels and paths, text so that it cannot control a terminal or a page.
 
 Invisible characters (control, format and bidirectional characters) are always replaced.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,8 +42,14 @@ def show(value: object, longest: int = _VALUE) -> str:
 
 
 def quoted(text: str, longest: int = _VALUE) -> str:
-    """Return text, cut to `longest` characters; invisible characters are shown by their code."""
+    """Return text, cut to `longest` characters; invisible characters are text by their code."""
     return _cut(escaped(text[: longest + 1], _code), longest)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Join names, at most so many, and say how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def place(path: Path) -> str:
@@ -54,8 +60,8 @@ def place(path: Path) -> str:
     return escaped(text if len(text) <= _PATH else f"…{text[-_PATH:]}", _code)
 
 
-def _cut(shown: str, longest: int) -> str:
-    return shown if len(shown) <= longest else f"{shown[:longest]}…"
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _code(letter: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import NoReturn
 
-from dpaudit.core.exit_codes import RUN_FAILED
+from dpaudit.core.errors import RUN_FAILED
 
 # How often, in seconds, a process checks that its parent still runs.
 _LOOK = 0.5
@@ -159,9 +159,9 @@ def _wait(child: int, reader: int) -> NoReturn:
 
 def _end_late(child: int, reader: int) -> None:
     """End the child, and what it started, if it goes on long after it has decided."""
-    told = select.poll()
-    told.register(reader, select.POLLIN)
-    if not told.poll()[0][1] & select.POLLIN:
+    decision = select.poll()
+    decision.register(reader, select.POLLIN)
+    if not decision.poll()[0][1] & select.POLLIN:
         return  # closed
     time.sleep(_LATEST)
     sys.stderr.write(

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.messages import quoted, show
+from dpaudit.core.messages import listed, quoted, show
 
 # pydantic's names of an arbitrary key of a table, and of simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
@@ -80,9 +80,9 @@ def load(group: Group, name: str) -> Any:
     try:
         plugin = points[name].load()
     except Exception as error:
-        said = quoted(f"{type(error).__name__}: {error}", _REASON)
+        reason = quoted(f"{type(error).__name__}: {error}", _REASON)
         raise ConfigError(
-            f"{what} cannot be imported: {said}; repair or uninstall its package"
+            f"{what} cannot be imported: {reason}; repair or uninstall its package"
         ) from error
     fault = _fault(group, name, plugin)
     if fault:
@@ -96,11 +96,11 @@ def _fault(group: Group, name: str, plugin: Any) -> str:
     """Return why a plug-in cannot be used in its group; empty if it can."""
     wanted = ""
     if group in _CLASSES:
-        base = _base(_CLASSES[group])
+        base = resolve_name(_CLASSES[group])
         if not (isinstance(plugin, type) and issubclass(plugin, base)):
             wanted = f"subclass of {base.__module__}.{base.__name__}"
     elif group in _OBJECTS:
-        base = _base(_OBJECTS[group])
+        base = resolve_name(_OBJECTS[group])
         several = plugin if group == "metrics" and isinstance(plugin, tuple | list) else [plugin]
         if not all(isinstance(one, base) for one in several):
             wanted = f"object of {base.__module__}.{base.__name__}"
@@ -114,12 +114,6 @@ def _fault(group: Group, name: str, plugin: Any) -> str:
     if group == "measures" and not plugin.audit:
         return "is of no kind of audit, which its attribute audit names"
     return ""
-
-
-def _base(path: str) -> type[Any]:
-    module, _, name = path.partition(":")
-    base: type[Any] = getattr(importlib.import_module(module), name)
-    return base
 
 
 def _kind(plugin: Any) -> str:
@@ -194,10 +188,10 @@ def create_instance(
         known = {field.name for field in fields(plugin)}  # type: ignore[arg-type]
         unknown = [key for key in parameters if key not in known]
         if unknown:
-            said = _unknown(unknown, known.difference(others), what)
-            if "settings" in known and "did you mean" not in said:
-                said += f"; what its constructor takes stands in {place}.params.settings"
-            raise ConfigError(f"{place}.params.{said}") from error
+            fault = _unknown(unknown, known.difference(others), what)
+            if "settings" in known and "did you mean" not in fault:
+                fault += f"; what its constructor takes stands in {place}.params.settings"
+            raise ConfigError(f"{place}.params.{fault}") from error
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
 
@@ -206,14 +200,14 @@ def _unknown(unknown: Sequence[str], known: Collection[str], what: str) -> str:
     *most, last = (quoted(name, _SHOWN) for name in unknown)
     if not most and known:
         return f"{last} is not known to {what}{suggestion(last, known)}"
-    said = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    subject = f"{', '.join(most)} and {last} are" if most else f"{last} is"
     them = "them" if most else "it"
     if not known:
-        return f"{said} not known to {what}, which has no parameters: remove {them}"
+        return f"{subject} not known to {what}, which has no parameters: remove {them}"
     close = {name: match for name in unknown if (match := _close(name, known))}
     meant = ", ".join(f"{match!r} for {quoted(name, _SHOWN)}" for name, match in close.items())
     remedy = f"; did you mean {meant}?" if close else f": remove {them}"
-    return f"{said} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
+    return f"{subject} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
 
 
 def first_problem(error: ValidationError, place: str, known: Iterable[str], given: Any) -> str:
@@ -237,34 +231,29 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
         return f"{where} is missing: add it"
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
-    shown = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
-    remedy = f"{_as_share(problem)}{_as_table(problem, keys)}{_as_list(problem, keys)}"
-    return f"{where}{shown}: {_joined(reasons)}{remedy}"
+    value = "" if problem["type"] == "value_error" else f" = {show(problem['input'], _SHOWN)}"
+    return f"{where}{value}: {_joined(reasons)}{_remedy(problem, keys[-1] if keys else '')}"
 
 
-def _as_share(problem: ErrorDetails) -> str:
-    """Return how to write a number of percent as the share that is needed; empty of others."""
+def _remedy(problem: ErrorDetails, key: int | str) -> str:
+    """Return how to write a percentage as a share, names as a table, or a value as a list of it.
+
+    Args:
+        problem: pydantic's error.
+        key: the last key of its place.
+    """
     given, limits = problem["input"], problem.get("ctx", {})
     largest = limits.get("le", limits.get("lt"))
-    percent = isinstance(given, int | float) and largest is not None and 0.5 < largest <= 1
-    return f": write {given / 100:g} for {given:g} %" if percent and 1 < given <= 100 else ""
-
-
-def _as_table(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
-    """Return how to write a list of names that should be a table; empty of another error."""
-    given = problem["input"]
+    if isinstance(given, int | float) and largest is not None:
+        percent = 0.5 < largest <= 1 < given <= 100
+        return f": write {given / 100:g} for {given:g} %" if percent else ""
+    if problem["type"] == "list_type" and isinstance(given, str | int | float):
+        return f": write {key} = [{show(given)}]"
     names = given if problem["type"] in _TABLES and isinstance(given, list) else []
     if not names or not all(isinstance(name, str) for name in names):
         return ""
     pairs = (f"{name if name.isidentifier() else repr(name)} = {name!r}" for name in names)
-    return f": write {keys[-1]} = {{ {', '.join(pairs)} }}"
-
-
-def _as_list(problem: ErrorDetails, keys: Sequence[int | str]) -> str:
-    """Return how to write a value that should be a list of it; empty of another error."""
-    given = problem["input"]
-    alone = problem["type"] == "list_type" and isinstance(given, str | int | float)
-    return f": write {keys[-1]} = [{show(given)}]" if alone else ""
+    return f": write {key} = {{ {', '.join(pairs)} }}"
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
@@ -298,10 +287,10 @@ def _joined(reasons: Iterable[str]) -> str:
     """Join the reasons why a value matches no member of a union."""
     words: list[str] = []
     for reason in dict.fromkeys(reasons):
-        said = _TABLE.sub("a table", reason.removeprefix("Value error, "))
-        said = _ITEMS.sub(r"give \1", said.partition(", unable to parse")[0])
-        said = said.removeprefix(_SHOULD) if words else said
-        words.append(said[:1].lower() + said[1:])
+        text = _TABLE.sub("a table", reason.removeprefix("Value error, "))
+        text = _ITEMS.sub(r"give \1", text.partition(", unable to parse")[0])
+        text = text.removeprefix(_SHOULD) if words else text
+        words.append(text[:1].lower() + text[1:])
     return " or ".join(words)
 
 
@@ -311,8 +300,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     close = _close(word, known)
     if close:
         return f"; did you mean {close!r}?"
-    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-    return f"; use one of {', '.join(known[:_LISTED])}{more}" if known else ""
+    return f"; use one of {listed(known, _LISTED)}" if known else ""
 
 
 def _close(word: str, known: Collection[str]) -> str | None:

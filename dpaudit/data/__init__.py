@@ -18,8 +18,7 @@ from dpaudit.data.neighbors import (
 from dpaudit.data.ratings import Csr, Friends, Ratings, Repair, Scale
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import Columns, DataSource, RatingScale, SyntheticParams
-from dpaudit.data.source_parts import TrustColumns
-from dpaudit.data.source_social import SensitiveSource, TrustSource
+from dpaudit.data.source_parts import SensitiveSource, TrustColumns, TrustSource
 from dpaudit.data.synthetic import generate
 
 __all__ = [

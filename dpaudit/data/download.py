@@ -61,8 +61,8 @@ class Dataset:
     terms: Terms
 
 
-def _movielens_terms(name: str) -> Terms:
-    return Terms(
+def _movielens(name: str, title: str, known_hash: str, ratings: str) -> Dataset:
+    terms = Terms(
         summary=(
             "Free for research. Acknowledge the data set in publications. Do not redistribute it, "
             "use it commercially or for revenue without permission, or suggest that the University "
@@ -71,27 +71,18 @@ def _movielens_terms(name: str) -> Terms:
         url=f"{_GROUPLENS}/{name}-README.txt",
         citation=_CITATION,
     )
+    return Dataset(name, title, f"{_GROUPLENS}/{name}.zip", known_hash, ratings, terms)
 
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType(
     {
         dataset.name: dataset
         for dataset in (
-            Dataset(
-                name="ml-100k",
-                title="MovieLens 100K",
-                url=f"{_GROUPLENS}/ml-100k.zip",
-                known_hash="md5:0e33842e24a9c977be4e0107933c0723",
-                ratings="u.data",
-                terms=_movielens_terms("ml-100k"),
+            _movielens(
+                "ml-100k", "MovieLens 100K", "md5:0e33842e24a9c977be4e0107933c0723", "u.data"
             ),
-            Dataset(
-                name="ml-1m",
-                title="MovieLens 1M",
-                url=f"{_GROUPLENS}/ml-1m.zip",
-                known_hash="md5:c4d9eecfca2ab87c1945afe126590906",
-                ratings="ratings.dat",
-                terms=_movielens_terms("ml-1m"),
+            _movielens(
+                "ml-1m", "MovieLens 1M", "md5:c4d9eecfca2ab87c1945afe126590906", "ratings.dat"
             ),
         )
     }

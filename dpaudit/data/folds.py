@@ -13,7 +13,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.messages import place
 from dpaudit.core.streams import generator
-from dpaudit.core.user_profile import FloatArray, IntArray
+from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.load import load
@@ -83,7 +83,7 @@ def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:
         DataError: a file cannot be read, a line is malformed, or its rating is not among `ratings`;
             the message names the file, the line and the remedy.
     """
-    return [_fold(ratings, _held(ratings, path)) for path in paths]
+    return [_fold(ratings, _test_rows(ratings, path)) for path in paths]
 
 
 def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
@@ -127,7 +127,7 @@ def _fold(ratings: Ratings, test: Mask) -> Fold:
     return Fold(ratings.only(~test), *columns)
 
 
-def _held(ratings: Ratings, path: Path) -> Mask:
+def _test_rows(ratings: Ratings, path: Path) -> Mask:
     """Mask of the ratings that a file of test ratings contains."""
     scale = RatingScale(
         minimum=ratings.scale.minimum, maximum=ratings.scale.maximum, step=ratings.scale.step
@@ -152,9 +152,9 @@ def _held(ratings: Ratings, path: Path) -> Mask:
             f"{table.path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove "
             "the line or give the test files of the same data set"
         )
-    held = np.zeros(len(ratings), bool)
-    held[row] = True
-    return held
+    test = np.zeros(len(ratings), bool)
+    test[row] = True
+    return test
 
 
 def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) -> Codes:
@@ -174,3 +174,21 @@ def _rows(ratings: Ratings, users: Codes, items: Codes) -> Codes:
     wanted = users * ratings.n_items + items
     row = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
     return np.where((users >= 0) & (items >= 0) & (pairs[row] == wanted), row, -1)
+
+
+def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, list[Profile]]:
+    """Return the ratings without a random share of the users, and the profiles of that share.
+
+    Users keep their indices; the removed ones have no ratings left.
+
+    Raises:
+        DataError: there are fewer than two users, so one side would be empty.
+    """
+    if ratings.n_users < 2:
+        raise DataError(f"{ratings.n_users} user cannot be split into two groups: use more data")
+    order = generator(seed, "split").permutation(ratings.n_users)
+    count = min(max(1, round(share * ratings.n_users)), ratings.n_users - 1)
+    taken = np.zeros(ratings.n_users, bool)
+    taken[order[:count]] = True
+    train = ratings.only(~taken[ratings.user])
+    return train, [ratings.profile(int(user)) for user in np.flatnonzero(taken)]

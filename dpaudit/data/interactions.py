@@ -13,17 +13,34 @@ from scipy.sparse import coo_array, csr_array, issparse
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
-from dpaudit.data.frames import UNMARKED, frame_table, numbered
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.core.messages import show
+from dpaudit.data.ratings import Ratings, Repair, Scale
+from dpaudit.data.readers import doubts, times
+from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of
+from dpaudit.data.readers.columns import (
+    RatingColumn,
+    missing,
+    ratings,
+    users_and_items,
+    without_headers,
+)
 from dpaudit.data.readers.load import load
 from dpaudit.data.readers.rows import LARGEST
-from dpaudit.data.sniff import source_of
+from dpaudit.data.readers.scales import occurring
+from dpaudit.data.sniff import columns_of, source_of
 from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
+from dpaudit.data.source_parts import Column
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# The remedy in messages to a program if the range of the ratings is not clear.
+_UNMARKED = (
+    "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with their "
+    "scale"
+)
+_NAME = "the data frame"
 _MATRIX = "the sparse matrix"
 
 
@@ -152,14 +169,7 @@ def given_ratings(interactions: Any) -> Ratings:
                 f"interactions are {type(interactions).__name__}: give a sparse matrix of users "
                 "and items, a data frame, or the path of a file"
             )
-        rows, name = numbered(*frame), frame[0].path
-        counts = len(rows.user_ids), len(rows.item_ids)
-        ratings = replace(
-            _valued(rows.user, rows.item, rows.rating, counts, rows.time),
-            user_ids=rows.user_ids,
-            item_ids=rows.item_ids,
-            repairs=tuple(repair for repair in rows.repairs if repair.count),
-        )
+        ratings, name = _of_frame(*frame), _NAME
     if not len(ratings):
         raise DataError(f"{name} holds no ratings: give some")
     return ratings
@@ -176,7 +186,162 @@ def _of_file(path: Path) -> Ratings:
     except UnknownColumnsError as error:
         raise DataError(f"{error.fault}: {error.remedy}") from error
     except UnknownScaleError as error:
-        raise DataError(f"{error.fault}: {UNMARKED}") from error
+        raise DataError(f"{error.fault}: {_UNMARKED}") from error
+
+
+def frame_table(given: object) -> tuple[RawTable, str] | None:
+    """Return the columns of users, items and ratings of a data frame; None if it is none.
+
+    The second value is what the ratings are by their name: `rating`, `value` or `count`.
+
+    Frames are those that narwhals reads, such as of pandas, polars (lazy ones are collected) and
+    Arrow, and objects with the Arrow C stream interface.
+
+    Raises:
+        DataError: a column is missing, occurs twice, or does not hold plain values.
+    """
+    import narwhals as nw
+
+    with foreign(_unreadable):
+        frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.Series):
+            fault = f"interactions are one column ({type(given).__name__})"
+            raise DataError(f"{fault}: {UnknownColumnsError.remedy}")
+        if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            if not hasattr(given, "__arrow_c_stream__"):
+                return None
+            frame = nw.from_arrow(frame, backend="pyarrow")
+        names = frame.collect_schema().names()
+        if not names:
+            raise DataError(f"{_NAME} holds no columns: give those of users and items")
+
+        def read(column: Column) -> RawTable:
+            series = frame.select(column).lazy().collect()[column]
+            cells = {"rating": _coded(series)}
+            return RawTable(_NAME, {"rating": column}, "row", lambda row: row + 1, cells)
+
+        try:
+            columns, kind = columns_of(_NAME, [str(name) for name in names], read)
+        except UnknownColumnsError as error:
+            raise DataError(f"{error.fault}: {error.remedy}") from error
+        chosen = frame.select(*columns.values()).lazy().collect()
+        cells = {what: _coded(chosen[name]) for what, name in columns.items()}
+    table = RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
+    return table, kind
+
+
+def _of_frame(table: RawTable, kind: str) -> Ratings:
+    """Return the ratings in a data frame.
+
+    Args:
+        table: the columns.
+        kind: what the ratings are by their name; a count makes its row an interaction.
+
+    Raises:
+        DataError: a row lacks its user, item or rating, or is no interaction; names the first one.
+            Or some ratings may mark "not rated".
+    """
+    table = without_headers(table)
+    user, item = users_and_items(table)
+    faults = missing(table, user.codes, "user") + missing(table, item.codes, "item")
+    values = np.ones(len(user.codes))
+    column = ratings(table) if "rating" in table.cells else None
+    if column is not None:
+        faults += _faults(column, kind)
+        values = values if kind == "count" else column.values
+    if faults:
+        table.refuse(faults)
+    if column is not None:
+        label = f"{_NAME}, {table.label('rating')}"
+        _check_marks(label, *occurring(np.array(column.numbers), column.codes), kind)
+    time, wrong = times.of(table) if "time" in table.cells else (None, [])
+    unused = [
+        Repair(f"times, not used as in {table.place(row)} {fault}", len(values))
+        for row, _, fault in wrong
+    ]
+    repairs = *table.repairs, *unused, *user.repairs("user"), *item.repairs("item")
+    shape = len(user.names), len(item.names)
+    return replace(
+        _valued(user.codes, item.codes, values, shape, None if wrong else time),
+        user_ids=np.array(user.names, object),
+        item_ids=np.array(item.names, object),
+        repairs=tuple(repair for repair in repairs if repair.count),
+    )
+
+
+def _faults(column: RatingColumn, kind: str) -> list[Fault]:
+    """Return the fault of the first rating that is no number, too large, or no interaction."""
+    values = column.values
+    usable = np.abs(values) <= LARGEST
+    wrong = ~usable
+    # As in a file: likes are 1 and dislikes 0 or −1, and nothing up to 0 is a count.
+    likes = len(np.unique(values[usable])) == 2 and values[usable].max() > 0
+    if kind == "count" or likes:
+        wrong |= values <= 0
+    if not wrong.any():
+        return []
+    row, more = first_of(wrong)
+    value = column.cell(row)
+    name = "count" if kind == "count" else "rating"
+    name = f"the {name} {show(value)}" if column.codes[row] >= 0 else f"the {name}"
+    large = "is beyond single precision" if np.isfinite(values[row]) else "is not a finite number"
+    fault = "is no interaction" if usable[row] else large
+    remedy = "leave such rows out" if usable[row] else "correct it or leave its row out"
+    marks = column.codes[row] >= 0 and doubts.punctuated(name, value, column.distinct)
+    return [(row, "rating", marks or f"{name} {fault}{more}: {remedy}")]
+
+
+def _check_marks(
+    label: str, values: NDArray[np.float64], rows: NDArray[np.int64], kind: str
+) -> None:
+    """Refuse values that may mark "not rated"; the message names what a program can do.
+
+    Raises:
+        DataError: there are some.
+    """
+    try:
+        check_marks(label, values, rows, kind)
+    except UnknownScaleError as error:
+        raise DataError(f"{error.fault}: {_UNMARKED}") from error
+
+
+def _coded(series: Any) -> Coded:
+    import narwhals as nw
+    import pandas as pd
+
+    if isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
+        raise _nested(series.name, "lists or records")
+
+    wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
+    try:
+        codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
+    except TypeError as error:  # unhashable
+        raise _nested(series.name, "lists or records") from error
+    values = np.asarray(distinct).tolist()
+    if any(isinstance(value, tuple | frozenset) for value in values):
+        raise _nested(series.name, "lists or records")
+    if any(map(_nameless, values)):
+        raise _nested(series.name, "objects without a name")
+    return Coded(codes.astype(np.int32), values)
+
+
+def _nameless(value: object) -> bool:
+    """Whether the text of a Python object is only its memory address."""
+    kind = type(value)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+
+
+def _nested(name: str, values: str) -> DataError:
+    return DataError(
+        f"{_NAME}, column {show(name)}: the column holds {values}: give a column of plain values"
+    )
+
+
+def _unreadable(problem: str) -> DataError:
+    return DataError(
+        f"{_NAME} cannot be read ({problem}): give one with distinct names of columns and plain "
+        "values"
+    )
 
 
 def _of_matrix(matrix: Any) -> Ratings:
@@ -221,14 +386,11 @@ def _check_values(values: NDArray[np.float64]) -> None:
     levels, rows = np.unique(values, return_counts=True)
     # Without a value below 0 these may be counts, the largest of which is often far from the rest.
     if len(levels) and levels[0] < 0:
-        try:
-            check_marks(_MATRIX, levels, rows, "rating")
-        except UnknownScaleError as error:
-            raise DataError(f"{error.fault}: {UNMARKED}") from error
+        _check_marks(_MATRIX, levels, rows, "rating")
 
 
-def _damaged(said: str) -> DataError:
-    return DataError(f"{_MATRIX} is damaged ({said}): make it again from its entries")
+def _damaged(problem: str) -> DataError:
+    return DataError(f"{_MATRIX} is damaged ({problem}): make it again from its entries")
 
 
 def _valued(

@@ -7,12 +7,10 @@ under which relation a change is a single step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
@@ -91,20 +89,21 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
             exist does not (or the reverse), or the change has no effect.
     """
     match change:
-        case RatingReplaced(user, item, value):
-            return _replace_rating(ratings, user, item, value)
-        case RatingAdded(user, item, value):
-            check(ratings, change)
-            return _insert(ratings, user, _checked(ratings, [item], [value]))
-        case RatingRemoved(user, item):
-            row = _existing_row(ratings, user, item)
-            return ratings.only(np.arange(len(ratings)) != row)
         case UserRemoved(user):
             if not len(_profile(ratings, user)):
                 raise DataError(f"user {user} has no ratings to remove: choose another user")
             return ratings.only(ratings.user != user)
         case UserReplaced(user, items, values):
-            return _replace_user(ratings, user, _checked(ratings, items, values))
+            profile, old = _checked(ratings, items, values), _profile(ratings, user)
+            same = np.array_equal(old.items, profile.items)
+            if same and np.array_equal(old.values, profile.values):
+                raise DataError(f"user {user} has these ratings already: choose others")
+        case RatingReplaced() | RatingAdded() | RatingRemoved():
+            check(ratings, change)
+            if not isinstance(change, RatingRemoved):
+                _check_on_scale(np.array([change.value], np.float32), ratings.scale)
+            profile = edited(ratings.profile(change.user), change)
+    return ratings.with_profile(change.user, profile)
 
 
 def check(ratings: Ratings, change: RatingChange) -> None:
@@ -113,18 +112,20 @@ def check(ratings: Ratings, change: RatingChange) -> None:
     Raises:
         DataError: as in `apply`, except that the scale is not checked.
     """
-    match change:
-        case RatingReplaced(user, item, value):
-            row = _existing_row(ratings, user, item)
-            if ratings.value[row] == np.float32(value):
-                raise DataError(
-                    f"user {user} rates item {item} {value:g} already: choose another rating"
-                )
-        case RatingAdded(user, item):
-            if _row(ratings, user, item) is not None:
-                raise DataError(f"user {user} has rated item {item}: replace the rating instead")
-        case RatingRemoved(user, item):
-            _existing_row(ratings, user, item)
+    user, item = change.user, change.item
+    profile = _profile(ratings, user)
+    if not 0 <= item < ratings.n_items:
+        raise DataError(f"item {item} lies outside 0..{ratings.n_items - 1}: choose one inside")
+    value = profile.values[profile.items == item]
+    if isinstance(change, RatingAdded):
+        if len(value):
+            raise DataError(f"user {user} has rated item {item}: replace the rating instead")
+    elif not len(value):
+        raise DataError(f"user {user} has not rated item {item}: choose an item that they rated")
+    elif isinstance(change, RatingReplaced) and value[0] == np.float32(change.value):
+        raise DataError(
+            f"user {user} rates item {item} {change.value:g} already: choose another rating"
+        )
 
 
 def edited(profile: Profile, change: RatingChange) -> Profile:
@@ -151,28 +152,7 @@ def _profile(ratings: Ratings, user: int) -> Profile:
     return ratings.profile(user)
 
 
-def _row(ratings: Ratings, user: int, item: int) -> int | None:
-    items = _profile(ratings, user).items
-    if not 0 <= item < ratings.n_items:
-        raise DataError(f"item {item} lies outside 0..{ratings.n_items - 1}: choose one inside")
-    at = int(np.searchsorted(items, item))
-    if at == len(items) or items[at] != item:
-        return None
-    return int(ratings.by_user.start[user]) + at
-
-
-def _existing_row(ratings: Ratings, user: int, item: int) -> int:
-    row = _row(ratings, user, item)
-    if row is None:
-        raise DataError(f"user {user} has not rated item {item}: choose an item that they rated")
-    return row
-
-
-def _checked(
-    ratings: Ratings,
-    items: Sequence[int] | IntArray,
-    values: Sequence[float] | FloatArray,
-) -> Profile:
+def _checked(ratings: Ratings, items: IntArray, values: FloatArray) -> Profile:
     """Validate the new ratings of one user and sort them by item."""
     item, value = np.array(items, dtype=np.int64), np.array(values, dtype=np.float32)
     if item.ndim != 1 or item.shape != value.shape or not len(item):
@@ -198,67 +178,3 @@ def _check_on_scale(value: FloatArray, scale: Scale) -> None:
             f"the rating {value[~good][0]:g} is not on the scale {scale.minimum:g}.."
             f"{scale.maximum:g} with step {scale.step:g}: choose a rating on it"
         )
-
-
-def _replace_rating(ratings: Ratings, user: int, item: int, value: float) -> Ratings:
-    row = _existing_row(ratings, user, item)
-    new = _checked(ratings, [item], [value]).values[0]
-    check(ratings, RatingReplaced(user, item, value))
-    column = ratings.value.copy()
-    column[row] = new
-    return _rebuild(ratings, ratings.user, ratings.item, column)
-
-
-def _replace_user(ratings: Ratings, user: int, new: Profile) -> Ratings:
-    old = _profile(ratings, user)
-    if np.array_equal(old.items, new.items) and np.array_equal(old.values, new.values):
-        raise DataError(f"user {user} has these ratings already: choose others")
-    return _insert(ratings, user, new, kept=ratings.user != user)
-
-
-def _insert(
-    ratings: Ratings, user: int, new: Profile, kept: NDArray[np.bool_] | slice = slice(None)
-) -> Ratings:
-    return _rebuild(
-        ratings,
-        np.concatenate((ratings.user[kept], np.full(len(new), user, dtype=np.int32))),
-        np.concatenate((ratings.item[kept], new.items)),
-        np.concatenate((ratings.value[kept], new.values)),
-    )
-
-
-def _rebuild(ratings: Ratings, user: IntArray, item: IntArray, value: FloatArray) -> Ratings:
-    sensitive, time = None, None
-    held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
-    if ratings.sensitive is not None:
-        # A changed rating stays sensitive or not; a new rating is not sensitive.
-        sensitive = np.isin(rows, held[ratings.sensitive])
-    if ratings.time is not None:
-        # A changed rating keeps its time; a new rating comes last.
-        known = np.append(held, ratings.n_users * ratings.n_items)
-        place = np.searchsorted(known, rows)
-        times = np.append(ratings.time, ratings.time.max(initial=0.0))
-        time = times[np.where(known[place] == rows, place, len(held))]
-    rebuilt = Ratings.build(
-        user,
-        item,
-        value,
-        ratings.n_users,
-        ratings.n_items,
-        ratings.scale,
-        ratings.user_ids,
-        ratings.item_ids,
-        sensitive,
-        ratings.friends,
-        ratings.repairs,
-        budgets=ratings.budgets,
-        time=time,
-    )
-    return replace(
-        rebuilt, user_features=ratings.user_features, item_features=ratings.item_features
-    )
-
-
-def _pairs(user: IntArray, item: IntArray, ratings: Ratings) -> NDArray[np.int64]:
-    """Encode each pair of a user and an item as one number."""
-    return user.astype(np.int64) * ratings.n_items + item

@@ -274,29 +274,60 @@ class Ratings:
             friends = Friends(
                 np.append(friends.start, [len(friends)] * len(profiles)), friends.friend
             )
-        columns = (
-            np.append(self.user, new.user + np.int32(self.n_users)),
-            np.append(self.item, new.item),
-            np.append(self.value, new.value),
-        )
-        time = self.time
-        if time is not None:
-            time = np.append(time, np.full(len(new), time.max(initial=0.0)))
-        _freeze(*columns, flags, time)
-        return Ratings(
-            *columns,
-            self.n_users + len(profiles),
-            self.n_items,
-            self.scale,
-            self._ids_beside(len(profiles)),
-            self.item_ids,
-            sensitive=flags,
+        columns: dict[str, Any] = {
+            "user": np.append(self.user, new.user + np.int32(self.n_users)),
+            "item": np.append(self.item, new.item),
+            "value": np.append(self.value, new.value),
+            "sensitive": flags,
+            "time": self.time,
+        }
+        if self.time is not None:
+            columns["time"] = np.append(self.time, np.full(len(new), self.time.max(initial=0.0)))
+        _freeze(*columns.values())
+        return replace(
+            self,
+            **columns,
+            n_users=self.n_users + len(profiles),
+            user_ids=self._ids_beside(len(profiles)),
             friends=friends,
-            repairs=self.repairs,
-            time=time,
+            budgets=None,
             user_features=self._features_beside(len(profiles)),
-            item_features=self.item_features,
         )
+
+    def with_profile(self, user: int, profile: Profile) -> Ratings:
+        """Return the ratings with others of one user, of items that increase.
+
+        An item that the user has rated keeps its time, and stays sensitive if it is; others are not
+        sensitive and happen last.
+
+        Raises:
+            DataError: an item index or a rating outside its range.
+        """
+        start, end = self.by_user.start[user : user + 2]
+        _, old, new = np.intersect1d(self.item[start:end], profile.items, return_indices=True)
+
+        def spliced(column: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate((column[:start], rows.astype(column.dtype), column[end:]))
+
+        def kept(column: NDArray[Any] | None, absent: float) -> NDArray[Any] | None:
+            if column is None:
+                return None
+            rows = np.full(len(profile), absent, column.dtype)
+            rows[new] = column[start:end][old]
+            return spliced(column, rows)
+
+        last = 0.0 if self.time is None else self.time.max(initial=0.0)
+        columns: dict[str, Any] = {
+            "user": spliced(self.user, np.full(len(profile), user)),
+            "item": spliced(self.item, profile.items),
+            "value": spliced(self.value, profile.values),
+            "sensitive": kept(self.sensitive, False),
+            "time": kept(self.time, last),
+        }
+        _freeze(*columns.values())
+        ratings = replace(self, **columns)
+        ratings._check()
+        return ratings
 
     def _ids_beside(self, count: int) -> NDArray[np.object_] | None:
         """Return the ids of users beside `count` more."""
@@ -370,3 +401,15 @@ def _freeze(*columns: NDArray[Any] | None) -> None:
     for column in columns:
         if column is not None:
             column.setflags(write=False)
+
+
+STARS = Scale(1, 5, 1)
+# The items and values of one user.
+RatedItems = Sequence[tuple[int, float]]
+
+
+def from_profiles(profiles: Sequence[RatedItems], n_items: int, scale: Scale = STARS) -> Ratings:
+    """Build ratings from one list of (item, value) per user, in the order of the users."""
+    rows = [(user, *entry) for user, profile in enumerate(profiles) for entry in profile]
+    user, item, value = (np.array(column) for column in zip(*rows, strict=True))
+    return Ratings.build(user, item, value.astype(np.float32), len(profiles), n_items, scale)

@@ -17,11 +17,9 @@ from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
 from dpaudit.data.readers.text_pieces import pieces
-from dpaudit.data.sniff_columns import positions_of
-from dpaudit.data.sniff_labels import labelled
 from dpaudit.data.sniff_names import meanings_of
-from dpaudit.data.sniff_ratings import Meaning, meaning_of
-from dpaudit.data.sniff_text import divided
+from dpaudit.data.sniff_ratings import Meaning, labelled, meaning_of
+from dpaudit.data.sniff_text import divided, positions_of
 from dpaudit.data.source import DataSource, MissingIds
 from dpaudit.data.source_parts import Column, Columns
 
@@ -121,9 +119,9 @@ def sniff(path: Path, stated: StatedLayout | None = None) -> Sniffed:
         raise unreadable(path, error) from error
     if head.startswith(b"PAR1"):
         return _parquet(path, stated)
-    for start, said in (_OTHER | _BINARY if b"\0" in head else _OTHER).items():
+    for start, remedy in (_OTHER | _BINARY if b"\0" in head else _OTHER).items():
         if head.lstrip().startswith(start):
-            raise DataError(f"{place(path)} {said}")
+            raise DataError(f"{place(path)} {remedy}")
     if b"\0" in head:
         raise DataError(
             f"{place(path)} holds NUL bytes, as UTF-16 text and binary files do: save it as UTF-8, "
@@ -231,35 +229,35 @@ def _with_columns(
         stated: what is known of the file.
         rows: fields of rows, if the columns have no names.
     """
+    layout = {**layout, "path": str(path), **stated.keys}
     meanings: dict[str, Column]
     if stated.columns is not None:
         meanings = stated.columns.used
     elif rows:
         meanings = positions_of(place(path), rows)
     else:
-        meanings = meanings_of(place(path), [str(name) for name in names])
-    layout = {**layout, "path": str(path), **stated.keys}
-    if stated.columns is None and not rows:
+        texts = [str(name) for name in names]
+        meanings = meanings_of(place(path), texts)
 
         def read(column: Column) -> RawTable:
             used = {"user": meanings["user"], "item": meanings["item"], "rating": column}
             return read_columns(path, DataSource(**layout, columns=used))
 
-        meanings = labelled(place(path), meanings, [str(name) for name in names], read)
+        meanings = labelled(place(path), meanings, texts, read)
     columns = {what: meanings[what] for what in ("user", "item")}
     kind = _kind(meanings)
-    rated = Meaning()
+    meaning = Meaning()
     if kind:
         bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
-        rated = meaning_of(path, bare, kind, stated.extent)
+        meaning = meaning_of(path, bare, kind, stated.extent)
     elif stated.extent is not None:
         raise DataError(
             f"{place(path)}: no column is known to hold the ratings that --scale states: name it, "
             f"such as --columns user={meanings['user']},item={meanings['item']},rating=NAME"
         )
-    if rated.column is not None:
-        columns["rating"] = rated.column
-    said = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]
+    if meaning.column is not None:
+        columns["rating"] = meaning.column
+    notes = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]
     if "time" in meanings:
         time = {"time": meanings["time"]}
         table = read_columns(path, DataSource(**layout, columns={**columns, **time}))
@@ -271,13 +269,13 @@ def _with_columns(
         why = f" in {unit}" if unit not in {None, "seconds"} else ""
         for row, _, fault in [] if used else faults:
             why = f" (not used, {table.place(row)}: {fault})"
-        said.append(f"time = {_label(meanings['time'])}{why}")
+        notes.append(f"time = {_label(meanings['time'])}{why}")
     taken = {*meanings.values()}
     other = [_label(name) for index, name in enumerate(names) if taken.isdisjoint({index, name})]
     if other:
-        said.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")
-    source = DataSource(**layout, columns=columns, on_duplicate="last", **rated.keys)
-    return Sniffed(source, ", ".join(said), rated.said)
+        notes.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")
+    source = DataSource(**layout, columns=columns, on_duplicate="last", **meaning.keys)
+    return Sniffed(source, ", ".join(notes), meaning.words)
 
 
 def _label(column: Column) -> str:

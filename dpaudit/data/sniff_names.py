@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.messages import show
+from dpaudit.core.messages import listed, show
 from dpaudit.data.source_parts import Column
 
 # Names of columns, in lower case, with letters and digits only. Each row lists synonyms; the first
@@ -144,10 +144,9 @@ def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:
     absent = [what for what in ("user", "item") if what not in columns]
     guess = {what: columns.get(what, ["NAME"])[0] for what in ("user", "item")}
     if absent:
-        shown = ", ".join(map(show, names[:_SHOWN]))
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        columns_shown = listed([*map(show, names)], _SHOWN)
         raise UnknownColumnsError(
-            f"{where} has the columns {shown}{more}, and none is known to hold the "
+            f"{where} has the columns {columns_shown}, and none is known to hold the "
             f"{' or the '.join(absent)}",
             f"rename {'one' if len(absent) == 1 else 'two'} to "
             f"{' and '.join(f'{what}_id' for what in absent)}, or name them, ",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,13 +14,42 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers import doubts
-from dpaudit.data.readers.cells import RawTable, identifier
-from dpaudit.data.readers.columns import ratings
+from dpaudit.data.readers.cells import Mask, RawTable, first_of, identifier
+from dpaudit.data.readers.columns import RatingColumn, ratings, yes_or_no
 from dpaudit.data.readers.load import read_columns
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_labels import act_of
+from dpaudit.data.sniff_names import UnknownColumnsError, bare
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
+
+# What happened to an item, 1 in a row or 0, also as `is_click` or `click_bool`; the likeliest
+# interaction first.
+_ACTS = (
+    *("click", "clicked", "like", "liked", "bought", "buy", "purchased", "purchase", "ordered"),
+    *("label", "conversion", "converted", "cart", "addtocart", "favorite", "favourite", "collect"),
+    *("follow", "followed", "share", "shared", "forward", "comment", "download", "longview"),
+    *("watched", "finish", "finished", "viewed", "played", "profileenter", "listened", "completed"),
+    *("booking", "booked", "installed", "saved", "bookmarked", "enrolled", "applied", "visited"),
+    *("read", "rated", "recommended", "votedup", "upvoted", "target", "feedback", "interaction"),
+)
+_LABEL = re.compile(f"(?:is|has|was|did)?({'|'.join(_ACTS)})(?:bool|flag)?")
+# Columns that say what happened, and what they hold where an item is only shown or is refused.
+_EVENTS = re.compile(
+    "(event|action|interaction|behaviou?r|feedback|user(event|action))(type|name)?"
+)
+_NO_ACTS = frozenset(
+    (
+        *("impression", "impressions", "exposure", "exposed", "show", "shown", "display", "skip"),
+        *("displayed", "skipped", "ignore", "ignored", "dismiss", "dismissed", "dislike", "hide"),
+        *("disliked", "unlike", "removefromcart", "noclick", "notclicked", "noaction", "nothing"),
+    )
+)
+
+
+class UnknownLabelError(UnknownColumnsError):
+    """Several columns may say which rows are interactions."""
+
+    remedy = "give a data frame that has the right one alone"
 
 
 class UnknownScaleError(DataError):
@@ -47,12 +78,81 @@ class Meaning:
     Attributes:
         column: the column of the ratings; None if every row is an interaction.
         keys: the keys of `[data]` that describe them.
-        said: the same in words.
+        words: the same in words.
     """
 
     column: Column | None = None
     keys: dict[str, Any] = field(default_factory=dict)
-    said: str = "No column holds ratings, so every row is an interaction."
+    words: str = "No column holds ratings, so every row is an interaction."
+
+
+def act_of(name: str) -> str:
+    """Return what a column says of an item by 1 or 0, such as `click` of `is_click`, or nothing."""
+    label = _LABEL.fullmatch(bare(name))
+    return "" if label is None else label[1]
+
+
+def labelled(
+    where: str,
+    meanings: dict[str, Column],
+    names: Sequence[str],
+    read: Callable[[Column], RawTable],
+) -> dict[str, Column]:
+    """Return the meanings with the column that says by 1 which rows are interactions, if any.
+
+    Ratings on a scale come first, and such a column before counts.
+
+    Args:
+        where: what has the columns, for messages.
+        meanings: the columns with a known meaning, as in `meanings_of`.
+        names: the names of all columns.
+        read: returns a table with a column as `rating`.
+
+    Raises:
+        UnknownLabelError: several columns may say so.
+        DataError: no column does, and one says of rows that an item is only shown, or is refused.
+    """
+
+    def binary(column: Column) -> bool:
+        return yes_or_no(read(column))
+
+    acts = sorted(filter(act_of, names), key=lambda name: _ACTS.index(act_of(name)))
+    taken = meanings.get("rating", meanings.get("value"))
+    if taken is not None and (all(act == taken for act in acts) or not binary(taken)):
+        return meanings
+    able: list[Column] = [act for act in acts if act == taken or binary(act)]
+    if taken is not None and taken not in able:
+        able.append(taken)
+    if len(able) > 1:
+        several = f"{', '.join(map(show, able[:-1]))} and {show(able[-1])}"
+        raise UnknownLabelError(
+            f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
+            "interactions",
+            "name the right one, ",
+            {
+                "user": meanings["user"],
+                "item": meanings["item"],
+                "rating": meanings.get("rating", able[0]),
+            },
+        )
+    if taken is not None:
+        return meanings
+    if able:
+        return {**meanings, "value": able[0]}
+    for name in names:
+        if _EVENTS.fullmatch(bare(name)):
+            _check_events(read(name))
+    return meanings
+
+
+def _check_events(table: RawTable) -> None:
+    column = table.coded("rating")
+    refused = [k for k, value in enumerate(column.distinct) if bare(str(value)) in _NO_ACTS]
+    if refused and len(refused) < len(column.distinct):
+        row, more = first_of(np.isin(column.codes, refused))
+        fault = f"{show(column.cell(row))} is no interaction{more}"
+        every = "or remove the column to take every row as an interaction"
+        table.refuse([(row, "rating", f"{fault}: leave such rows out, {every}")])
 
 
 def meaning_of(
@@ -71,32 +171,29 @@ def meaning_of(
         DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
     table = read_columns(path, source)
-    column = table.columns["rating"]
-    codes, distinct, read = ratings(table)
-    numbers = np.array([*read, np.nan])
-    blank = np.array([*(not identifier(value) for value in distinct), True])
-    label = table.label("rating")
+    name, column = table.columns["rating"], ratings(table)
+    label, where = table.label("rating"), f"{table.path}, {table.label('rating')}"
     label = f"{label[0].upper()}{label[1:]}"
-    if blank[codes].all():
-        return Meaning(said=f"{label} is empty, so every row is an interaction.")
-    finite = np.isfinite(numbers)
-    texts = [value for value in distinct if identifier(value)]
-    act = kind == "value" and act_of(str(column)) not in {"", "label"}
-    if (act or kind == "rating") and not finite.any() and len(texts) == 2:
+    texts = [value for value in column.distinct if identifier(value)]
+    if not texts:
+        return Meaning(words=f"{label} is empty, so every row is an interaction.")
+    numeric = np.isfinite(column.numbers).any()
+    act = kind == "value" and act_of(str(name)) not in {"", "label"}
+    if (act or kind == "rating") and not numeric and len(texts) == 2:
         raise DataError(
-            f"{table.path}, {table.label('rating')}: the column holds {show(texts[0])} and "
-            f"{show(texts[1])}: write 1 where the row is an interaction and 0 where it is none"
+            f"{where}: the column holds {show(texts[0])} and {show(texts[1])}: write 1 where the "
+            "row is an interaction and 0 where it is none"
         )
-    marked = texts and doubts.punctuated("", texts[0], distinct)
-    if kind != "rating" and not finite.any() and not marked:
-        return Meaning(said=f"{label} holds no numbers, so every row is an interaction.")
-    if not finite[codes].all():
-        _refuse(table, distinct, ~finite[codes], codes)
-    values, rows = occurring(numbers[:-1], codes)
+    if kind != "rating" and not numeric and not doubts.punctuated("", texts[0], column.distinct):
+        return Meaning(words=f"{label} holds no numbers, so every row is an interaction.")
+    wrong = ~np.isfinite(column.values)
+    if wrong.any():
+        _refuse(table, column, wrong)
+    values, rows = occurring(np.array(column.numbers), column.codes)
     if extent is not None:
-        return _stated(f"{table.path}, {table.label('rating')}", values, column, extent)
-    check_marks(f"{table.path}, {table.label('rating')}", values, rows, kind)
-    return _meaning(values, column, kind, label, table.path)
+        return _stated(where, values, name, extent)
+    check_marks(where, values, rows, kind)
+    return _meaning(values, name, kind, label, table.path)
 
 
 def check_marks(
@@ -144,11 +241,11 @@ def _stated(
             f"{low:.10g}..{high:.10g} {fault}: correct --scale"
         )
     keys: dict[str, Any] = {"scale": scale.model_dump(exclude_unset=True)}
-    said = f"The ratings are {low:.10g} to {high:.10g}, as stated"
+    sentence = f"The ratings are {low:.10g} to {high:.10g}, as stated"
     if len(inside) == len(values):
-        return Meaning(column, keys, f"{said}.")
-    said = f"{said}; rows with another value are left out."
-    return Meaning(column, keys | {"outside_scale": "drop"}, said)
+        return Meaning(column, keys, f"{sentence}.")
+    sentence = f"{sentence}; rows with another value are left out."
+    return Meaning(column, keys | {"outside_scale": "drop"}, sentence)
 
 
 def _meaning(
@@ -162,27 +259,27 @@ def _meaning(
             "name another column, or users and items alone, such as --columns user=A,item=B"
         )
     if len(values) == 1:
-        return Meaning(said=f"{label} holds {low:.10g} alone, {every}.")
+        return Meaning(words=f"{label} holds {low:.10g} alone, {every}.")
     if kind == "count" and low > 0:
-        return Meaning(said=f"{label} holds counts or weights, {every}.")
+        return Meaning(words=f"{label} holds counts or weights, {every}.")
     if len(values) == 2 and low > 0:
-        return Meaning(said=f"{label} holds {low:.10g} and {high:.10g} alone, {every}.")
+        return Meaning(words=f"{label} holds {low:.10g} and {high:.10g} alone, {every}.")
     scale = _scale(values, kind) if len(values) > 2 else None
     if scale is not None:
         steps = (
             f", rounded to steps of {scale.step:.10g}" if scale.round else f" by {scale.step:.10g}"
         )
-        said = f"The ratings are {low:.10g} to {high:.10g}{steps}."
-        return Meaning(column, {"scale": scale.model_dump(exclude_unset=True)}, said)
+        sentence = f"The ratings are {low:.10g} to {high:.10g}{steps}."
+        return Meaning(column, {"scale": scale.model_dump(exclude_unset=True)}, sentence)
     if high > 0 and (len(values) == 2 or low < 0 or kind == "count"):
         least = float(values[values > 0][0])
         between = f"and {high:.10g}: a row with {high:.10g}"
         if len(values) > 2:
             between = f"to {high:.10g}: a row with {least:.10g} or more"
-        said = f"{label} holds {low:.10g} {between} is an interaction."
-        return Meaning(column, {"binarize": least}, said)
+        sentence = f"{label} holds {low:.10g} {between} is an interaction."
+        return Meaning(column, {"binarize": least}, sentence)
     return Meaning(
-        said=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken "
+        words=f"{label} holds {len(values)} values from {low:.10g} to {high:.10g}, which are taken "
         f"as counts or weights, {every}."
     )
 
@@ -196,22 +293,19 @@ def _scale(values: NDArray[np.float64], kind: str) -> RatingScale | None:
     return None if scale and scale.round and kind != "rating" and low >= 0 else scale
 
 
-def _refuse(
-    table: RawTable, distinct: list[Any], wrong: NDArray[np.bool_], codes: NDArray[np.int32]
-) -> NoReturn:
+def _refuse(table: RawTable, column: RatingColumn, wrong: Mask) -> NoReturn:
     """Report the first rating that is missing or no number.
 
     Raises:
         DataError: always.
     """
-    row, others = int(np.argmax(wrong)), int(wrong.sum()) - 1
-    value = distinct[codes[row]] if codes[row] >= 0 else ""
-    if punctuated := doubts.punctuated(f"the rating {show(value)}", value, distinct):
-        table.refuse([(row, "rating", punctuated)])
+    row, more = first_of(wrong)
+    value = column.cell(row)
     fault, remedy = "the rating is missing", "complete or remove"
     if identifier(value):
         fault, remedy = f"the rating {show(value)} is not a finite number", "correct or remove"
-    more = f", as in {others:,} more row{'s' if others > 1 else ''}" if others else ""
-    fault = f"{fault}{more}: {remedy} {'these rows' if others else 'this row'}"
+    which = "these rows" if more else "this row"
     every = "or remove the column to take every row as an interaction"
-    table.refuse([(row, "rating", f"{fault}, {every}")])
+    sentence = doubts.punctuated(f"the rating {show(value)}", value, column.distinct)
+    sentence = sentence or f"{fault}{more}: {remedy} {which}, {every}"
+    table.refuse([(row, "rating", sentence)])

@@ -5,29 +5,120 @@ The models only describe the source; `dpaudit.data.load` reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from dpaudit.data.ratings import Scale
-from dpaudit.data.source_features import FeatureSource
-from dpaudit.data.source_named import NAMED, Format
 from dpaudit.data.source_parts import (
     FROZEN,
+    BudgetSource,
     Column,
     Columns,
     Delimiter,
     Encoding,
+    FeatureSource,
+    Layout,
     Name,
     Number,
     RatingScale,
+    SensitiveSource,
     SyntheticParams,
+    TrustSource,
+    check_positions,
     expanded,
-    position_needed,
 )
-from dpaudit.data.source_social import BudgetSource, SensitiveSource, TrustSource
+
+Format = Literal[
+    "synthetic",
+    "movielens-100k",
+    "movielens-1m",
+    "movielens-csv",
+    "filmtrust",
+    "ciao",
+    "ciaodvd",
+    "epinions",
+    "delimited",
+    "jsonl",
+    "parquet",
+    "matlab",
+]
+
+
+@dataclass(frozen=True)
+class NamedDataSet:
+    """The layout of a published data set, and the files of its folder if it has one.
+
+    Attributes:
+        format: how its files are laid out.
+        columns: the columns of its ratings.
+        scale: its rating scale.
+        delimiter: the separator of fields.
+        header: whether the first line of the ratings contains the names of the columns.
+        ratings: the file of ratings in the folder; None if the path is that of a file.
+        trust: the file of links in the folder.
+        defaults: default values of options.
+        time: the column of times; None without one.
+    """
+
+    format: Literal["delimited", "matlab"]
+    columns: Columns
+    scale: RatingScale = field(default_factory=RatingScale)
+    delimiter: str | None = None
+    header: bool = False
+    ratings: str | None = None
+    trust: str | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)
+    time: Column | None = None
+
+
+_TRIPLE = Columns(user=0, item=1, rating=2)
+_LAST = {"on_duplicate": "last"}
+NAMED: dict[Format, NamedDataSet] = {
+    "movielens-100k": NamedDataSet("delimited", _TRIPLE, delimiter="\t", time=3),
+    "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::", time=3),
+    "movielens-csv": NamedDataSet(
+        "delimited",
+        Columns(user="userId", item="movieId", rating="rating"),
+        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
+        header=True,
+        time="timestamp",
+    ),
+    "filmtrust": NamedDataSet(
+        "delimited",
+        _TRIPLE,
+        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
+        " ",
+        ratings="ratings.txt",
+        trust="trust.txt",
+        defaults=_LAST,
+    ),
+    "ciao": NamedDataSet(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST | {"outside_scale": "drop"},
+    ),
+    "ciaodvd": NamedDataSet(
+        "delimited",
+        Columns(user=0, item=1, category=2, rating=4),
+        ratings="movie-ratings.txt",
+        trust="trusts.txt",
+        defaults=_LAST,
+        time=5,
+    ),
+    "epinions": NamedDataSet(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST,
+    ),
+}
+
 
 __all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
@@ -49,27 +140,6 @@ _OPTIONS: dict[Format, set[str]] = {
     "parquet": _ANY_FILE | {"columns"},
     "matlab": _ANY_FILE | {"columns", "variable"},
 }
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout of a table in a text file.
-
-    Attributes:
-        delimiter: the separator of fields.
-        header: whether the first line contains the names of the columns.
-        columns: the needed columns, by their meaning.
-        table: the config table that describes the file, for messages.
-        encoding: the encoding of the text; None for UTF-8, and for a mark at its beginning.
-        skip: the number of first lines to leave out.
-    """
-
-    delimiter: str
-    header: bool
-    columns: dict[str, Column]
-    table: str = "data"
-    encoding: str | None = None
-    skip: int = 0
 
 
 class DataSource(BaseModel):
@@ -169,9 +239,7 @@ class DataSource(BaseModel):
                 f"columns is missing: format {self.format!r} needs the columns of user, item and, "
                 "unless every row is a purchase, rating"
             )
-        problem = position_needed(self.columns.used, self.format, self.header)
-        if problem:
-            raise ValueError(problem)
+        check_positions(self.columns.used, self.format, self.header)
         for option in ("scale", "binarize", "on_duplicate", "outside_scale"):
             of_ratings = getattr(self, option) not in (None, "error", "last")
             if self.columns.rating is None and of_ratings:
@@ -243,13 +311,13 @@ class DataSource(BaseModel):
 
     @property
     def layout(self) -> Layout:
-        """The layout of the table in the text file.
+        """The layout of the table of ratings in its file.
 
         Raises:
-            ValueError: the format is not a text format.
+            ValueError: there is no file.
         """
         plain = self.plain
-        if plain.format != "delimited" or plain.columns is None:
+        if plain.columns is None:
             raise ValueError(f"format {self.format!r} is not a text format")
         return Layout(
             plain.delimiter or ",",
@@ -257,6 +325,8 @@ class DataSource(BaseModel):
             plain.columns.used,
             encoding=plain.encoding,
             skip=plain.skip,
+            format=plain.format,
+            variable=plain.variable,
         )
 
     @property

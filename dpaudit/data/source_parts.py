@@ -1,4 +1,4 @@
-"""The parts of the `[data]` table of a config, as frozen models."""
+"""The parts of the `[data]` table of a config, and the tables in it, as frozen models."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import codecs
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -229,20 +230,23 @@ class SyntheticParams(BaseModel):
         return self
 
 
-def position_needed(columns: Mapping[str, Column], format_: str, header: bool) -> str | None:
-    """Return why a column cannot be given by name in this format; None if it can."""
+def check_positions(columns: Mapping[str, Column], format_: str, header: bool) -> None:
+    """Check that columns can be given by name, or by position, in this format.
+
+    Raises:
+        ValueError: one cannot.
+    """
     named = [column for column in columns.values() if isinstance(column, str)]
     if named and format_ == "matlab":
-        return f"column {show(named[0])} is a name: give its position, counted from 0"
+        raise ValueError(f"column {show(named[0])} is a name: give its position, counted from 0")
     placed = [column for column in columns.values() if isinstance(column, int)]
     if placed and format_ == "jsonl":
-        return f"column {placed[0]} is a position, and a record has none: give its key"
+        raise ValueError(f"column {placed[0]} is a position, and a record has none: give its key")
     if named and format_ == "delimited" and not header:
-        return (
+        raise ValueError(
             f"column {show(named[0])} is a name but header is false: set header = true, or give "
             "the position, counted from 0"
         )
-    return None
 
 
 def expanded(path: str, field: str) -> Path:
@@ -273,3 +277,186 @@ def expanded(path: str, field: str) -> Path:
         return value
 
     return Path(os.path.expanduser(_VARIABLE.sub(environment, path)))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a table in a file.
+
+    Attributes:
+        delimiter: the separator of fields of a text.
+        header: whether the first line contains the names of the columns.
+        columns: the needed columns, by their meaning.
+        table: the config table that describes the file, for messages.
+        encoding: the encoding of the text; None for UTF-8, and for a mark at its beginning.
+        skip: the number of first lines to leave out.
+        format: what kind of file it is.
+        variable: the MATLAB variable; None if it is the only array.
+    """
+
+    delimiter: str
+    header: bool
+    columns: dict[str, Column]
+    table: str = "data"
+    encoding: str | None = None
+    skip: int = 0
+    format: str = "delimited"
+    variable: str | None = None
+
+
+class FeatureSource(BaseModel):
+    """A file with a row for each user, or each item, and what is known of them.
+
+    Attributes:
+        path: the file, as in `data.path`.
+        format: `delimited`, `jsonl` or `parquet`.
+        delimiter: the separator of fields of a delimited file; a comma if absent.
+        header: whether the first line of a delimited file contains the names of the columns.
+        encoding: the encoding of a text file, as in `data.encoding`.
+        id: the column of the ids, as in the file of interactions.
+        columns: the columns of the features, by their names. A column of numbers is read as
+            numbers, any other as text.
+        unknown: what to do with a row whose id has no interaction: refuse it, or drop it.
+    """
+
+    model_config = FROZEN
+
+    path: Name
+    format: Literal["delimited", "jsonl", "parquet"] = "delimited"
+    delimiter: Delimiter | None = None
+    header: bool = False
+    encoding: Encoding | None = None
+    id: Column = 0
+    columns: Annotated[dict[Name, Column], Field(min_length=1)]
+    unknown: Literal["error", "drop"] = "error"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if "id" in self.columns:
+            raise ValueError("a feature cannot have the name 'id': rename it, or set id alone")
+        check_positions(self.used, self.format, self.header)
+        return self
+
+    @property
+    def used(self) -> dict[str, Column]:
+        """The column of the ids and those of the features, by their meaning."""
+        return {"id": self.id, **self.columns}
+
+    def layout(self, table: str) -> Layout:
+        """Return the layout of the file; `table` is the config table."""
+        return Layout(
+            self.delimiter or ",",
+            self.header,
+            self.used,
+            table,
+            self.encoding,
+            format=self.format,
+        )
+
+
+_Category = Annotated[StrictInt, Field(ge=-(10**18), le=10**18)]
+_DELIMITED, _MATLAB = {"delimiter", "header"}, {"variable"}
+
+
+class TrustSource(BaseModel):
+    """A file of links, one per row, from a user to one whom they trust.
+
+    Attributes:
+        path: the file, as in `data.path`; not needed if `data.path` is a folder.
+        format: the layout of the file.
+        delimiter: the separator of fields in a delimited file; a comma if absent.
+        header: whether the first line of a delimited file contains the names of the columns.
+        columns: the columns of the two users; other columns are ignored.
+        variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
+        mutual: whether every link counts in both directions.
+    """
+
+    model_config = FROZEN
+
+    path: Name | None = None
+    format: Literal["delimited", "matlab"] = "delimited"
+    delimiter: Delimiter | None = None
+    header: bool = False
+    columns: TrustColumns = TrustColumns()
+    variable: Name | None = None
+    mutual: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in _MATLAB if self.format == "delimited" else _DELIMITED:
+            if getattr(self, name):
+                raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
+        check_positions(self.columns.used, self.format, self.header)
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the file."""
+        return Layout(
+            self.delimiter or ",",
+            self.header,
+            self.columns.used,
+            "data.trust",
+            format=self.format,
+            variable=self.variable,
+        )
+
+
+class BudgetSource(BaseModel):
+    """A delimited file of users, one per row, with the budget of each.
+
+    A budget is the share of ε that the user accepts, above 0 and at most 1. It must not depend on
+    the user's ratings, because claims treat it as public.
+
+    Attributes:
+        path: the file, as in `data.path`.
+        delimiter: the separator of fields; a comma if absent.
+        header: whether the first line contains the names of the columns.
+        columns: the columns of the user and of the budget; other columns are ignored.
+    """
+
+    model_config = FROZEN
+
+    path: Name
+    delimiter: Delimiter | None = None
+    header: bool = False
+    columns: BudgetColumns = BudgetColumns()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_positions(self.columns.used, "delimited", self.header)
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the file."""
+        return Layout(self.delimiter or ",", self.header, self.columns.used, "data.budgets")
+
+
+class SensitiveSource(BaseModel):
+    """The ratings that their users keep private: a random share, or those of some categories.
+
+    Attributes:
+        share: the share of all ratings, drawn at random; a larger share contains a smaller one.
+        categories: the values of `columns.category`, as written in the file.
+        matched_random: draw as many ratings as these categories have at random instead.
+        seed: the seed of the draw.
+    """
+
+    model_config = FROZEN
+
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    categories: Annotated[tuple[Name | _Category, ...], Field(min_length=1)] | None = None
+    matched_random: bool = False
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.share is None) == (self.categories is None):
+            both = "both are given" if self.categories else "neither is given"
+            raise ValueError(f"share and categories exclude each other and {both}: give one")
+        if self.matched_random and self.categories is None:
+            raise ValueError("matched_random needs categories: name them or remove it")
+        if self.seed and self.categories is not None and not self.matched_random:
+            raise ValueError("seed has no effect: remove it or set matched_random = true")
+        return self

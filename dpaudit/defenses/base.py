@@ -16,13 +16,18 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.assumption import Assumption
-from dpaudit.core.claim import Claim, RatingAdjacency, Variant
+from dpaudit.core.claim import Assumption, Claim, PersonalLosses, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
-from dpaudit.core.personal_losses import PersonalLosses
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import ItemList, ListLaw, Predictions, Request, SideInformation, TopList
+from dpaudit.core.releases import (
+    ItemList,
+    ListLaw,
+    Observer,
+    Predictions,
+    Request,
+    SideInformation,
+    TopList,
+)
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.core.user_profile import Profile

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer, PreparedPair, View
-from dpaudit.core.releases import ItemList, Predictions, TargetUser
+from dpaudit.core.releases import ItemList, Observer, Predictions, PreparedPair, TargetUser, View
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.kernels.lanes import LANES

@@ -9,8 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.observation import Observer, PreparedPair, View
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import NoisedSteps, Observer, PreparedPair, StepsPair, View
 from dpaudit.core.streams import Streams
 from dpaudit.kernels.lanes import LANES
 

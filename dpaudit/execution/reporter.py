@@ -28,8 +28,8 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from dpaudit.core.amounts import duration, number
 from dpaudit.core.messages import plain
+from dpaudit.core.rounding import duration, number
 from dpaudit.core.standard import streams
 from dpaudit.execution.progress import Progress
 

@@ -17,10 +17,9 @@ import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.foreign import foreign
+from dpaudit.core.foreign import foreign, import_object, raised_at
 from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.reference import import_object, raised_at
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import (

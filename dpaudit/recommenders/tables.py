@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import RunError, said
 from dpaudit.core.messages import plain, quoted
-from dpaudit.core.numbers import plain_number
+from dpaudit.core.rounding import plain_number
 from dpaudit.data.readers.text_pieces import QuoteError, records
 from dpaudit.recommenders.base import required
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks import base as roles
-from dpaudit.core.observation import View
 from dpaudit.core.releases import (
     ItemFactors,
     ItemInDoubt,
@@ -30,6 +29,7 @@ from dpaudit.core.releases import (
     StepsPair,
     TargetUser,
     TopList,
+    View,
 )
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Learning, Round, Submissions, UserItemPairs

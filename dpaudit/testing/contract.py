@@ -23,9 +23,8 @@ from pydantic import ValidationError
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.core.observation import Observer, View
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import TargetUser
+from dpaudit.core.releases import Observer, TargetUser, View
 from dpaudit.core.streams import Streams
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings

@@ -14,10 +14,10 @@ from scipy.stats import binom
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.data.folds import split_users
 from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.data.readers.load import load
-from dpaudit.data.split import split_users
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.execution.workers import Workers

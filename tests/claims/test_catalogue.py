@@ -21,9 +21,8 @@ from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
 from dpaudit.claims.mironov_2012 import FloatGame
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 
 ROOT = Path(__file__).parents[2]
 T = 20

@@ -20,7 +20,7 @@ from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
 from dpaudit.claims.liu_wang_smola_2015 import OwnBoundGame, pair, sign_law
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import STARS, from_profiles
+from dpaudit.data.ratings import STARS, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors

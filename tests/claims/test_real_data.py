@@ -21,9 +21,8 @@ from dpaudit.claims.wang_tang_2017.data import one_rating
 from dpaudit.claims.wang_tang_2017.descent import one_step_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import STARS
 from dpaudit.data.neighbors import RatingReplaced, apply
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import STARS, Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate

@@ -16,9 +16,8 @@ from dpaudit.core.claim import OBSERVERS, Adjacency, Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import EntryPair, ListDefense, PredictionPair, TrainedDefense
 from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.kernels.exact_noise import laplace_at

@@ -15,8 +15,7 @@ from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.core import registry
 from dpaudit.core.claim import OBSERVERS, Adjacency, Claim, Variant
 from dpaudit.core.errors import ConfigError, DpauditError
-from dpaudit.core.observation import PreparedPair
-from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import Change, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale

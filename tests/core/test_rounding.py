@@ -4,7 +4,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, localcontext
 
 import pytest
 
-from dpaudit.core.rounding import measured, percent
+from dpaudit.core.rounding import measured, percent, plain_number
 
 
 @pytest.mark.cases(
@@ -44,3 +44,14 @@ def test_the_precision_that_code_of_others_sets_changes_no_number() -> None:
     with localcontext(prec=2):
         assert percent(0.995) == "99.5 %"
         assert measured(1234.5678) == "1234.568"
+
+
+@pytest.mark.cases("text", ["1", " -2.5e3 ", "+.5", "1e400", "-inf", "nan"])
+def test_numbers_are_read(text: str) -> None:
+    assert repr(plain_number(text)) == repr(float(text))
+
+
+@pytest.mark.cases("text", ["1_0", "٣", "１", "0x10", "1,5", "", "NA", "−1"])
+def test_what_only_python_takes_for_a_number_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        plain_number(text)

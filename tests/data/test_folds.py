@@ -15,8 +15,8 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.memory import VARIABLE
 from dpaudit.data import DataSource, RatingReplaced, Ratings, Scale, apply, load
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved
+from dpaudit.data.ratings import from_profiles
 
 quick = settings(deadline=None, max_examples=40, derandomize=True)
 Triples = set[tuple[int, int, float]]

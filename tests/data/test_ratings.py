@@ -8,8 +8,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.ratings import Friends, Ratings, Scale, from_profiles
 
 STARS = Scale(1, 5, 1)
 

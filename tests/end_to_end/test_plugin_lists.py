@@ -20,7 +20,7 @@ ATTACK = '''
 from typing import Any, ClassVar
 from pydantic.dataclasses import dataclass
 from dpaudit.attacks.base import Distinguisher, Form, MembershipInference, SubmissionTest
-from dpaudit.core.observation import Observer, View
+from dpaudit.core.releases import Observer, View
 from dpaudit.core.plugin import STRICT
 from dpaudit.defenses.factorization.sgd import SgdFactors
 

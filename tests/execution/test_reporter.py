@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from dpaudit.core.amounts import duration, size
 from dpaudit.core.errors import RunError
+from dpaudit.core.rounding import duration, size
 from dpaudit.execution.reporter import Reporter, interactive
 
 

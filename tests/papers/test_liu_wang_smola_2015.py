@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.claims.liu_wang_smola_2015 import _covariances
 from dpaudit.core.streams import generator
-from dpaudit.data.instances import STARS, from_profiles
+from dpaudit.data.ratings import STARS, from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 
 Statement = Callable[[int], str | None]

@@ -18,9 +18,8 @@ from pydantic import ValidationError
 
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne

@@ -19,9 +19,8 @@ from dpaudit.attacks.base import (
 )
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.inference.lists import ListIdeal
-from dpaudit.core.observation import View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemInDoubt, ItemList
+from dpaudit.core.releases import ItemInDoubt, ItemList, View
 from dpaudit.testing.contract import check_attack
 
 Numbers = NDArray[np.float64]

@@ -18,9 +18,8 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.core.claim import Claim
-from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemInDoubt, ItemList
+from dpaudit.core.releases import ItemInDoubt, ItemList, Observer, PreparedPair, View
 from dpaudit.core.streams import Streams
 from dpaudit.data import SyntheticParams, generate
 from dpaudit.defenses.factorization.sgd import SgdFactors

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from dpaudit.core.discounts import discounts
+from dpaudit.core.releases import discounts
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]

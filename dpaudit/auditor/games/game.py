@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.auditor.no_model import joined, outcomes
-from dpaudit.core.observation import Observer, PreparedPair
+from dpaudit.core.releases import Observer, PreparedPair
 from dpaudit.core.streams import Streams
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.execution.tasks import Task

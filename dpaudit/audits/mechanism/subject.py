@@ -14,8 +14,7 @@ from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
-from dpaudit.core.foreign import foreign
-from dpaudit.core.reference import import_object
+from dpaudit.core.foreign import foreign, import_object
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 

@@ -12,8 +12,8 @@ from dpaudit.audits.on_demand.draws import eligible
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import Profile
+from dpaudit.data.folds import split_users
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.split import split_users
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.record.result import ModelRecord, PointRecord

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.core.errors import DataError
-from dpaudit.core.observation import PreparedPair
+from dpaudit.core.releases import PreparedPair
 from dpaudit.data.neighbors import check
 from dpaudit.defenses.base import EntryPair, ListDefense, PredictionDefense, PredictionPair
 from dpaudit.defenses.item_model import ExactScores, ItemModel

@@ -12,7 +12,7 @@ from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.claim import Assumption
 
 # What stands for the assumptions of a training without a model.
 _NONE = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.record import shared
 from dpaudit.record.bases import OF_MODELS, OF_SUBMISSIONS
 from dpaudit.record.fields import ATTACK, BASIS, PAIR, PART, STEP, Field

@@ -19,8 +19,7 @@ from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import CoinScores
 from dpaudit.auditor.no_model import attempted
 from dpaudit.core.errors import DataError
-from dpaudit.core.observation import PreparedPair
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense

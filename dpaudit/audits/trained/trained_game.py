@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.core.errors import DataError
-from dpaudit.core.observation import PreparedPair
-from dpaudit.core.releases import TargetUser
+from dpaudit.core.releases import PreparedPair, TargetUser
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 

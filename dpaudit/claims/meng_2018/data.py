@@ -16,9 +16,8 @@ import numpy as np
 from dpaudit.audits.trained.trained_game import DataPair
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon, gaussian_mu
 from dpaudit.core.estimate import Estimate
-from dpaudit.data.instances import Profile, from_profiles
 from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.ratings import Friends, RatedItems, Ratings, Scale, from_profiles
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 
@@ -52,8 +51,8 @@ def corrected(**params: Any) -> PrivSR:
 
 
 def _pair(
-    profiles: Sequence[Profile],
-    after: Profile,
+    profiles: Sequence[RatedItems],
+    after: RatedItems,
     sensitive: Sequence[bool],
     summary: str,
     friends: Friends | None = None,
@@ -64,7 +63,7 @@ def _pair(
     """
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
-    def of(first: Profile) -> Ratings:
+    def of(first: RatedItems) -> Ratings:
         plain = from_profiles([first, *profiles[1:]], n_items)
         return replace(plain, sensitive=np.array(sensitive), friends=friends)
 
@@ -80,7 +79,7 @@ def one_rating(*, sensitive: bool, alike: int = 0, others: int = 0) -> DataPair:
         alike: number of other raters with the same setting.
         others: number of other raters with the other setting.
     """
-    rest: list[Profile] = [[(0, 3)]] * (alike + others)
+    rest: list[RatedItems] = [[(0, 3)]] * (alike + others)
     settings = [sensitive] * (1 + alike) + [not sensitive] * others
     kind = "a sensitive" if sensitive else "a non-sensitive"
     words = f"{kind} rating changes from 5 to 1"
@@ -96,8 +95,8 @@ def turned(items: int, others: int = 0) -> DataPair:
         items: number of items.
         others: number of other users, who rate all items 3.
     """
-    rest: list[Profile] = [[(item, 3) for item in range(items)]] * others
-    profiles: list[Profile] = [[(item, 5) for item in range(items)], *rest]
+    rest: list[RatedItems] = [[(item, 3) for item in range(items)]] * others
+    profiles: list[RatedItems] = [[(item, 5) for item in range(items)], *rest]
     words = "an item" if items == 1 else f"{items} items"
     return _pair(
         profiles,

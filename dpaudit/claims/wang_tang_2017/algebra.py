@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from dpaudit.claims.wang_tang_2017.data import means_of
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import STARS, Ratings, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.denominators import Shortfall, shortfalls

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import Change, RatingReplaced, UserReplaced, apply
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import Ratings, from_profiles
 
 Profile = Mapping[int, float]
 # Profiles, each with the number of users who share it.

@@ -11,7 +11,7 @@ from dpaudit.config.tables import Game, attacks_of, has_role
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim, covered_observers
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
+from dpaudit.core.releases import Observer
 
 
 def with_attack(given: Any, models: Sequence[Model]) -> Any:

@@ -153,14 +153,13 @@ def _unpack(
             finally:
                 timer.cancel()
                 reader.kill()
-    fault = reply.get("fault")
+    fault, problem = reply.get("fault"), quoted(str(reply.get("problem")), 100).rstrip(". ")
     if fault == "broken":
-        _refuse(path, kind, quoted(reply["said"], 100).rstrip(". "))
+        _refuse(path, kind, problem)
     if fault == "type":
         raise DataError(
-            f"{place(path)} holds a type that its reader does not know "
-            f"({quoted(reply['said'], 100).rstrip('. ')}): write the column as text or as 64-bit "
-            "integers"
+            f"{place(path)} holds a type that its reader does not know ({problem}): write the "
+            "column as text or as 64-bit integers"
         )
     if fault == "packed":
         raise DataError(
@@ -193,9 +192,9 @@ def _parsed(output: io.BufferedReader, most: int) -> tuple[Reply, list[NDArray[A
     return reply, arrays
 
 
-def _refuse(path: Path, kind: Kind, said: str) -> NoReturn:
+def _refuse(path: Path, kind: Kind, problem: str) -> NoReturn:
     name = {"matlab": "MATLAB", "parquet": "parquet"}[kind]
-    raise DataError(f"{place(path)} is not a readable {name} file ({said}): {_AGAIN[kind]}")
+    raise DataError(f"{place(path)} is not a readable {name} file ({problem}): {_AGAIN[kind]}")
 
 
 def _check_columns(

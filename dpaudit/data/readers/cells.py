@@ -1,9 +1,13 @@
-"""The columns of a file as read, and the conversion of cells to ids and numbers."""
+"""The columns of a file as read, and the conversion of cells to ids and numbers.
+
+Markers that programs write in place of a missing value are no ids.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,18 +17,28 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.core.numbers import plain_number
+from dpaudit.core.rounding import plain_number
 from dpaudit.data.ratings import Repair
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
-
 # A fault in a cell of a table: (row, meaning of the column, description).
 Fault = tuple[int, str, str]
-
 # The most names of columns in a message.
 _NAMES = 12
+# In lower case: pandas, R, SQL, spreadsheets, C, JavaScript, MySQL dumps, and signs set by hand.
+MARKERS = frozenset(
+    {
+        *("", "nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "<na>", "nat", "none"),
+        *("n.a.", "(none)", "<none>", "(blank)", "[deleted]", "—", "\\\\n"),
+        *("na", "n/a", "#n/a", "#n/a n/a", "#na", "#null!", "#value!", "#ref!", "#name?", "#num!"),
+        *("#div/0!", "null", "(null)", "<null>", "[null]", "nil", "undefined", "\\n"),
+        *("inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"),
+        *("-", "?", "-1", "-1.0"),
+    }
+)
+_NEGATIVE = re.compile(r"-[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +63,14 @@ class Coded:
     def __getitem__(self, rows: NDArray[Any] | int) -> Any:
         return np.asarray(self)[rows]
 
+    def cell(self, row: int) -> Any:
+        """Return the value of a row, an empty text if it is missing."""
+        return self.distinct[self.codes[row]] if self.codes[row] >= 0 else ""
+
+    def per_row(self, results: Iterable[Any], absent: Any) -> NDArray[Any]:
+        """Return for each row what there is of its value, `absent` if that is missing `(n,)`."""
+        return np.array([*results, absent])[self.codes]
+
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
@@ -72,6 +94,16 @@ class RawTable:
     cells: Mapping[str, Any]
     names: Sequence[str] = ()
     repairs: tuple[Repair, ...] = ()
+
+    def coded(self, what: str) -> Coded:
+        """Return the column with this meaning, its values numbered."""
+        cells = self.cells[what]
+        if isinstance(cells, Coded):
+            return cells
+        import pandas as pd
+
+        codes, distinct = pd.factorize(cells)
+        return Coded(codes.astype(np.int32), np.asarray(distinct).tolist())
 
     def place(self, row: int) -> str:
         """Return the place of a row in the file, such as `line 7`."""
@@ -113,15 +145,10 @@ class RawTable:
         raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
 
 
-def factorize(table: RawTable, what: str) -> tuple[Codes, list[Any]]:
-    """Return the code of each row and the distinct values of a column; the code −1 is a null."""
-    cells = table.cells[what]
-    if isinstance(cells, Coded):
-        return cells.codes, cells.distinct
-    import pandas as pd
-
-    codes, distinct = pd.factorize(cells)
-    return codes.astype(np.int32), np.asarray(distinct).tolist()
+def first_of(rows: Mask) -> tuple[int, str]:
+    """Return the first of some rows, and in how many others a fault of it is, for its message."""
+    row, others = int(np.argmax(rows)), int(rows.sum()) - 1
+    return row, f", as in {others:,} more row{'s' * (others > 1)}" if others else ""
 
 
 def looked_up(table: Codes, index: Codes) -> Codes:
@@ -138,6 +165,23 @@ def identifier(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def is_missing(name: str) -> bool:
+    """Whether an id is empty or a marker of a missing value, such as `NaN`, `null`, `?` or `-1`.
+
+    Args:
+        name: the id as text; blanks around it and capitals make no difference.
+    """
+    return name.strip().lower() in MARKERS
+
+
+def missing_among(names: Collection[str]) -> set[str]:
+    """Return the missing ones of a column's ids; −1 beside other negative numbers is an id."""
+    markers = {name for name in names if is_missing(name)}
+    if "-1" in markers and any(_NEGATIVE.fullmatch(name) and name != "-1" for name in names):
+        markers.remove("-1")
+    return markers
 
 
 def number(value: Any) -> float:

@@ -1,4 +1,4 @@
-"""Decide what the columns of a table hold: ids or ratings.
+"""Decide what the columns of a table hold: ids or ratings, and their names again.
 
 Every reader of ids and ratings asks here, so that all of them drop and merge the same, and refuse
 what would be read as other data than was meant.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,18 @@ from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import doubts
 from dpaudit.data.readers.cells import (
+    Coded,
     Codes,
     Fault,
     RawTable,
-    factorize,
+    first_of,
     identifier,
+    is_missing,
     looked_up,
+    missing_among,
     number,
 )
-from dpaudit.data.readers.missing import is_missing, missing_among
+from dpaudit.data.sniff_names import USUAL, bare
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -36,6 +39,10 @@ _YES = {"true", "t", "yes", "y"}
 _ONE, _ZERO = {"1", "1.0"}, {"0", "0.0"}
 # The largest share of lists that several users or items have.
 _SHARED = 0.1
+# Shorter words are likelier ids than names of columns; no name is as long as this.
+_SHORT, _LONG = 2, 100
+# What clients of databases draw below the names.
+_RULE = re.compile(r":?[-=─═+]{2,}:?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +79,13 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     Raises:
         DataError: the ids have lost digits, or each is a list; the message names the first.
     """
-    codes, distinct = factorize(table, what)
-    read = [table.name(value) for value in distinct]
-    names = doubts.one_writing(read)
-    fault = doubts.lost_digits(distinct, names) or doubts.bracketed(names)
-    fault = fault or doubts.clicked(names)
-    if fault is not None:
+    column = table.coded(what)
+    codes, distinct = column.codes, column.distinct
+    names = doubts.one_writing([table.name(value) for value in distinct])
+    doubt = doubts.lost_digits(distinct, names) or doubts.bracketed(names) or doubts.clicked(names)
+    if doubt is not None:
         name = "id" if what == "id" else f"{what} id"
-        table.refuse([(int(np.argmax(codes == fault[0])), what, f"the {name} {fault[1]}")])
+        table.refuse([(int(np.argmax(codes == doubt[0])), what, f"the {name} {doubt[1]}")])
     absent = {""} if markers else missing_among(names)
     order = [name for name in dict.fromkeys(names) if name not in absent]
     writings = {
@@ -128,18 +134,20 @@ def _shared(column: IdColumn, other: IdColumn) -> NDArray[np.bool_]:
     return np.bincount(pairs // max(1, len(other.names)), minlength=len(column.names)) > 1
 
 
-class RatingColumn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RatingColumn(Coded):
     """A column of ratings.
 
     Attributes:
-        codes: the index of each row in `distinct`, −1 for a null `(n,)`.
-        distinct: the distinct cells.
-        numbers: the number of each, NaN if it is none.
+        numbers: the number of each distinct value, NaN if it is none.
     """
 
-    codes: Codes
-    distinct: list[Any]
     numbers: list[float]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The number of each row `(n,)`."""
+        return self.per_row(self.numbers, np.nan)
 
 
 def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
@@ -148,7 +156,8 @@ def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
     Raises:
         DataError: its numbers look like others with points between thousands; names the first.
     """
-    codes, distinct = factorize(table, what)
+    column = table.coded(what)
+    codes, distinct = column.codes, column.distinct
     point = doubts.pointed(distinct)
     if point is not None:
         fault = not_a_number(what, distinct[point], distinct)
@@ -202,13 +211,70 @@ def missing(
     if codes.min(initial=0) >= 0:
         return []
     absent = codes < 0
-    row, more = int(np.argmax(absent)), int(absent.sum()) - 1
-    read, distinct = factorize(table, what)
-    value = distinct[read[row]] if read[row] >= 0 else ""
+    row, more = first_of(absent)
+    value = table.coded(what).cell(row)
     fault = f"the {of or what} id is missing"
     if identifier(value):
         fault = f"the {of or what} id {show(value)} marks a missing value"
         option = f"{option}{marked}"
-    if more:
-        fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"
-    return [(row, what, f"{fault}: complete or remove {'these rows' if more else 'it'}{option}")]
+    remedy = f"complete or remove {'these rows' if more else 'it'}{option}"
+    return [(row, what, f"{fault}{more}: {remedy}")]
+
+
+def without_headers(table: RawTable) -> RawTable:
+    """Leave out the rows of a table of ratings that repeat the names of its columns, or underline.
+
+    Raises:
+        DataError: a row holds names of columns in another order, or the table has no names.
+    """
+    if any(getattr(cells, "dtype", None) is not None for cells in table.cells.values()):
+        return table  # numbers of MATLAB
+    own = {what: bare(_name(table, what)) for what in table.cells}
+    names = {name for name in (*map(bare, table.names), *own.values()) if len(name) >= _SHORT}
+    names = {name for name in names if not name.isdecimal()} | USUAL
+    columns = {what: table.coded(what) for what in table.cells}
+    # The other column is read only if this one, with fewer values, holds a name.
+    first = min((columns["user"], columns["item"]), key=lambda column: len(column.distinct))
+    named = [
+        k
+        for k, value in enumerate(first.distinct)
+        if _is_name(value, names) or (isinstance(value, str) and _RULE.fullmatch(value.strip()))
+    ]
+    kept, rules = np.ones(len(first.codes), np.bool_), 0
+    for row in np.flatnonzero(np.isin(first.codes, named)) if named else ():
+        cells = {what: column.cell(int(row)) for what, column in columns.items()}
+        rule = all(_RULE.fullmatch(str(cell).strip()) for cell in cells.values())
+        both = _is_name(cells["user"], names) and _is_name(cells["item"], names)
+        if not rule and (not both or cells["user"] == cells["item"]):
+            continue
+        if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
+            _refuse(table, int(row), cells)
+        kept[row] = False
+        rules += rule
+    if kept.all():
+        return table
+    again = Repair("lines that hold the names of the columns again", int((~kept).sum()) - rules)
+    drawn = Repair("lines drawn below the names of the columns", rules)
+    return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
+
+
+def _refuse(table: RawTable, row: int, cells: dict[str, Any]) -> NoReturn:
+    names = f"{show(cells['user'])} and {show(cells['item'])}"
+    fault = f"the {table.unit} holds the names {names} of columns"
+    if not table.names and table.unit == "line":
+        remedy = "set data.header = true" if row == 0 else "remove it"
+    else:
+        fault = f"{fault} that are not those of its header"
+        remedy = "join files whose columns are the same and in the same order"
+    table.refuse([(row, "user", f"{fault}: {remedy}")])
+
+
+def _name(table: RawTable, what: str) -> str:
+    column = table.columns[what]
+    if isinstance(column, int):
+        return table.names[column] if column < len(table.names) else ""
+    return column
+
+
+def _is_name(value: object, names: set[str]) -> bool:
+    return isinstance(value, str) and len(value) <= _LONG and bare(value) in names

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.missing import is_missing
+from dpaudit.data.readers.cells import is_missing, number
 
 # The index of a value, and what is wrong with it.
 Doubt = tuple[int, str]
@@ -137,22 +136,22 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         if power is not None and high and _integer(power) == name:
             return index, f"{show(name)} is a number whose last digits are lost: {again}"
         if name[:1] == "#" and len(name) > 2 and not name.strip("#"):
-            said = "is what a spreadsheet writes where its column is too narrow"
-            return index, f"{show(name)} {said}: widen the column and save it again"
+            fault = "is what a spreadsheet writes where its column is too narrow"
+            return index, f"{show(name)} {fault}: widen the column and save it again"
     floats = list(map(_as_float, values, names))
     exact = 2 ** _bits(floats)
     for index, value in enumerate(floats):
         if exact <= abs(value) < math.inf:
-            said = (
+            fault = (
                 "is a floating-point number of a type that does not hold all integers of its size"
             )
-            return index, f"{show(names[index])} {said}: {again}"
+            return index, f"{show(names[index])} {fault}: {again}"
     pairs = [name for name in names if ("-" in name or "/" in name) and _PAIR.fullmatch(name)]
     dates = [k for k, name in enumerate(names) if pairs and _MONTH.fullmatch(name)]
     # Few of the names of films look like pairs or dates.
     if dates and len(pairs) + len(dates) > _FEW * len(names):
-        said = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
-        return dates[0], f"{show(names[dates[0]])} {said}: {again}"
+        fault = f"looks like a date that a spreadsheet made of an id such as {show(pairs[0])}"
+        return dates[0], f"{show(names[dates[0]])} {fault}: {again}"
     long = [k for k, name in enumerate(names) if len(name) >= _LONG and name.isdecimal()]
     # JavaScript writes doubles with 16 or 17 digits and zeros.
     kept = [(_KEPT + n + 1, _KEPT + n) for n in range(3)]
@@ -162,8 +161,8 @@ def lost_digits(values: Sequence[Any], names: Sequence[str]) -> Doubt | None:
         ends = Counter(names[k][digits - 1] for k in able)
         full = len(able) - ends["0"]
         if rounded and full >= _SEVERAL and 2 * full > len(able) and len(ends) > 2:
-            said = f"has zeros behind its first {digits} digits, as all long ids of the column"
-            return able[0], f"{show(names[able[0]])} {said}, so others are lost: {again}"
+            fault = f"has zeros behind its first {digits} digits, as all long ids of the column"
+            return able[0], f"{show(names[able[0]])} {fault}, so others are lost: {again}"
     return None
 
 
@@ -208,10 +207,10 @@ def clicked(names: Sequence[str]) -> Doubt | None:
     both = sum(count > 1 for count in Counter(name[:-2] for name in names).values())
     if both < _SEVERAL:
         return None
-    said = (
+    fault = (
         "ends in a label, as in -1 for a click and -0 for none: write the label in its own column"
     )
-    return 0, f"{show(names[0])} {said}"
+    return 0, f"{show(names[0])} {fault}"
 
 
 def separated(names: Sequence[str]) -> str | None:

@@ -14,27 +14,24 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers import edition_repairs, privacy_settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
-from dpaudit.data.readers.budgets import budgets_of
 from dpaudit.data.readers.cells import RawTable
+from dpaudit.data.readers.columns import without_headers
 from dpaudit.data.readers.delimited import read_delimited
-from dpaudit.data.readers.features import features_of
 from dpaudit.data.readers.folder import parquet_files, unread_parts
-from dpaudit.data.readers.headers import without_headers
 from dpaudit.data.readers.json_lines import read_json_lines
-from dpaudit.data.readers.links import friends_of
-from dpaudit.data.readers.rows import Rows, checked_rows, rated_by, without_repeats
+from dpaudit.data.readers.rows import Rows, checked_rows, drawn, rated_by, without_repeats
 from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
-from dpaudit.data.source import DataSource, Layout
-from dpaudit.data.source_features import FeatureSource
-from dpaudit.data.source_parts import expanded
-from dpaudit.data.source_social import BudgetSource, TrustSource
+from dpaudit.data.readers.side_tables import budgets_of, features_of, friends_of
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import FeatureSource, Layout, expanded
 from dpaudit.data.synthetic import generate
 
 # With so many rows, a column of which almost all values occur once is likely to hold no items.
 _ENOUGH, _ALMOST_ALL = 100, 0.9
 _PURCHASES = Scale(1.0, 1.0, 1.0)
+# In the edition of 770,000 rows, the rows of this user repeat those of the previous user.
+_TWICE = 2809
 
 
 def load(source: DataSource) -> Ratings:
@@ -50,9 +47,7 @@ def load(source: DataSource) -> Ratings:
     ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
     if source.binarize is not None:
         ratings = _purchases(ratings, source.binarize)
-    return (
-        ratings if source.sensitive is None else privacy_settings.drawn(ratings, source.sensitive)
-    )
+    return ratings if source.sensitive is None else drawn(ratings, source.sensitive)
 
 
 def _read(source: DataSource) -> Ratings:
@@ -65,20 +60,23 @@ def _read(source: DataSource) -> Ratings:
         )
     ratings = _ratings(path, plain, repaired=source.format == "epinions")
     if ratings.user_ids is not None and plain.budgets is not None:
-        budgets, foreign = budgets_of(
-            _users(plain.budgets),
+        key = "data.budgets.path"
+        file = expanded(plain.budgets.path, key)
+        budgets, others = budgets_of(
+            _read_file(file, key, "budgets", plain.budgets.layout),
             ratings.user_ids,
             path,
             markers=plain.missing_ids == "keep",
         )
-        repairs = (*ratings.repairs, *_counted([foreign]))
+        repairs = (*ratings.repairs, *_counted([others]))
         ratings = replace(ratings, budgets=budgets, repairs=repairs)
     ratings = _with_features(ratings, plain)
     if plain.trust is None or ratings.user_ids is None:
         return ratings
-    links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
+    key = "data.path" if folder != path else "data.trust.path"
+    file = expanded(plain.trust.path or "", key)
     friends, left_out = friends_of(
-        links,
+        _read_file(file, key, "links", plain.trust.layout),
         ratings.user_ids,
         path,
         mutual=plain.trust.mutual,
@@ -98,48 +96,37 @@ def read_columns(path: Path, source: DataSource) -> RawTable:
     Raises:
         DataError: the file cannot be read, lacks a column, or has a row of names of other columns.
     """
+    table = without_headers(_read_file(path, "data.path", "ratings", source.layout))
     try:
-        table = without_headers(_table(path, source))
         return replace(table, repairs=(unread_parts(path), *table.repairs))
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def _table(path: Path, source: DataSource) -> RawTable:
-    if source.format == "parquet" and source.columns is not None:
-        check_files(path, "data.path")
-        return read_parquet(path, source.columns.used)
-    check_file(path, "data.path", "ratings")
-    if source.format == "matlab" and source.columns is not None:
-        return read_matlab(path, source.columns.used, source.variable)
-    if source.format == "jsonl" and source.columns is not None:
-        return read_json_lines(path, source.columns.used, source.encoding)
-    return read_delimited(path, source.layout)
+def _read_file(path: Path, key: str, content: str, layout: Layout) -> RawTable:
+    """Read the needed columns of a file; only ratings may be a folder of Parquet files.
 
+    Args:
+        path: the file.
+        key: the config key that names it.
+        content: what it should hold, such as `ratings`.
+        layout: how it is laid out.
 
-def _links(source: TrustSource, field: str) -> RawTable:
-    """Read the file of links; `field` is the config key of its path."""
-    table = "data.trust"
-    path = expanded(source.path or "", field)
+    Raises:
+        DataError: it cannot be read, or lacks a column.
+    """
     try:
-        check_file(path, field, "links")
-        if source.format == "matlab":
-            return read_matlab(path, source.columns.used, source.variable, table)
-        layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
+        if layout.format == "parquet" and content == "ratings":
+            check_files(path, key)
+        else:
+            check_file(path, key, content)
+        if layout.format == "parquet":
+            return read_parquet(path, layout.columns, layout.table)
+        if layout.format == "matlab":
+            return read_matlab(path, layout.columns, layout.variable, layout.table)
+        if layout.format == "jsonl":
+            return read_json_lines(path, layout.columns, layout.encoding, layout.table)
         return read_delimited(path, layout)
-    except OSError as error:
-        raise unreadable(path, error) from error
-
-
-def _users(source: BudgetSource) -> RawTable:
-    """Read the file of budgets."""
-    path = expanded(source.path, "data.budgets.path")
-    try:
-        check_file(path, "data.budgets.path", "budgets")
-        return read_delimited(
-            path,
-            Layout(source.delimiter or ",", source.header, source.columns.used, "data.budgets"),
-        )
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -151,8 +138,9 @@ def _with_features(ratings: Ratings, source: DataSource) -> Ratings:
     for what, features, ids in tables:
         if features is None or ids is None:
             continue
+        key, layout = f"data.{what}s.path", features.layout(f"data.{what}s")
         frame, left_out = features_of(
-            _features(features, f"data.{what}s"),
+            _read_file(expanded(features.path, key), key, "features", layout),
             ids,
             what,
             drop=features.unknown == "drop",
@@ -161,21 +149,6 @@ def _with_features(ratings: Ratings, source: DataSource) -> Ratings:
         repairs = (*ratings.repairs, *_counted(left_out))
         ratings = replace(ratings, repairs=repairs, **{f"{what}_features": frame})
     return ratings
-
-
-def _features(source: FeatureSource, table: str) -> RawTable:
-    """Read a table of features; `table` is the config table that describes it."""
-    path = expanded(source.path, f"{table}.path")
-    try:
-        check_file(path, f"{table}.path", "features")
-        if source.format == "parquet":
-            return read_parquet(path, source.used, table)
-        if source.format == "jsonl":
-            return read_json_lines(path, source.used, source.encoding, table)
-        layout = Layout(source.delimiter or ",", source.header, source.used, table, source.encoding)
-        return read_delimited(path, layout)
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
@@ -229,7 +202,7 @@ def check_file(path: Path, field: str, content: str) -> None:
 def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     table, repairs = read_columns(path, source), list[Repair]()
     if repaired:
-        table, repairs = edition_repairs.epinions(table)
+        table, repairs = _epinions(table)
     rated = "rating" in table.cells
     # Large files: each step frees what the one before it made.
     table, rows, dropped = checked_rows(table, source)
@@ -263,6 +236,34 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         time=rows.time,
         ordered=True,
     )
+
+
+def _epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
+    """Repair the ratings of Epinions so that their user ids agree with the links.
+
+    One user occurs twice in this edition: the rows of user 2809 repeat those of user 2808, and all
+    later ids are one higher than in the links. The rows of user 2809 are dropped, and later ids are
+    lowered by 1.
+
+    Raises:
+        DataError: the rows of the two users differ, so this is another edition.
+    """
+    user = np.asarray(table.cells["user"])
+    others = [np.asarray(cells) for what, cells in table.cells.items() if what != "user"]
+    rows = np.column_stack(others)
+    first, second = rows[user == _TWICE - 1], rows[user == _TWICE]
+    if not len(second) or not np.array_equal(first, second):
+        raise DataError(
+            f"{table.path}: the rows of user {_TWICE} do not repeat those of user {_TWICE - 1}, so "
+            "this is another edition, and this repair does not apply: check its ids against "
+            "the links and read it with format = 'matlab' and data.trust"
+        )
+    late = user > _TWICE
+    repaired = table.changed(user != _TWICE, user=np.where(late, user - 1, user))
+    return repaired, [
+        Repair(f"rows of user {_TWICE}, a repeat of user {_TWICE - 1}", len(second)),
+        Repair(f"users after {_TWICE}, whose id was lowered by 1", len(np.unique(user[late]))),
+    ]
 
 
 def _single(rows: Rows) -> Repair:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.messages import show
-from dpaudit.data.ratings import Repair
-from dpaudit.data.readers import privacy_settings, times
-from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, looked_up
+from dpaudit.core.messages import listed, quoted, show
+from dpaudit.core.streams import generator
+from dpaudit.data.ratings import Ratings, Repair
+from dpaudit.data.readers import times
+from dpaudit.data.readers.cells import (
+    Codes,
+    Fault,
+    Mask,
+    RawTable,
+    identifier,
+    looked_up,
+)
 from dpaudit.data.readers.columns import (
     IdColumn,
     missing,
@@ -22,15 +31,17 @@ from dpaudit.data.readers.columns import (
 )
 from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
-from dpaudit.data.source_parts import RatingScale
+from dpaudit.data.source_parts import RatingScale, SensitiveSource
 
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
-
 _DROP = ", or set data.missing_ids (dpaudit init --missing-ids) to 'drop' to leave such rows out"
+_MISSING = "the rating is missing: complete or remove it"
 _KEEP = ", or to 'keep' where a marker is an id"
 # Ratings are stored in single precision, in which larger values are infinite.
 LARGEST = float(np.finfo(np.float32).max)
+# The most categories in a message.
+_SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +79,16 @@ class Rows:
 
     def take(self, rows: Codes | Mask) -> Rows:
         """Return some of the rows; the ids stay."""
+
+        def taken(codes: Codes) -> Codes:
+            mask = rows.dtype == np.bool_
+            return codes[rows] if mask else looked_up(codes, cast(Codes, rows))
+
         return replace(
             self,
-            user=self.user[rows],
-            item=self.item[rows],
-            level=self.level[rows],
+            user=taken(self.user),
+            item=taken(self.item),
+            level=taken(self.level),
             sensitive=None if self.sensitive is None else self.sensitive[rows],
             time=None if self.time is None else self.time[rows],
         )
@@ -103,10 +119,10 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
                 Repair("ratings rounded to a step of the scale", int(between[level].sum()))
             )
     if "sensitive" in table.cells:
-        sensitive, fault = privacy_settings.stated(table)
+        sensitive, fault = _settings(table)
         faults += fault
     elif source.sensitive is not None and source.sensitive.categories is not None:
-        sensitive, without = privacy_settings.of_categories(table, source.sensitive.categories)
+        sensitive, without = _of_categories(table, source.sensitive.categories)
         repairs.append(without)
     time: Values | None = np.arange(len(user), dtype=np.float64) if source.in_order else None
     if "time" in table.cells:
@@ -114,9 +130,11 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
         faults += fault
     if faults:
         table.refuse(faults)
-    dropped = [("rows with a rating outside the scale", outside)]
-    if drop and min(user.min(initial=0), item.min(initial=0)) < 0:
-        dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
+    nameless = drop and min(user.min(initial=0), item.min(initial=0)) < 0
+    dropped = {
+        "rows without a user or an item": (user < 0) | (item < 0) if nameless else None,
+        "rows with a rating outside the scale": outside,
+    }
     rows = Rows(user, item, level, levels, sensitive, time, _array(users), _array(items))
     return _without(table.without_cells(), rows, dropped, repairs)
 
@@ -137,12 +155,12 @@ def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> li
 def _without(
     table: RawTable,
     rows: Rows,
-    dropped: list[tuple[str, Mask | None]],
+    dropped: dict[str, Mask | None],
     repairs: list[Repair],
 ) -> tuple[RawTable, Rows, list[Repair]]:
     """Return the rows that no mask drops; a row counts for the first mask that drops it."""
     kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
-    for what, mask in dropped:
+    for what, mask in dropped.items():
         if mask is not None:
             counts.append(Repair(what, int((kept & mask).sum())))
             kept &= ~mask
@@ -157,23 +175,24 @@ def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask |
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
     scale, drop = source.plain.scale, source.outside_scale == "drop"
-    codes, distinct, numbers = ratings(table)
+    column = ratings(table)
+    codes, distinct, numbers = column.codes, column.distinct, column.numbers
     outside = [drop and _outside(rating, scale) for rating in numbers]
     faults = [
         None if gone else _fault(value, rating, scale, distinct)
         for value, rating, gone in zip(distinct, numbers, outside, strict=True)
     ]
     levels = np.where(outside, np.nan, numbers)
-    dropped = np.array([*outside, False])[codes] if any(outside) else None
+    dropped = column.per_row(outside, False) if any(outside) else None
     if not any(faults) and codes.min(initial=0) >= 0:
         return codes, levels, dropped, []
-    faults.append("the rating is missing: complete or remove it")
-    row = int(np.argmax(np.array([fault is not None for fault in faults])[codes]))
+    row = int(np.argmax(column.per_row((fault is not None for fault in faults), True)))
+    fault = [*faults, _MISSING][codes[row]]
     # A first line of text without a number is often a header.
-    words = table.unit == "line" and str(distinct[codes[row]]).strip()
+    words = table.unit == "line" and str(column.cell(row)).strip()
     header = row == 0 and words and np.isnan([*numbers, np.nan][codes[0]])
     hint = ", or set data.header = true if the line holds the columns' names" if header else ""
-    return codes, levels, dropped, [(row, "rating", f"{faults[codes[row]]}{hint}")]
+    return codes, levels, dropped, [(row, "rating", f"{fault}{hint}")]
 
 
 def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
@@ -193,7 +212,7 @@ def _fault(
     value: object, rating: float, scale: RatingScale | None, distinct: list[Any]
 ) -> str | None:
     if isinstance(value, str) and not value.strip():
-        return "the rating is missing: complete or remove it"
+        return _MISSING
     shown = show(value)
     if not abs(rating) <= LARGEST:
         return not_a_number("rating", value, distinct)
@@ -212,6 +231,48 @@ def _fault(
             "correct it or set data.scale, with round = true to round such ratings"
         )
     return None
+
+
+def _settings(table: RawTable) -> tuple[Mask, list[Fault]]:
+    """Return the column `sensitive` as a mask `(n,)`, and the first value that is not 0 or 1."""
+    column = ratings(table, "sensitive")
+    numbers = column.values
+    wrong = (numbers != 0) & (numbers != 1)
+    if not wrong.any():
+        return numbers == 1, []
+    row = int(np.argmax(wrong))
+    value = column.cell(row)
+    fault = f"the setting {show(value)} is" if identifier(value) else "the setting is missing,"
+    fault += " neither 0 nor 1: give 1 where the rating is sensitive and 0 where it is not"
+    return numbers == 1, [(row, "sensitive", fault)]
+
+
+def _of_categories(table: RawTable, wanted: Sequence[str | int]) -> tuple[Mask, Repair]:
+    """Return the mask of rows with a wanted category `(n,)`; count rows without a category.
+
+    Raises:
+        DataError: a wanted category, or any category, occurs in no row.
+    """
+    column = table.coded("category")
+    names = [*map(identifier, column.distinct)]
+    known = list(dict.fromkeys(filter(None, names)))
+    if not known:
+        raise DataError(
+            f"{table.path}, {table.label('category')}: no row has a category: correct "
+            "data.columns.category, or set data.sensitive.share instead of categories"
+        )
+    asked = [str(name) for name in wanted]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        ordered = sorted(known, key=lambda name: (len(name), name))
+        raise DataError(
+            f"{table.path}, {table.label('category')}: no row has the category "
+            f"{show(unknown[0])} of data.sensitive.categories: choose from "
+            f"{listed([*map(quoted, ordered)], _SHOWN)}"
+        )
+    without = column.per_row((not name for name in names), True)
+    repair = Repair("rows without a category, taken as not sensitive", int(without.sum()))
+    return column.per_row((name in asked for name in names), False), repair
 
 
 def without_repeats(
@@ -239,7 +300,7 @@ def without_repeats(
     counts = np.diff(starts, append=len(rows))
     if on_duplicate == "error":
         _refuse_repeats(table, rows, order, starts[counts > 1])
-    kept, value = ordered.take(starts + counts - 1), ordered.value
+    kept, value = ordered.take((starts + counts - 1).astype(np.int32)), ordered.value
     same = int((value == np.repeat(kept.value, counts)).sum()) - len(kept)
     other = len(rows) - len(kept) - same
     if on_duplicate == "mean":
@@ -264,14 +325,7 @@ def _ordered(rows: Rows) -> tuple[Codes, Rows]:
     order = np.empty(len(rows), np.int32)
     starts, marks = (np.zeros(len(ids) + 1, np.int64) for ids in (rows.user_ids, rows.item_ids))
     sort_pairs(rows.user, rows.item, starts, marks, order)
-    return order, replace(
-        rows,
-        user=looked_up(rows.user, order),
-        item=looked_up(rows.item, order),
-        level=looked_up(rows.level, order),
-        sensitive=None if rows.sensitive is None else rows.sensitive[order],
-        time=None if rows.time is None else rows.time[order],
-    )
+    return order, rows.take(order)
 
 
 def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
@@ -309,13 +363,33 @@ def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
 
 def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
     firsts = repeated[np.argsort(order[repeated])][:3]
-    shown = "; ".join(
-        f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "
-        f"at {table.place(int(one))} and {table.place(int(two))}"
-        for one, two in zip(order[firsts], order[firsts + 1], strict=True)
+    examples = "; ".join(
+        f"user {show(rows.user_ids[rows.user[row]])}, item {show(rows.item_ids[rows.item[row]])} "
+        f"at {table.place(int(row))} and {table.place(int(again))}"
+        for row, again in zip(order[firsts], order[firsts + 1], strict=True)
     )
     pairs = "pair is" if len(repeated) == 1 else "pairs are"
     raise DataError(
-        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({shown}): remove the "
+        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
         "repeats or set data.on_duplicate to 'last' or 'mean'"
     )
+
+
+def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:
+    """Mark randomly drawn ratings as sensitive, if `settings` ask for it.
+
+    Each rating has a random draw, and the ratings with the smallest draws are sensitive:
+    `round(share · R)` of them, or as many as are sensitive by category. So for the same seed, a
+    larger share contains a smaller one.
+    """
+    if settings.share is not None:
+        count = round(settings.share * len(ratings))
+    elif settings.matched_random:
+        count = int(ratings.kept_private.sum())
+    else:
+        return ratings
+    stream = generator(settings.seed, "sensitive")
+    sensitive = np.zeros(len(ratings), np.bool_)
+    sensitive[np.argsort(stream.random(len(ratings)), kind="stable")[:count]] = True
+    sensitive.setflags(write=False)
+    return replace(ratings, sensitive=sensitive)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.messages import show
-from dpaudit.data.readers.cells import Fault, RawTable, factorize, identifier, number
-from dpaudit.data.readers.missing import is_missing
+from dpaudit.data.readers.cells import Coded, Fault, RawTable, identifier, is_missing, number
 
 # The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
 _FROM, _TO = 631_152_000, 2_208_988_800
@@ -28,14 +27,14 @@ def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
 
     Numbers stay as they are. Dates become seconds since 1970; those without a time zone are UTC.
     """
-    codes, distinct = factorize(table, "time")
-    read = number if _numbers(distinct) else _seconds
-    times = np.array([*map(read, distinct), np.nan])[codes]
+    column = table.coded("time")
+    read = number if _numbers(column.distinct) else _seconds
+    times = column.per_row(map(read, column.distinct), np.nan)
     wrong = ~np.isfinite(times)
     if not wrong.any():
-        return times, _mixed(times, codes, distinct)
+        return times, _mixed(times, column)
     row = int(np.argmax(wrong))
-    value = distinct[codes[row]] if codes[row] >= 0 else ""
+    value = column.cell(row)
     if is_missing(identifier(value)):
         return times, [(row, "time", "the time is missing: complete or remove the row")]
     fault = (
@@ -45,18 +44,16 @@ def of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
     return times, [(row, "time", fault)]
 
 
-def _mixed(times: NDArray[np.float64], codes: NDArray[Any], distinct: list[Any]) -> list[Fault]:
+def _mixed(times: NDArray[np.float64], column: Coded) -> list[Fault]:
     """Return the fault of the first time in another unit than most, if most have a known one."""
-    units = {
-        name: (times >= _FROM * number) & (times < _TO * number) for name, number in _UNITS.items()
-    }
+    units = {name: (times >= _FROM * of) & (times < _TO * of) for name, of in _UNITS.items()}
     counts = {name: int(mask.sum()) for name, mask in units.items() if mask.any()}
     if len(counts) < 2 or sum(counts.values()) < _LIKELY * len(times):
         return []
     usual = max(counts, key=lambda name: counts[name])
     row, other = min((int(np.argmax(units[name])), name) for name in counts if name != usual)
     fault = (
-        f"the time {show(distinct[codes[row]])} looks like {other}, and most others like {usual}: "
+        f"the time {show(column.cell(row))} looks like {other}, and most others like {usual}: "
         "write all times in one unit"
     )
     return [(row, "time", fault)]

@@ -37,9 +37,9 @@ def main() -> None:
     except MemoryError:
         reply, arrays = {"fault": "packed"}, []
     except Exception as error:  # a damaged file can fail anywhere inside the parser
-        said = next(iter(str(error).splitlines()), type(error).__name__)
+        problem = next(iter(str(error).splitlines()), type(error).__name__)
         fault = "type" if isinstance(error, NotImplementedError) else "broken"
-        reply, arrays = {"fault": fault, "said": said}, []
+        reply, arrays = {"fault": fault, "problem": problem}, []
     reply["arrays"] = [[array.dtype.str, len(array)] for array in arrays]
     out = sys.stdout.buffer
     out.write(json.dumps(reply).encode("ascii") + b"\n")

@@ -11,12 +11,10 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.claim import Claim, PersonalLosses, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
-from dpaudit.core.personal_losses import PersonalLosses
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors
+from dpaudit.core.releases import ItemFactors, Observer
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense

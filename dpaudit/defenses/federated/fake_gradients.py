@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined_models

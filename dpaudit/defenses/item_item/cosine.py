@@ -12,9 +12,8 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.errors import DataError
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_model import PairCounts, Vector

@@ -24,17 +24,19 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.memory import check_memory, fits
-from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import (
     ItemInDoubt,
     ItemList,
     LaplacePair,
+    Observer,
     Predictions,
+    PreparedPair,
     Request,
     SeesTop,
     SideInformation,
     TopList,
+    View,
 )
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile

@@ -11,9 +11,8 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.plugin import STRICT
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_model import PairCounts, Vector

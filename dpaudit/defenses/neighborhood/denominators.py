@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.claim import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Batches, Floats, RowTrainer, SimilarityData

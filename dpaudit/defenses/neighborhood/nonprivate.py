@@ -15,8 +15,8 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import InputError
 from dpaudit.core.memory import check_memory
-from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import Observer
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings

@@ -13,9 +13,8 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import SimilarityRows
+from dpaudit.core.releases import Observer, SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
-from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.claim import Assumption, Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import check_memory
-from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, SimilarityRows, StepsPair
+from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense

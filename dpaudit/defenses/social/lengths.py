@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.assumption import LONGER, LONGEST, Assumption
+from dpaudit.core.claim import LONGER, LONGEST, Assumption
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

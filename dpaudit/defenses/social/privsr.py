@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.claim import Assumption
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings

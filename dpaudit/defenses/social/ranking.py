@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
-from dpaudit.core.observation import Observer
+from dpaudit.core.claim import Assumption
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Targets, TrainedDefense

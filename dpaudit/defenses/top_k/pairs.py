@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 
 Scores = NDArray[np.float32]
 

@@ -15,9 +15,8 @@ from dpaudit.attacks.inference.linear import LinearIdeal
 from dpaudit.core.releases import SeesItems, SeesTop, SideInformation, TopList
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne

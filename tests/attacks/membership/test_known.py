@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.known import Known, exposure
-from dpaudit.core.discounts import discounts
+from dpaudit.core.releases import discounts
 
 I32 = np.int32
 

@@ -16,12 +16,18 @@ from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError
-from dpaudit.core.observation import Observer, PreparedPair, View
-from dpaudit.core.releases import NoisedSteps, Predictions, StepsPair, TargetUser
+from dpaudit.core.releases import (
+    NoisedSteps,
+    Observer,
+    Predictions,
+    PreparedPair,
+    StepsPair,
+    TargetUser,
+    View,
+)
 from dpaudit.core.streams import Streams, generator
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.factorization.sgd import SgdFactors
 
 ITEMS = np.arange(2, dtype=np.int32)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.on_demand.convergence import ALL, EXPLORED, MOST, chosen_users, mean_divergence
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.top_k.chain import SetChain
 from dpaudit.defenses.top_k.defense import TopK
 

@@ -25,9 +25,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import Similarity, SlopeOne

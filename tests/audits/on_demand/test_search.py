@@ -5,9 +5,8 @@ import pytest
 
 from dpaudit.audits.on_demand import search
 from dpaudit.audits.on_demand.search import search_pair
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair

@@ -20,11 +20,9 @@ from dpaudit.audits.sybil.averaging import (
 )
 from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError
-from dpaudit.core.observation import Observer
-from dpaudit.core.releases import ItemList
+from dpaudit.core.releases import ItemList, Observer
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import (
     RatingAdded,
     RatingChange,
@@ -33,7 +31,7 @@ from dpaudit.data.neighbors import (
     apply,
     without,
 )
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import OnDemandDefense
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem

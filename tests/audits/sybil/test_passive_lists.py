@@ -17,8 +17,7 @@ from dpaudit.audits.sybil.passive_lists import PassiveScores, _lists, run_passiv
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 

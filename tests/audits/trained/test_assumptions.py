@@ -13,7 +13,7 @@ from dpaudit.auditor.context import Context
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.assumptions import Assumptions
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale

@@ -11,8 +11,7 @@ from dpaudit.audits.trained.game_targets import size_class, target_pair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import Profile
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import Targets
 
 STARS = Scale()

@@ -20,8 +20,7 @@ from dpaudit.audits.trained.pairs import Pairs
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Friends, Scale
+from dpaudit.data.ratings import Friends, Scale, from_profiles
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.social.privsr import PrivSR

@@ -21,12 +21,10 @@ from dpaudit.audits.trained.steps_law import score_divergences, steps_law
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.observation import PreparedPair
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.social.privsr import PrivSR

@@ -22,12 +22,10 @@ from dpaudit.audits.trained.trained_game import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.observation import Observer
-from dpaudit.core.releases import TargetUser
+from dpaudit.core.releases import Observer, TargetUser
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors

@@ -2,8 +2,7 @@ import numpy as np
 
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.factorization.sgd import SgdFactors
 
 rng = np.random.default_rng(1)

@@ -19,9 +19,8 @@ from dpaudit.claims.wang_tang_2017.posterior_rows import (
 )
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserReplaced, apply
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity

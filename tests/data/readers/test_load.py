@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, Scale, load
-from dpaudit.data.readers.missing import is_missing
+from dpaudit.data.readers.cells import is_missing
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 NAMED: dict[str, Any] = {"user": "u", "item": "i", "rating": "r"}

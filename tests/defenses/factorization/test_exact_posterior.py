@@ -13,8 +13,7 @@ from scipy import integrate, stats
 
 from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.factorization import exact_posterior as module
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors

@@ -19,8 +19,7 @@ from scipy import integrate, stats
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sampled_training import FactorChain, FactorDraw, SampledRows
 from dpaudit.defenses.factors import FactorBlock, FactorRows

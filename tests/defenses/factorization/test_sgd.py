@@ -17,8 +17,8 @@ from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserRemoved, UserReplaced, apply
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.factorization.sgd_training import sum_clipped, taking_part

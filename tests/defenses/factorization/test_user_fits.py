@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.user_fits import fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows

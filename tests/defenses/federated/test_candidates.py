@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.data import Ratings, Scale
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import (
     RatingAdded,
     RatingRemoved,
@@ -20,6 +19,7 @@ from dpaudit.data.neighbors import (
     UserReplaced,
     apply,
 )
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.federated.candidates import Candidates
 
 STARS = Scale()

@@ -23,8 +23,8 @@ from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, UserRemoved, UserReplaced, apply
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.denominators import denominators, shortfalls

@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2, kstest, norm
 from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.data.instances import from_profiles
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.neighborhood import exact_posterior as module
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 

@@ -17,7 +17,7 @@ from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
-from dpaudit.data.instances import from_profiles
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.kernels.neighborhood import scores as neighbor_scores

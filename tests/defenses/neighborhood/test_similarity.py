@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserReplaced, apply
+from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, smallest
 from dpaudit.defenses.neighborhood.similarity import SimilarityData

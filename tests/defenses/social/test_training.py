@@ -13,9 +13,8 @@ from scipy import stats
 from dpaudit.bounds.model_based.gdp import gaussian_mu
 from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.streams import Streams
-from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
-from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.data.ratings import Friends, Ratings, Scale, from_profiles
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import SocialTraining

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.card import page

@@ -12,8 +12,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
-from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import Observer, PreparedPair, View
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense

@@ -15,7 +15,7 @@ from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
-from dpaudit.core.reference import import_object
+from dpaudit.core.foreign import import_object
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.metric import Column, Metric

@@ -12,7 +12,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.interactions import given_ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.sniff import StatedLayout, sniff
-from dpaudit.data.sniff_labels import UnknownLabelError
+from dpaudit.data.sniff_ratings import UnknownLabelError
 from dpaudit.data.source_parts import Columns
 
 

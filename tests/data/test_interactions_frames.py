@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.frames import frame_table
-from dpaudit.data.interactions import given_ratings
+from dpaudit.data.interactions import frame_table, given_ratings
 
 VALUES: dict[str, Any] = {
     "user_id": ["b", "a", "a ", "b"],

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpaudit.data import Friends, Ratings, Scale
-from dpaudit.data.instances import from_profiles
-from dpaudit.data.similarity import friends_similarity
+from dpaudit.data.ratings import from_profiles
+from dpaudit.defenses.social.rows import friends_similarity
 
 
 def by_hand(ratings: Ratings, friends: Friends) -> list[float]:

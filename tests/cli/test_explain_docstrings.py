@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dpaudit.core.docstrings import attributes, text
+from dpaudit.cli.explain import attributes, text
 
 
 class Base:

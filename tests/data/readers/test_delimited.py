@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, limits, load
-from dpaudit.data.readers import delimited, usual_text
+from dpaudit.data.readers import delimited
 from dpaudit.data.readers.cells import RawTable
-from dpaudit.data.source import Layout
+from dpaudit.data.source_parts import Layout
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 relaxed = settings(
@@ -55,7 +55,7 @@ def outcome(table: RawTable) -> dict[str, Any]:
 
 def same(path: Path, layout: Layout) -> bool:
     """Whether the text is usual; if so, both readers must agree."""
-    table = usual_text.read_usual(path, layout)
+    table = delimited.read_usual(path, layout)
     if table is None:
         return False
     assert outcome(table) == outcome(delimited.read_any(path, layout))
@@ -122,7 +122,7 @@ def test_many_parts_and_values(
 def test_values_that_share_a_hash_are_read_as_any_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usual_text._Values, "add", lambda *_: False)
+    monkeypatch.setattr(delimited._Values, "add", lambda *_: False)
     (tmp_path / "r").write_text("1,2,3\n")
     assert not same(tmp_path / "r", Layout(",", False, COLUMNS))
     assert len(read(tmp_path / "r")) == 1

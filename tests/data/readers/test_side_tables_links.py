@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, load
-from dpaudit.data.readers.missing import is_missing
+from dpaudit.data.readers.cells import is_missing
 
 # Users a, b, c and d; e is not among them.
 RATINGS = "a,x,3\nb,x,4\nc,x,5\nd,y,1\n"

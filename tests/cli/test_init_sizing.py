@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.cli.sizing import defense_sizes, least_raters
+from dpaudit.cli.init import defense_sizes, least_raters
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams

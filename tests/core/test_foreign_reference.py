@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.reference import import_object
+from dpaudit.core.foreign import import_object
 
 
 def test_an_object_of_a_module_is_found() -> None:

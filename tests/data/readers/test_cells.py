@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.data.readers.missing import is_missing, missing_among
+from dpaudit.data.readers.cells import is_missing, missing_among
 
 
 @pytest.mark.cases(
