@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel
 
-from dpaudit.cli.explain import explain
+from dpaudit.cli.catalogue import explain
 from dpaudit.config.schema import Config, config_classes, json_schema
 from dpaudit.core import registry
 from dpaudit.core.docstrings import attributes, text

@@ -1,4 +1,7 @@
-"""`dpaudit init`: write a commented config that fits the data and can be run."""
+"""`dpaudit init`: write a commented config that fits the data and can be run.
+
+Its audit of private recommenders takes about a minute, by the sizes that fit the data.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from string import Template
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -19,14 +22,16 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place, show
 
-Audit = Literal["membership", "deletion"]
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
+    from dpaudit.core.user_profile import Profile
     from dpaudit.data.ratings import Ratings
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds
+
+Audit = Literal["membership", "deletion"]
 
 _SYNTHETIC = """\
 format = "synthetic"             # embedded generator, MovieLens-like
@@ -60,6 +65,12 @@ max = {limit:g} # of the next training; 'dpaudit plan' says how many decide that
 _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 # Trainings of which enough are judged that gates can pass.
 _TRAININGS = 24
+# The seed of the config, and the share of attacked users.
+_SEED, _SHARE = 7, 0.2
+# Time and memory grow with the square of the number of items.
+_ITEMS = 4000
+# The fewest ratings of an attacked user, and the fewest such users.
+_RATINGS, _USERS = 3, 5
 
 
 class _AuditType(click.Choice[str]):
@@ -168,8 +179,6 @@ def init(
 
 def _of_synthetic(library: str | None, audit: Audit | None) -> str:
     """Return the config of a library's recommender, or of private ones, on generated ratings."""
-    from dpaudit.cli.sizing import DefenseSizes
-
     if library is None:
         return _filled("template.toml", _SYNTHETIC, DefenseSizes()._asdict())
     from dpaudit.data.source import SyntheticParams
@@ -182,7 +191,6 @@ def _of_file(
     path: Path, library: str | None, audit: Audit | None, stated: StatedLayout
 ) -> tuple[str, list[str]]:
     """Return the config for a file, and sentences on what was found and what is audited."""
-    from dpaudit.cli.sizing import defense_sizes, least_raters
     from dpaudit.cli.stated import sniffed
     from dpaudit.data.readers.load import load
 
@@ -291,10 +299,9 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str, taken: str) -> N
     """
     from dpaudit.audits.membership.config import Membership
     from dpaudit.audits.membership.design import Design
-    from dpaudit.cli.sizing import SEED
 
     try:
-        Design.of(ratings, Membership(**sizes), SEED)
+        Design.of(ratings, Membership(**sizes), _SEED)
     except DataError as error:
         raise DataError(
             f"{begin}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
@@ -376,9 +383,78 @@ def _filled(template: str, data: str, values: dict[str, Any]) -> str:
     """Return a template with its values, their comments in one column."""
     from importlib.resources import files
 
-    from dpaudit.cli.sizing import SEED, SHARE
-
     text = files("dpaudit.cli").joinpath(template).read_text(encoding="utf-8")
-    text = Template(text).safe_substitute(values, seed=SEED, share=SHARE)
+    text = Template(text).safe_substitute(values, seed=_SEED, share=_SHARE)
     text = _COMMENTED.sub(lambda line: _commented(line[1], line[2]), text)
     return Template(text).substitute(data=data)
+
+
+class DefenseSizes(NamedTuple):
+    """Parameters of private recommenders that fit the data; the defaults fit the generated data.
+
+    Attributes:
+        min_ratings: the least number of ratings of a served user; half of the users have more.
+        min_co_ratings: the threshold of common raters; usual pairs of items have more.
+        top_k: the length of the list.
+        accuracy: a share of recovered ratings that is above that of the most frequent rating.
+    """
+
+    min_ratings: int = 20
+    min_co_ratings: int = 10
+    top_k: int = 20
+    accuracy: float = 0.35
+
+
+def least_raters(ratings: Ratings) -> int:
+    """Return the least number of raters that leaves few enough items."""
+    import numpy as np
+
+    raters = np.sort(np.diff(ratings.by_item.start))[::-1]
+    return 1 if len(raters) <= _ITEMS else min(int(raters[_ITEMS]) + 1, int(raters[0]))
+
+
+def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
+    """Return sizes that fit these ratings.
+
+    Args:
+        ratings: the data.
+        begin: how an error begins.
+
+    Raises:
+        DataError: too few users can be attacked.
+    """
+    import numpy as np
+
+    from dpaudit.data.split import split_users
+
+    top_k = max(1, min(20, ratings.n_items // 4))
+    attacked = split_users(ratings, _SHARE, _SEED)[1] if ratings.n_users > 1 else []
+    most = ratings.n_items - top_k - 1
+    able = sorted((profile for profile in attacked if _RATINGS <= len(profile) <= most), key=len)
+    if len(able) < _USERS:
+        raise DataError(
+            f"{begin}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "
+            f"more ratings and items that they have not rated, and {_USERS} are needed: give more "
+            "data, or audit a recommender of yours by --recommender LIBRARY"
+        )
+    min_ratings = min(20, len(able[max(len(able) // 2, len(able) - 100)]) - 1)
+    raters = np.diff(ratings.by_item.start).astype(float)
+    # Raters of the item of a usual rating, and users that two such items share by chance.
+    usual = (raters**2).sum() / raters.sum()
+    shared = usual**2 / ratings.n_users
+    return DefenseSizes(
+        min_ratings=min_ratings,
+        # Above min_ratings, the corrected noise covers more than the pair 'tight' shows.
+        min_co_ratings=max(2, min(10, min_ratings, int(shared / 2))),
+        top_k=top_k,
+        accuracy=min(0.99, math.ceil(20 * _guessed(able) + 2) / 20),
+    )
+
+
+def _guessed(users: Sequence[Profile]) -> float:
+    """Return the share of a random user's ratings that the best constant guess recovers."""
+    import numpy as np
+
+    _, value = np.unique(np.concatenate([user.values for user in users]), return_inverse=True)
+    weights = np.concatenate([np.full(len(user), 1 / len(user)) for user in users])
+    return float(np.bincount(value, weights).max()) / len(users)
