@@ -5,9 +5,7 @@ from __future__ import annotations
 from dpaudit.claims.record import GameRecord, Verification
 from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Panel, Series
-from dpaudit.reports.series import Datum
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Panel, Series
 
 _WIDTH, _ROW = 520, 32  # of the plot, and from one row to the next, in pixels
 # The least multiple of a claim that is drawn; smaller ones are drawn there.

@@ -9,8 +9,8 @@ from itertools import groupby
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
+from dpaudit.reports.chart_parts import ByModel
 from dpaudit.reports.digest import Row
-from dpaudit.reports.series import ByModel
 
 Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
 

@@ -9,11 +9,13 @@ from typing import ClassVar, NamedTuple, Protocol
 from dpaudit.core import registry
 from dpaudit.record.metric import MODELS
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
-from dpaudit.reports import columns, digest, series, words
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.frequency import Frequency, attack_guesses, rating_guess
 from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import certified_chart, curves, guesses, models
+from dpaudit.reports.sections import models
+from dpaudit.reports.sections.certified_chart import certified_chart
+from dpaudit.reports.sections.line_chart import accuracy_chart, error_chart
 from dpaudit.reports.table import Column, Table
 
 GAMES_UNTRIED = "Games that test a claimed ε: no [[game]] and no membership game was run."
@@ -70,9 +72,9 @@ class Sections:
         """
         by_model = digest.rows(self.result)
         return [
-            curves.accuracy(series.accuracy(by_model), look, guesses.of_attacks(self.result)),
-            certified_chart.chart(series.certified(by_model), look),
-            curves.rmse(series.rmse(by_model), look),
+            accuracy_chart(by_model, look, attack_guesses(self.result)),
+            certified_chart(by_model, look),
+            error_chart(by_model, look),
         ]
 
     def notes(self) -> list[str]:
@@ -109,7 +111,7 @@ class Sections:
             measurement,
             measurement.attack or "",
             "hidden ratings are recovered",
-            guesses.of_value(self.result)[1],
+            rating_guess(self.result)[1],
         )
 
     def strongest(self) -> str:
