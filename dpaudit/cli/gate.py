@@ -14,6 +14,7 @@ from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
+from dpaudit.reports.sections.outcome import decision_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,14 +115,13 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     from dpaudit.core.messages import plain
     from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
-    from dpaudit.reports.sections import summary
 
     console = screen()
     _show(result, console)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
-    decision = summary.decision(result)
+    decision = decision_of(result)
     # A baseline that excuses nothing may decide more than the run alone.
     reason = compared.reason if compared and outcome != result.outcome else decision.reason
     word = palette.RUN[outcome]

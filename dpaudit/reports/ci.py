@@ -28,6 +28,7 @@ from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
 from dpaudit.reports.sections import summary, verdicts, waivers
+from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
 Level = Literal["error", "warning", "note"]
@@ -225,7 +226,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     ]
     gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
     checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
-    said = [summary.counts(result), summary.decision(result).reason]
+    said = [summary.counts(result), decision_of(result).reason]
     outcome = result.outcome
     path = claims[0].path if claims else NAME
     if compared is not None:

@@ -8,15 +8,16 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports import deployed, palette
 from dpaudit.reports.card.document import Deployment, Found
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import meter, reason, screen, untried, verdicts
-from dpaudit.reports.sections.base import sections_of
+from dpaudit.reports.sections import meter, screen, verdicts
+from dpaudit.reports.sections.base import not_tried, sections_of
+from dpaudit.reports.sections.outcome import reason_of
 
 
 def deployment(result: AuditResult) -> Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed.alone(result)
     printed = sections_of(part).printed()
-    results, why = [dict(row) for row in printed.results], reason.sentence(result)
+    results, why = [dict(row) for row in printed.results], reason_of(result)
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
@@ -37,7 +38,7 @@ def deployment(result: AuditResult) -> Deployment:
         about=printed.about,
         audited={**({"Result": printed.result} if single else {}), **printed.facts},
         results=results,
-        untried=untried.sentences(part),
+        untried=not_tried(part),
     )
 
 

@@ -12,7 +12,8 @@ from dpaudit.record.result import Untested
 from dpaudit.reports import words
 from dpaudit.reports.card.document import Guarantee, PrivacyCard
 from dpaudit.reports.card.sections import Fact, audited, results, statement
-from dpaudit.reports.sections import intervals, screen
+from dpaudit.reports.sections import screen
+from dpaudit.reports.sections.footnotes import APART
 from dpaudit.reports.table import Table
 
 # A card without these says so; all other statements of the owner may be left out.
@@ -89,8 +90,7 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
     sure = words.percent(card.audit.confidence)
     yield Fact(
         "Audit",
-        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for "
-        f"{intervals.APART}",
+        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for {APART}",
     )
 
 

@@ -23,7 +23,8 @@ from dpaudit.record.verdicts import remedy
 from dpaudit.reports import columns, deployed, digest, palette, words
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.guarantees import guarantees
-from dpaudit.reports.sections import meter, untried, verdicts
+from dpaudit.reports.sections import meter, verdicts
+from dpaudit.reports.sections.base import not_tried
 
 Status = Literal["met", "not met", "undecided", "to judge", "gap"]
 # The AUC that the research notes of OWASP AISVS 1.0 take for guessing.
@@ -308,7 +309,7 @@ def documented(part: AuditResult) -> Answer:
     tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
     if not tests and not columns.within(part, "games"):
         return Answer("gap", ["Nothing was attacked, so there is no test to document."], _any(part))
-    missing = untried.sentences(part)
+    missing = not_tried(part)
     return Answer(
         "met",
         [

@@ -10,6 +10,7 @@ from dpaudit.reports import deployed, palette
 from dpaudit.reports.evidence.requirements import REQUIREMENTS
 from dpaudit.reports.render import page
 from dpaudit.reports.sections import summary
+from dpaudit.reports.sections.outcome import decision_of
 
 
 def render(result: AuditResult) -> str:
@@ -22,7 +23,7 @@ def render(result: AuditResult) -> str:
         charts=[],
         system=summary.system(result),
         audited=summary.audited(result),
-        decision=summary.decision(result),
+        decision=decision_of(result),
         deployed=deployed.choice(part) or deployed.named(part),
         counts=", ".join(f"{counts[word]} {word}" for word in palette.ANSWER if counts[word]),
         documents=[

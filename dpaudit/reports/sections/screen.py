@@ -11,9 +11,10 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import intervals, meter, summary, untried
-from dpaudit.reports.sections.base import sections_of
-from dpaudit.reports.sections.summary import Decision
+from dpaudit.reports.sections import meter
+from dpaudit.reports.sections.base import not_tried, sections_of
+from dpaudit.reports.sections.footnotes import APART, has_ranges
+from dpaudit.reports.sections.outcome import Decision, decision_of
 from dpaudit.reports.table import NONE, Table
 
 # The ends of the meter's scale.
@@ -92,7 +93,7 @@ def of(result: AuditResult) -> Screen:
     """Return the first screen of a record."""
     rows = meter.rows(result)
     return Screen(
-        summary.decision(result),
+        decision_of(result),
         rows[: meter.MOST],
         max(0, len(rows) - meter.MOST),
         _claims(result),
@@ -140,7 +141,7 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
 def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     sections = sections_of(result)
     printed = sections.printed()
-    if printed.result not in summary.decision(result).reason:
+    if printed.result not in decision_of(result).reason:
         yield printed.about, printed.result
     yield "Attacker", sections.attacker()
     if unit := protected(result):
@@ -154,12 +155,12 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if strongest := sections.strongest():
         yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
-    apart = result.gates and intervals.of_trainings(result)
-    what = intervals.APART if apart else "everything that decides this run together"
+    apart = result.gates and has_ranges(result)
+    what = APART if apart else "everything that decides this run together"
     yield "Confidence", f"{sure}, for {what}."
     if served := utility(result):
         yield "Utility", served
-    missing = untried.sentences(result)
+    missing = not_tried(result)
     yield "Not tried", f"{missing[0]} {len(missing) - 1} more stand below."
 
 

@@ -41,8 +41,9 @@ from dpaudit.reports.card.sections import Fact, sections
 from dpaudit.reports.evidence import answers
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
-from dpaudit.reports.sections import next_step, screen, summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import Printed, sections_of
+from dpaudit.reports.sections.outcome import decision_of, next_step
 from tests.support.membership_records import Make, game, measured, record
 
 GAMES = ("scores", "own-list")
@@ -179,9 +180,9 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     [without] = [text for _, text in sections_of(result).judged(result.models[0])]
     assert without.startswith("Deletion by its own method. FORGOTTEN, as far as these trainings")
     fact = printed(result).result
-    assert summary.decision(result).reason == f"Nothing was decided: no gate is set. {fact}"
+    assert decision_of(result).reason == f"Nothing was decided: no gate is set. {fact}"
     assert "Deletion" not in dict(screen.of(result).facts)
-    assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)
+    assert "[[gate]] with metric = 'deletion.advantage'" in next_step(result)
 
 
 def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:

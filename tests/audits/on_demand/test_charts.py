@@ -6,7 +6,7 @@ import pytest
 
 from dpaudit.audits.on_demand import charts
 from dpaudit.record.result import AuditResult
-from dpaudit.reports.sections.charts import looks
+from dpaudit.reports.sections.base import look_of
 
 Make = Callable[..., AuditResult]
 
@@ -24,7 +24,7 @@ def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
         for measurement in result.measurements
     ]
     record = result.model_copy(update={"measurements": same})
-    chart = charts.difference(record, looks(record))
+    chart = charts.difference(record, look_of(record))
     assert chart is not None
     points = chart.panels[0].spec["datasets"]["points"]
     zero = next(point for point in points if point["x"] == 10)

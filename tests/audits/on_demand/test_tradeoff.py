@@ -10,14 +10,14 @@ from dpaudit.audits.on_demand import tradeoff
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.render.drawing import svgs
-from dpaudit.reports.sections.charts import looks
+from dpaudit.reports.render.page import svgs
+from dpaudit.reports.sections.base import look_of
 
 Make = Callable[..., AuditResult]
 
 
 def chart(result: AuditResult) -> Chart:
-    drawing = tradeoff.chart(result, looks(result))
+    drawing = tradeoff.chart(result, look_of(result))
     assert drawing is not None
     return drawing
 

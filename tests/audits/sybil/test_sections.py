@@ -20,7 +20,7 @@ from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.chart_parts import Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.render.drawing import svgs
+from dpaudit.reports.render.page import svgs
 from dpaudit.reports.sections import footnotes, tables
 from dpaudit.reports.table import Table
 

@@ -9,13 +9,13 @@ from records import control  # type: ignore[import-not-found]
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.sections import charts
+from dpaudit.reports.sections.base import charts_of
 
 Make = Callable[..., AuditResult]
 
 
 def certified(result: AuditResult) -> Chart:
-    return next(chart for chart in charts.render(result) if chart.name == "certified")
+    return next(chart for chart in charts_of(result) if chart.name == "certified")
 
 
 def points(drawing: Chart) -> list[dict[str, Any]]:
