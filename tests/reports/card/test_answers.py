@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Outcome
-from dpaudit.reports.evidence import answers
-from dpaudit.reports.evidence.requirements import REQUIREMENTS
+from dpaudit.reports.card import answers
+from dpaudit.reports.card.requirements import STANDARDS
 from tests.support.records import estimate, judged
 
 Make = Callable[..., AuditResult]
+REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requirements]
 
 
 def stating(result: AuditResult, **card: Any) -> AuditResult:
