@@ -16,7 +16,7 @@ from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
-    from dpaudit.claims.record import Stop, Verification
+    from dpaudit.claims.record import Stop
     from dpaudit.execution.workers import Workers
 
 
@@ -92,6 +92,7 @@ def claims(
     if not verify:
         _show_entries(entries, ids)
         return
+    from dpaudit.claims import console
     from dpaudit.claims import report as reports
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import seed_of
@@ -136,29 +137,21 @@ def claims(
 
     def show(written: bool) -> None:
         if not quiet:
-            _show(verification)
+            console.show(verification, screen())
         if not quiet and written:
             echo(f"Record and reports: {place(output)}")
 
     ctx.exit(conclude(concluded([reports.outcome(verification)]), write, show))
 
 
-def _show(verification: Verification) -> None:
-
-    from dpaudit.claims.console import show
-
-    show(verification, screen())
-
-
 def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
-
     from dpaudit.claims import console
 
     if not ids:
         console.show_papers(entries, screen())
         return
-    explained = entries if len(entries) == 1 else [one for one in entries if one.id in ids]
-    listed = [one for one in entries if one not in explained]
+    explained = entries if len(entries) == 1 else [entry for entry in entries if entry.id in ids]
+    listed = [entry for entry in entries if entry not in explained]
     if listed:
         console.show_list(listed, screen())
     for number, entry in enumerate(explained):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from dpaudit.cli.options import PathType
-from dpaudit.cli.writing import echo, screen
+from dpaudit.cli.writing import echo, tell
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place, show
@@ -146,7 +146,6 @@ def init(
     """Write a commented config that can be run, for your data and your recommender."""
     from dpaudit.cli.stated import stated_by
     from dpaudit.data.sniff import StatedLayout
-    from dpaudit.reports.terminal import say
 
     script = _script(recommender)
     beside = None if script is None else path.with_name(script.name)
@@ -169,9 +168,7 @@ def init(
         write_text(beside, script.read_text(encoding="utf-8"))
         notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
     name = place(path)
-    console = screen()
-    for sentence in notes:
-        say(sentence, console)
+    tell(notes)
     allowed = "" if script is None else " --allow-code"
     run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
     echo(f"{name} is written; run it with: {run}")

@@ -18,7 +18,7 @@ from dpaudit.cli.gate import diff, gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
-from dpaudit.cli.stopping import Stopped, stoppable
+from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.cli.tasks import merge, runs, split
 from dpaudit.cli.writing import UnwrittenError
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
@@ -98,7 +98,7 @@ class _End(NamedTuple):
 
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
-    if stopped := Stopped.of(error):  # first, as code may make other errors of it
+    if stopped := StopSignal.of(error):  # first, as code may make other errors of it
         return _End(stopped.message(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")

@@ -9,7 +9,7 @@ import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, force_option
-from dpaudit.cli.writing import Output, echo, screen
+from dpaudit.cli.writing import Output, echo, screen, tell
 from dpaudit.core.amounts import size
 from dpaudit.core.errors import ConfigError
 
@@ -26,7 +26,6 @@ def split(config: Path) -> None:
     from dpaudit.audits.membership.config import MembershipConfig
     from dpaudit.audits.membership.split import hand_out
     from dpaudit.config import load as config_file
-    from dpaudit.reports.terminal import say
 
     checked = config_file.load(config, checks=[methodcaller("check_named")])
     if not isinstance(checked, MembershipConfig):
@@ -36,7 +35,7 @@ def split(config: Path) -> None:
     folders = list(hand_out(checked))
     parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
     handed = f"{len(folders)} trainings are in {parents}."
-    say(f"{handed} Train on each task.json, and write what it asks.", screen())
+    tell([f"{handed} Train on each task.json, and write what it asks."])
     echo(f"Then run: dpaudit run {config}")  # to be copied
 
 

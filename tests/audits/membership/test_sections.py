@@ -28,11 +28,11 @@ from tests.support.membership_records import (
     GAMES,
     RATES,
     SEEING,
-    Make,
     estimate,
     measured,
     record,
 )
+from tests.support.records import Make
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from dpaudit.audits.on_demand import charts
-from dpaudit.record.result import AuditResult
 from dpaudit.reports.sections.base import look_of
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,8 +12,7 @@ from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.render.page import svgs
 from dpaudit.reports.sections.base import look_of
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def chart(result: AuditResult) -> Chart:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,14 +10,9 @@ import pytest
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Outcome
 from dpaudit.reports.card import answers
 from dpaudit.reports.card.requirements import STANDARDS
-from tests.support.records import estimate, judged
+from tests.support.records import Make, estimate, judged, stating
 
-Make = Callable[..., AuditResult]
 REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requirements]
-
-
-def stating(result: AuditResult, **card: Any) -> AuditResult:
-    return result.model_copy(update={"config": {**result.config, "card": card}})
 
 
 def inferred(

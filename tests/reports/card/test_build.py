@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,9 +15,7 @@ from dpaudit.reports.card.build import card_of, deployed_part, deployment_of
 from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.sections import verdicts
 from tests.reports.card.test_page import sheet_parts
-from tests.support.records import accuracy
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, accuracy, stating
 
 
 def with_measurements(result: AuditResult, *found: Measurement) -> AuditResult:
@@ -29,10 +26,6 @@ def measurement(metric: str, value: float = 0.5, **fields: Any) -> Measurement:
     estimate = Estimate.exact(value, "by hand")
     here = {"model": "published", "epsilon": 1.0, "estimate": estimate}
     return Measurement.model_validate({**here, "metric": metric, **fields})
-
-
-def stating(result: AuditResult, **card: Any) -> AuditResult:
-    return result.model_copy(update={"config": {**result.config, "card": card}})
 
 
 def test_what_the_owner_does_not_state_is_not_stated(result: AuditResult) -> None:

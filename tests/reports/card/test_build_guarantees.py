@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import verdicts
 from dpaudit.reports.card.build import guarantees_of
 from dpaudit.reports.card.document import Guarantee
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def changed(result: AuditResult, **claim: Any) -> AuditResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,7 @@ from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.card.page import sheet
 from dpaudit.reports.card.sections import Fact, Section
-
-Make = Callable[..., AuditResult]
-
-
-def stating(result: AuditResult, **card: Any) -> AuditResult:
-    return result.model_copy(update={"config": {**result.config, "card": card}})
+from tests.support.records import Make, stating
 
 
 def sheet_parts(card: PrivacyCard) -> dict[str, Section]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.requirements import STANDARDS
 
-Make = Callable[..., AuditResult]
 REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requirements]
 
 

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from dpaudit.config.card import STATEMENTS
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.card.sections import Section, appendix, group_tables, risk_tables
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def section(card: PrivacyCard, heading: str) -> Section:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable
 
 import yaml
 
@@ -14,9 +13,8 @@ from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.card.requirements import STANDARDS
 from dpaudit.reports.card.sections import appendix
 from dpaudit.reports.render import card
+from tests.support.records import EVIL, Make
 
-Make = Callable[..., AuditResult]
-EVIL = "</script><img src=x onerror=alert(1)>"
 REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requirements]
 
 

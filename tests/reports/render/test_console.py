@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,9 +10,7 @@ from dpaudit.record.result import AuditResult, measured
 from dpaudit.reports.render import console, markdown
 from dpaudit.reports.render.console import FULL, GUESS, LIMIT, bar, meter_lines
 from dpaudit.reports.sections import screen
-from tests.support.records import estimate
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, estimate
 
 
 def shown(result: AuditResult, width: int = 80, *, color: bool = False) -> str:

@@ -8,8 +8,7 @@ import pytest
 from dpaudit.record.result import AuditResult, PlaceRecord
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import github
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_every_record_is_read_as_annotations(hard: AuditResult) -> None:

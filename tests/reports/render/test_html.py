@@ -16,11 +16,9 @@ from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.render import html, markdown
 from dpaudit.reports.render import page as pages
 from dpaudit.reports.sections.base import charts_of
+from tests.support.records import EVIL, Make
 
-Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
-
-EVIL = "</script><img src=x onerror=alert(1)>"
 
 
 class Page(HTMLParser):

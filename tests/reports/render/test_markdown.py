@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -14,8 +13,7 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest, words
 from dpaudit.reports.columns import left
 from dpaudit.reports.render import markdown, toml
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_numbers_with_their_intervals(result: AuditResult) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,9 +20,8 @@ from dpaudit.reports.sections.base import (
     not_tried,
     sections_of,
 )
-from tests.support.records import estimate
+from tests.support.records import Make, estimate
 
-Make = Callable[..., AuditResult]
 VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01}
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ from records import control  # type: ignore[import-not-found]
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.sections.base import charts_of
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def certified(result: AuditResult) -> Chart:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -14,9 +13,8 @@ from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measuremen
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.sections.outcome import next_step, reason_of
 from tests.reports.sections.test_verdicts import low
-from tests.support.records import accuracy, estimate, judged, make_result, numbers_of
+from tests.support.records import Make, accuracy, estimate, judged, make_result, numbers_of
 
-Make = Callable[..., AuditResult]
 FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
 ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
@@ -9,9 +8,7 @@ from dpaudit.record.result import AuditResult, Control
 from dpaudit.reports import palette
 from dpaudit.reports.sections import summary, verdicts
 from dpaudit.reports.sections.outcome import decision_of
-from tests.support.records import judged
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, judged
 
 
 def games(result: AuditResult, **changes: Any) -> AuditResult:
