@@ -100,8 +100,8 @@ def runs(folder: Path) -> None:
         table.add_column("stage", overflow="fold")
         for name in ("tasks", "trials", "size", "seconds"):
             table.add_column(name, justify="right")
-        for stage, one in contents.stages.items():
-            cells = (one.tasks, one.trials, size(one.size), f"{one.seconds:.1f}")
+        for stage, total in contents.stages.items():
+            cells = (total.tasks, total.trials, size(total.size), f"{total.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
         screen().print(table)
 

@@ -67,7 +67,7 @@ def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
         able = [
             (row, kept.value, row.accuracy[row.strongest].value)
             for row in sweep
-            if (kept := row.one("utility.overlap"))
+            if (kept := row.estimate("utility.overlap"))
             and row.strongest is not None
             and offered(row, claims)
         ]

@@ -56,7 +56,7 @@ def _lost(result: AuditResult) -> list[Datum]:
     """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     data = []
     for model, row in by_point(digest.rows(result)):
-        if kept := row.one("utility.overlap"):
+        if kept := row.estimate("utility.overlap"):
             lost = left(kept)
             datum = {**position(model, row), **ends(lost)}
             zero = lost.value <= 0

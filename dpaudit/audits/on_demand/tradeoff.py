@@ -112,7 +112,7 @@ def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
     data: list[Datum] = []
     for model, sweep in by_model.items():
         for rank, row in enumerate(sweep):
-            kept = row.one("utility.overlap")
+            kept = row.estimate("utility.overlap")
             if kept is None:
                 continue
             data.extend(

@@ -31,7 +31,7 @@ _DRAWN = {"y": "value", "lower": "lower", "upper": "upper"}
 
 
 @dataclass(frozen=True)
-class Baseline:
+class ReferenceLine:
     """What an attacker or model without the release reaches, drawn as a dashed line.
 
     Attributes:
@@ -43,9 +43,9 @@ class Baseline:
     points: Sequence[tuple[float, float]]
 
 
-def level(label: str, value: float, x: Axis) -> Baseline:
+def level(label: str, value: float, x: Axis) -> ReferenceLine:
     """Return a baseline that is the same everywhere."""
-    return Baseline(label, [(x.low, value), (x.high, value)])
+    return ReferenceLine(label, [(x.low, value), (x.high, value)])
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Lines:
     data: Sequence[Datum]
     columns: Mapping[str, str]
     series: Sequence[Series]
-    baselines: Sequence[Baseline] = ()
+    baselines: Sequence[ReferenceLine] = ()
     by: str | None = None
     label: str = "series"
     shape: Any = None
@@ -205,7 +205,7 @@ def error_chart(by_model: ByModel, look: Look) -> Chart | None:
     data = [
         {**position(model, row), **ends(error)}
         for model, row in by_point(by_model)
-        if (error := row.one("utility.rmse"))
+        if (error := row.estimate("utility.rmse"))
     ]
     if not finite(data):
         return None
@@ -230,7 +230,7 @@ def against_epsilon(
     data: list[Datum],
     look: Look,
     y: Axis,
-    baselines: Sequence[Baseline] = (),
+    baselines: Sequence[ReferenceLine] = (),
     shape: Any = None,
 ) -> Lines:
     """Return lines with their intervals; what has no noise is a dotted line across."""
@@ -324,7 +324,7 @@ def roc_chart(
             data=drawn,
             columns={**columns, "x": "false-positive rate", "words": "true-positive rate"},
             series=look.series(drawn, "leak"),
-            baselines=[Baseline("guess", [(axis.low, axis.low), (1, 1)])],
+            baselines=[ReferenceLine("guess", [(axis.low, axis.low), (1, 1)])],
             by=by,
             label=label,
             band=True,

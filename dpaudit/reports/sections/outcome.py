@@ -292,7 +292,9 @@ def _decide(result: AuditResult) -> str:
 
 def _limitable(result: AuditResult) -> Iterator[str]:
     """Yield what was measured of an attacker that a gate may limit, the best first."""
-    metrics = [entry(name) for name in {one.metric: None for one in result.measurements}]
+    metrics = [
+        entry(name) for name in {measurement.metric: None for measurement in result.measurements}
+    ]
     if any(point.forget for point in result.points):
         metrics = [metric for metric in table().values() if metric.restricts]
     able = [metric for metric in metrics if metric.gateable and metric.role != "utility"]

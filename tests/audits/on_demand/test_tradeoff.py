@@ -38,7 +38,7 @@ def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight
         offered,
         key=lambda row: (
             (1 - weight) * kept.value - weight * row.accuracy["one prediction"].value
-            if (kept := row.one("utility.overlap"))
+            if (kept := row.estimate("utility.overlap"))
             else 0.0
         ),
     )

@@ -210,7 +210,7 @@ def test_bounds_are_rounded_outwards() -> None:
 
 def test_difference_turns_the_interval_round(result: AuditResult) -> None:
     row = digest.rows(result)["published"][1]
-    kept = row.one("utility.overlap")
+    kept = row.estimate("utility.overlap")
     assert kept is not None
     assert left(kept).value == 0.5
     assert (left(kept).lower, left(kept).upper) == (0.0, 0.51)
