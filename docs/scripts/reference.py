@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel
 
-from dpaudit.cli.explain import attributes, explain, text
+from dpaudit.cli.catalogue import attributes, explain, text
 from dpaudit.config.schema import Config, config_classes, json_schema
 from dpaudit.core import registry
 from dpaudit.reports.render.markdown import row

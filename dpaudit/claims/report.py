@@ -11,11 +11,9 @@ from dpaudit.core import rounding
 from dpaudit.record.result import Outcome
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Panel, Series
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Panel, Series
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section, table_text
-from dpaudit.reports.series import Datum
 from dpaudit.reports.table import NONE, Table
 
 _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}

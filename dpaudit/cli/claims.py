@@ -145,14 +145,13 @@ def claims(
 
 
 def _show_entries(entries: list[PublishedClaim], ids: tuple[str, ...]) -> None:
-
     from dpaudit.claims import console
 
     if not ids:
         console.show_papers(entries, screen())
         return
-    explained = entries if len(entries) == 1 else [one for one in entries if one.id in ids]
-    listed = [one for one in entries if one not in explained]
+    explained = entries if len(entries) == 1 else [entry for entry in entries if entry.id in ids]
+    listed = [entry for entry in entries if entry not in explained]
     if listed:
         console.show_list(listed, screen())
     for number, entry in enumerate(explained):

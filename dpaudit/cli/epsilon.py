@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpaudit.cli.options import Number, PathType, WholeRange, style_option
+from dpaudit.cli.options import NumberType, PathType, WholeRange, style_option
 from dpaudit.cli.scores import mixed, read_scores
-from dpaudit.cli.writing import echo, screen
+from dpaudit.cli.writing import echo, tell
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import plain_number
@@ -84,9 +84,15 @@ class _Certified(NamedTuple):
     "--one-run", metavar="M,R,V", help="One run: numbers of canaries, guesses and right guesses."
 )
 @click.option("--method", help="Method of the bound, see below.  [default: the first that fits]")
-@click.option("--delta", type=Number(), default=0.0, show_default=True, help="The δ of the claim.")
 @click.option(
-    "--confidence", type=Number(), default=0.95, show_default=True, help="Confidence of the bound."
+    "--delta", type=NumberType(), default=0.0, show_default=True, help="The δ of the claim."
+)
+@click.option(
+    "--confidence",
+    type=NumberType(),
+    default=0.95,
+    show_default=True,
+    help="Confidence of the bound.",
 )
 @click.option(
     "--seed",
@@ -106,8 +112,6 @@ def epsilon(
     style: str,
 ) -> None:
     """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
-    from dpaudit.reports.terminal import say
-
     given = [
         name
         for name, value in (
@@ -164,9 +168,7 @@ def epsilon(
     if style == "json":
         echo(_json(certified))
     else:
-        console = screen()
-        for line in _lines(certified):
-            say(line, console)
+        tell(_lines(certified))
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""`dpaudit gate`."""
+"""`dpaudit gate` and `diff`: gates on a finished run, and what changed since an earlier one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
 from dpaudit.core.errors import exit_code
 from dpaudit.core.rounding import at_least
+from dpaudit.reports.sections.outcome import decision_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,14 +115,13 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     from dpaudit.core.messages import plain
     from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
-    from dpaudit.reports.sections import summary
 
     console = screen()
     _show(result, console)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
-    decision = summary.decision(result)
+    decision = decision_of(result)
     # A baseline that excuses nothing may decide more than the run alone.
     reason = compared.reason if compared and outcome != result.outcome else decision.reason
     word = palette.RUN[outcome]
@@ -172,3 +172,28 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     for waiver in result.waivers:
         if waiver.state != "active":
             yield palette.WAIVER[waiver.state], [sentence(waiver, result)]
+
+
+@click.command()
+@click.argument("baseline", type=PathType())
+@click.argument("folder", type=PathType())
+@style_option("md", "json")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show also what is the same and cannot be told."
+)
+def diff(baseline: Path, folder: Path, style: str, everything: bool) -> None:
+    """Compare the finished run in FOLDER with that in BASELINE, by intervals and verdicts.
+
+    The exit code does not depend on the comparison; for that, use 'dpaudit gate --baseline'.
+    """
+    from dpaudit.record import storage as record
+    from dpaudit.record.comparison import compare
+    from dpaudit.reports.render import comparison
+
+    compared = compare(record.load(baseline), record.load(folder))
+    if style == "json":
+        echo(compared.model_dump_json(indent=1))
+    elif style == "md":
+        echo(comparison.render(compared), nl=False)
+    else:
+        comparison.show(compared, screen(), everything=everything)

@@ -1,4 +1,7 @@
-"""`dpaudit init`: write a commented config that fits the data and can be run."""
+"""`dpaudit init`: write a commented config that fits the data and can be run.
+
+Its audit of private recommenders takes about a minute, by the sizes that fit the data.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from dpaudit.cli.options import PathType
-from dpaudit.cli.writing import echo, screen
+from dpaudit.cli.writing import echo, tell
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 from dpaudit.core.messages import place, show
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds
+
 Audit = Literal["membership", "deletion"]
+
 _SYNTHETIC = """\
 format = "synthetic"             # embedded generator, MovieLens-like
 # format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
@@ -61,7 +66,7 @@ _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 # Trainings of which enough are judged that gates can pass.
 _TRAININGS = 24
 # The seed of the config, and the share of attacked users.
-SEED, SHARE = 7, 0.2
+_SEED, _SHARE = 7, 0.2
 # Time and memory grow with the square of the number of items.
 _ITEMS = 4000
 # The fewest ratings of an attacked user, and the fewest such users.
@@ -141,7 +146,6 @@ def init(
     """Write a commented config that can be run, for your data and your recommender."""
     from dpaudit.cli.stated import stated_by
     from dpaudit.data.sniff import StatedLayout
-    from dpaudit.reports.terminal import say
 
     script = _script(recommender)
     beside = None if script is None else path.with_name(script.name)
@@ -164,9 +168,7 @@ def init(
         write_text(beside, script.read_text(encoding="utf-8"))
         notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
     name = place(path)
-    console = screen()
-    for sentence in notes:
-        say(sentence, console)
+    tell(notes)
     allowed = "" if script is None else " --allow-code"
     run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
     echo(f"{name} is written; run it with: {run}")
@@ -296,7 +298,7 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str, taken: str) -> N
     from dpaudit.audits.membership.design import Design
 
     try:
-        Design.of(ratings, Membership(**sizes), SEED)
+        Design.of(ratings, Membership(**sizes), _SEED)
     except DataError as error:
         raise DataError(
             f"{begin}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
@@ -379,7 +381,7 @@ def _filled(template: str, data: str, values: dict[str, Any]) -> str:
     from importlib.resources import files
 
     text = files("dpaudit.cli").joinpath(template).read_text(encoding="utf-8")
-    text = Template(text).safe_substitute(values, seed=SEED, share=SHARE)
+    text = Template(text).safe_substitute(values, seed=_SEED, share=_SHARE)
     text = _COMMENTED.sub(lambda line: _commented(line[1], line[2]), text)
     return Template(text).substitute(data=data)
 
@@ -423,7 +425,7 @@ def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
     from dpaudit.data.folds import split_users
 
     top_k = max(1, min(20, ratings.n_items // 4))
-    attacked = split_users(ratings, SHARE, SEED)[1] if ratings.n_users > 1 else []
+    attacked = split_users(ratings, _SHARE, _SEED)[1] if ratings.n_users > 1 else []
     most = ratings.n_items - top_k - 1
     able = sorted((profile for profile in attacked if _RATINGS <= len(profile) <= most), key=len)
     if len(able) < _USERS:

@@ -10,19 +10,16 @@ from typing import Any, NamedTuple
 import click
 
 from dpaudit.cli.audit import report, run
-from dpaudit.cli.catalogue import list_, schema, show
+from dpaudit.cli.catalogue import data, list_, schema, show
 from dpaudit.cli.claims import claims
-from dpaudit.cli.data import data
-from dpaudit.cli.diff import diff
 from dpaudit.cli.epsilon import epsilon
 from dpaudit.cli.failing import write_failure
-from dpaudit.cli.gate import gate
+from dpaudit.cli.gate import diff, gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
-from dpaudit.cli.split import split
-from dpaudit.cli.stopping import Stopped, stoppable
-from dpaudit.cli.tasks import merge, runs
+from dpaudit.cli.stopping import StopSignal, stoppable
+from dpaudit.cli.tasks import merge, runs, split
 from dpaudit.cli.writing import UnwrittenError
 from dpaudit.core.errors import (
     RUN_FAILED,
@@ -107,7 +104,7 @@ class _End(NamedTuple):
 
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
-    if stopped := Stopped.of(error):  # first, as code may make other errors of it
+    if stopped := StopSignal.of(error):  # first, as code may make other errors of it
         return _End(stopped.message(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")

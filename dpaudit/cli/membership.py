@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,13 @@ import click
 
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
-from dpaudit.cli.writing import echo, screen
+from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError, exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from dpaudit.audits.scores.features import FeatureKind
     from dpaudit.audits.scores.observational import Corrected
     from dpaudit.audits.scores.one_model import OneModel
@@ -53,7 +55,7 @@ _RATES = (0.001, 0.01)
 _file = PathType(dir_okay=False)
 
 
-class _Kind(click.ParamType[Any]):
+class _KindType(click.ParamType[Any]):
     name = "kind"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -83,7 +85,7 @@ class _Kind(click.ParamType[Any]):
 @click.option(
     "--kind",
     "kinds",
-    type=_Kind(),
+    type=_KindType(),
     multiple=True,
     metavar="COLUMN=KIND",
     help="What a column of the features is: number, category, time (seconds since 1970, or dates), "
@@ -183,13 +185,12 @@ def membership(
         seed=seed,
     )
     judged = limits.judge(audit.corrected) if audit.corrected else []
-    outcome: RunOutcome = concluded([one.outcome for one in judged]) if judged else "no decision"
+    outcome: RunOutcome = concluded([gate.outcome for gate in judged]) if judged else "no decision"
     if style == "json":
         echo(_json(audit, judged, outcome))
     else:
         console = screen()
-        for line in _lines(audit, confidence, together=count > 1):
-            say(line, console)
+        tell(_lines(audit, confidence, together=count > 1))
         for gate in judged:
             say(f"{gate.rule}: {gate.reason}", console, first=palette.GATE[gate.outcome])
         say(_CONCLUSIONS[outcome], console, first=palette.RUN[outcome])
@@ -256,21 +257,18 @@ def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) ->
     from dpaudit.reports import words
 
     record = {
-        "auc": audit.auc.model_dump(mode="json"),
-        "tpr": {
-            f"{rate:g}": value and value.model_dump(mode="json")
-            for rate, value in audit.tpr.items()
-        },
+        "auc": _dumped(audit.auc),
+        "tpr": _dumped_rates(audit.tpr),
         "lacking": {
             f"{rate:g}": f"TPR at {words.percent(rate)} FPR {why}"
             for rate, why in audit.lacking.items()
         },
-        "advantage": audit.advantage.model_dump(mode="json"),
-        "exchangeable": audit.exchangeable and audit.exchangeable.model_dump(mode="json"),
+        "advantage": _dumped(audit.advantage),
+        "exchangeable": _dumped(audit.exchangeable),
         "doubted": audit.doubted,
         "reversed": audit.reversed,
         "corrected": audit.corrected and _corrected(audit.corrected),
-        "gates": [gate.model_dump(mode="json") for gate in judged],
+        "gates": [*map(_dumped, judged)],
         "outcome": outcome,
         "exit_code": exit_code(outcome),
     }
@@ -279,15 +277,22 @@ def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) ->
 
 def _corrected(corrected: Corrected) -> dict[str, Any]:
     """Return the corrected numbers; each is null if nothing is corrected."""
-    numbers = {"auc": corrected.auc, "epsilon": corrected.epsilon, "planted": corrected.planted}
-    tpr = corrected.tpr
     return {
         "pairs": corrected.pairs,
         "equal": corrected.equal,
         "gamma": corrected.gamma,
         "explains": corrected.explains,
         "refused": corrected.refused,
-        **{name: one and one.model_dump(mode="json") for name, one in numbers.items()},
-        "tpr": tpr
-        and {f"{rate:g}": one and one.model_dump(mode="json") for rate, one in tpr.items()},
+        "auc": _dumped(corrected.auc),
+        "epsilon": _dumped(corrected.epsilon),
+        "planted": _dumped(corrected.planted),
+        "tpr": corrected.tpr and _dumped_rates(corrected.tpr),
     }
+
+
+def _dumped(model: BaseModel | None) -> Any:
+    return model and model.model_dump(mode="json")
+
+
+def _dumped_rates(rates: Mapping[float, BaseModel | None]) -> dict[str, Any]:
+    return {f"{rate:g}": _dumped(value) for rate, value in rates.items()}

@@ -34,7 +34,7 @@ class _Plain(click.ParamType[Any]):
         return super().convert(value, param, ctx)
 
 
-class Number(_Plain, FloatParamType):
+class NumberType(_Plain, FloatParamType):
     """A number."""
 
 

@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from dpaudit.cli.options import (
-    Number,
     NumberRange,
+    NumberType,
     PathType,
     WholeRange,
     allow_code_option,
@@ -20,11 +20,10 @@ from dpaudit.cli.options import (
     overrides_option,
     workers_option,
 )
-from dpaudit.cli.writing import screen
+from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from dpaudit.auditor.cost import Cost
@@ -33,16 +32,27 @@ if TYPE_CHECKING:
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
+# What the table of a forecast says.
+_FORECAST = (
+    "finds ε from: a model that truly leaks this ε, or more, would be shown to break its claim "
+    "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.",
+    "This is an optimistic forecast, for Laplace noise, or Gaussian noise where δ is above 0. "
+    "The run itself measures what its games find, and gates on epsilon ask for that.",
+)
 # Options that CONFIG replaces.
 _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 
 
 @click.command()
 @click.argument("config", required=False, type=PathType())
-@click.option("--epsilon", type=Number(), help="The claimed ε, without CONFIG.")
-@click.option("--delta", type=Number(), default=0.0, show_default=True, help="The claimed δ.")
+@click.option("--epsilon", type=NumberType(), help="The claimed ε, without CONFIG.")
+@click.option("--delta", type=NumberType(), default=0.0, show_default=True, help="The claimed δ.")
 @click.option(
-    "--confidence", type=Number(), default=0.95, show_default=True, help="Confidence of the bounds."
+    "--confidence",
+    type=NumberType(),
+    default=0.95,
+    show_default=True,
+    help="Confidence of the bounds.",
 )
 @click.option(
     "--trials",
@@ -59,10 +69,10 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
     help="The mechanism that is assumed.",
 )
 @click.option(
-    "--factor", type=Number(), help="Also print how many trials detect this multiple of ε."
+    "--factor", type=NumberType(), help="Also print how many trials detect this multiple of ε."
 )
 @click.option(
-    "--minutes", type=Number(), help="With CONFIG: use as many trials as fit into this time."
+    "--minutes", type=NumberType(), help="With CONFIG: use as many trials as fit into this time."
 )
 @click.option(
     "--timing",
@@ -104,12 +114,10 @@ def plan(
                 raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
         _plan_config(config, overrides, factor, minutes, timing, workers, allow_code)
         return
-    if ctx.get_parameter_source("timing") is ParameterSource.COMMANDLINE:
-        raise ConfigError("--timing belongs to a plan with CONFIG: remove it")
-    if overrides:
-        raise ConfigError("--set belongs to a plan with CONFIG: remove it")
-    if allow_code:
-        raise ConfigError("--allow-code belongs to a plan with CONFIG: remove it")
+    timed = ctx.get_parameter_source("timing") is ParameterSource.COMMANDLINE
+    for name, given in (("timing", timed), ("set", overrides), ("allow-code", allow_code)):
+        if given:
+            raise ConfigError(f"--{name} belongs to a plan with CONFIG: remove it")
     if minutes is not None:
         raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
     if epsilon is None:
@@ -139,7 +147,6 @@ def _plan_config(
     from dpaudit.auditor.run import cost_of
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
-    from dpaudit.reports.terminal import say
 
     checked = config_file.load(path, overrides, checks=[lambda config: Plan(config).check_named()])
     planned = Plan(checked, allow_code=allow_code)
@@ -150,23 +157,20 @@ def _plan_config(
         )
     if allow_code:
         import_from(path.parent, checked.code)
-    console = screen()
     placed = config_file.placing(checked, path, overrides)
     with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(planned, reporter, timing)
-    for sentence in cost.decisions:
-        say(sentence, console)
-    _show_cost(cost, timing, workers, console)
+    tell(cost.decisions)
+    _show_cost(cost, timing, workers)
     if rows:
-        _show_forecast(rows, console)
+        _show_forecast(rows)
 
 
-def _show_forecast(rows: Sequence[Forecast], console: Console) -> None:
+def _show_forecast(rows: Sequence[Forecast]) -> None:
     """Print what each game can detect."""
     from rich.text import Text
 
     from dpaudit.core.messages import plain
-    from dpaudit.reports.terminal import say
 
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
@@ -178,32 +182,23 @@ def _show_forecast(rows: Sequence[Forecast], console: Console) -> None:
         if wanted:
             cells.append(_whole(row.needed))
         table.add_row(*(Text(plain(cell)) for cell in cells))
-    console.print(table)
-    for sentence in (
-        "finds ε from: a model that truly leaks this ε, or more, would be shown to break its claim "
-        "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.",
-        "This is an optimistic forecast, for Laplace noise, or Gaussian noise where δ is above 0. "
-        "The run itself measures what its games find, and gates on epsilon ask for that.",
-    ):
-        say(sentence, console)
+    screen().print(table)
+    tell(_FORECAST)
 
 
-def _show_cost(cost: Cost, timing: float, workers: Workers, console: Console) -> None:
+def _show_cost(cost: Cost, timing: float, workers: Workers) -> None:
     """Print the stages, and what the whole run takes on one worker and on those asked for."""
     from rich.text import Text
 
     from dpaudit.core.messages import plain
-    from dpaudit.reports.terminal import say
 
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
-    for one in cost.stages:
-        cells = (plain(one.stage), str(one.tasks), str(one.trials), *_times(one))
+    for stage in cost.stages:
+        cells = (plain(stage.stage), str(stage.tasks), str(stage.trials), *_times(stage))
         table.add_row(*map(Text, cells))
-    console.print(table)
-    for sentence in (*_sums(cost, workers), *_gaps(cost, timing)):
-        say(sentence, console)
-    say(f"memory: {_memory(cost)}", console)
-    console.print()
+    screen().print(table)
+    tell([*_sums(cost, workers), *_gaps(cost, timing), f"memory: {_memory(cost)}"])
+    echo()
 
 
 def _memory(cost: Cost) -> str:
@@ -277,7 +272,6 @@ def _plan_methods(
 
     from dpaudit.bounds.power import planning
     from dpaudit.reports import words
-    from dpaudit.reports.terminal import say
 
     supposed = cast(planning.Game, game)
     methods = planning.plan(
@@ -299,18 +293,17 @@ def _plan_methods(
             _least(reach.at_95),
             "" if reach.rounds is None else f"{reach.rounds:.0f}",
         )
-    console = screen()
-    console.print(table)
-    say(
+    screen().print(table)
+    sentences = [
         f"80 % and 95 % power: a mechanism of kind {game} that truly leaks this ε, or more, would "
         f"be shown to leak more than {epsilon:g} at δ = {delta:g} in 80 or 95 of 100 runs of "
         f"{trials} trials, each with {words.percent(confidence)} confidence; nothing: none would "
         "be",
-        console,
-    )
-    say(f"recommended: {methods.recommended or 'more trials: no method finds anything'}", console)
+        f"recommended: {methods.recommended or 'more trials: no method finds anything'}",
+    ]
     if factor is not None:
-        say(f"{factor:g} times the claim needs {needed} trials of the {method}", console)
+        sentences.append(f"{factor:g} times the claim needs {needed} trials of the {method}")
+    tell(sentences)
 
 
 def _table(names: list[str]) -> Table:

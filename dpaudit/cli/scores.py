@@ -63,7 +63,7 @@ def _score(path: Path, line: int, text: str) -> float:
     raise DataError(f"{path}, line {line}: the score {show(text)} {fault}: {remedy}")
 
 
-class _Table(NamedTuple):
+class _FeatureTable(NamedTuple):
     """A table of features: its file, the names of its columns if it has a header, and the cells."""
 
     path: Path
@@ -120,7 +120,7 @@ def read_features(
     return (features[0], features[1]), named
 
 
-def _table(path: Path) -> _Table:
+def _table(path: Path) -> _FeatureTable:
     """Return the cells of a table.
 
     Raises:
@@ -133,7 +133,7 @@ def _table(path: Path) -> _Table:
     if path.suffix == ".npy":
         features = np.array(_array(path), np.float64)
         features = features if features.ndim == 2 else features.reshape(len(features), -1)
-        return _Table(path, [], range(len(features)), features.T.tolist())
+        return _FeatureTable(path, [], range(len(features)), features.T.tolist())
     try:
         cells = [
             (line, [cell.strip().strip('"') for cell in row])
@@ -154,7 +154,7 @@ def _table(path: Path) -> _Table:
                 "complete or remove it"
             )
     columns = [[row[k] for _, row in body] for k in range(width)]
-    return _Table(path, names, [line for line, _ in body], columns)
+    return _FeatureTable(path, names, [line for line, _ in body], columns)
 
 
 def _reader(kind: FeatureKind) -> Callable[[Any], float]:
@@ -175,7 +175,7 @@ def _reader(kind: FeatureKind) -> Callable[[Any], float]:
 
 
 def _column(
-    table: _Table, place: int, column: list[Any], read: Callable[[Any], float]
+    table: _FeatureTable, place: int, column: list[Any], read: Callable[[Any], float]
 ) -> NDArray[Any]:
     """Return the numbers of a column.
 

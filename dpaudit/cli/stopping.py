@@ -27,8 +27,8 @@ _CLOSED = frozenset({"importlib", "llvmlite", "weakref", "_weakrefset"})
 _LOOK, _LONGEST = 0.02, 5.0
 
 
-class Stopped(KeyboardInterrupt):
-    """A signal stops the command.
+class StopSignal(KeyboardInterrupt):
+    """A signal that stops the command.
 
     Attributes:
         number: the signal.
@@ -40,7 +40,7 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
     @classmethod
-    def of(cls, error: BaseException) -> Stopped | None:
+    def of(cls, error: BaseException) -> StopSignal | None:
         """Return the signal behind an error, if code made one of it; None if there is none."""
         cause: BaseException | None = error
         seen = set[int]()
@@ -69,7 +69,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` in the main thread at the first signal; a second ends the process at once.
+    """Raise `StopSignal` in the main thread at the first signal; a second ends the process at once.
 
     It is raised once the code that runs lets an exception through. A signal that the caller
     ignores, as `nohup` does, stays ignored.
@@ -103,12 +103,12 @@ class _Stop:
     process: int = field(default_factory=os.getpid)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Raise `Stopped` once."""
+        """Raise `StopSignal` once."""
         for signum in self.heard:
             signal.signal(signum, signal.SIG_DFL)
         if os.getpid() != self.process:  # forked so lately that it has not run what follows a fork
             signal.raise_signal(number)
-        stopped = Stopped(number)
+        stopped = StopSignal(number)
         interrupt(stopped)
         _raise(stopped, frame, time.monotonic() + _LONGEST)
 
@@ -128,7 +128,7 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_reset)
 
 
-def _raise(stopped: Stopped, frame: FrameType | None, latest: float) -> None:
+def _raise(stopped: StopSignal, frame: FrameType | None, latest: float) -> None:
     """Raise an exception, or look again later if the code that runs is closed to it."""
     if sys.platform == "win32" or not _closed(frame) or time.monotonic() > latest:
         raise stopped

@@ -1,16 +1,42 @@
-"""`dpaudit merge` and `runs`: shards, and the finished tasks of a folder."""
+"""`dpaudit split`, `merge` and `runs`: trainings done elsewhere, shards, and finished tasks."""
 
 from __future__ import annotations
 
+from operator import methodcaller
 from pathlib import Path
 
 import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, force_option
-from dpaudit.cli.writing import Output, echo, screen
+from dpaudit.cli.writing import Output, echo, screen, tell
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import size
+
+
+@click.command()
+@click.argument("config", type=PathType())
+def split(config: Path) -> None:
+    """Write the data of each training of CONFIG, to train elsewhere.
+
+    For each [[recommender]] with returned = FOLDER a folder is written for each training, with
+    task.json and the tables that it names: what to train on, the seed, and what is asked. Train in
+    any way, write the answers beside them, and bring the folders back: 'dpaudit run' judges them.
+    """
+    from dpaudit.audits.membership.config import MembershipConfig
+    from dpaudit.audits.membership.split import hand_out
+    from dpaudit.config import load as config_file
+
+    checked = config_file.load(config, checks=[methodcaller("check_named")])
+    if not isinstance(checked, MembershipConfig):
+        raise ConfigError(
+            f"{config} has no [[recommender]]: 'dpaudit split' is for their trainings"
+        )
+    folders = list(hand_out(checked))
+    parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
+    handed = f"{len(folders)} trainings are in {parents}."
+    tell([f"{handed} Train on each task.json, and write what it asks."])
+    echo(f"Then run: dpaudit run {config}")  # to be copied
 
 
 @click.command()
@@ -74,8 +100,8 @@ def runs(folder: Path) -> None:
         table.add_column("stage", overflow="fold")
         for name in ("tasks", "trials", "size", "seconds"):
             table.add_column(name, justify="right")
-        for stage, one in contents.stages.items():
-            cells = (one.tasks, one.trials, size(one.size), f"{one.seconds:.1f}")
+        for stage, total in contents.stages.items():
+            cells = (total.tasks, total.trials, size(total.size), f"{total.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
         screen().print(table)
 

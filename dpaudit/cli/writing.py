@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,15 @@ def screen() -> Console:
     from rich.console import Console
 
     return Console(file=streams.output)
+
+
+def tell(sentences: Iterable[str]) -> None:
+    """Print sentences, whose lines fit the terminal, to the command's own standard output."""
+    from dpaudit.reports.terminal import say
+
+    console = screen()
+    for sentence in sentences:
+        say(sentence, console)
 
 
 class UnwrittenError(RunError):

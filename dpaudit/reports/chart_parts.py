@@ -1,4 +1,4 @@
-"""The parts that the charts share: series and their colours, panels, labels.
+"""The parts that the charts share: points, axes, series and their colours, panels, labels.
 
 A chart is a picture without interaction: what it says stands in it, in its texts and in the table
 of its numbers.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpaudit.reports.series import Datum
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import plain
+from dpaudit.reports import words
+from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE, Table
 
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
@@ -25,6 +28,129 @@ _FONT, _LINE = 13, 15  # of a text, and from one line of it to the next
 _SAMPLE = 20  # length of the sample of a line
 _LETTERS = 26  # of a label in one line; a longer one has a second line
 _DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3))
+# No label is a long row of zeros.
+_NUMBER = "format(datum.value, datum.value && abs(datum.value) < 0.001 ? '~e' : '~g')"
+
+# A point: plain numbers, and their texts.
+Datum = dict[str, Any]
+# The rows of each model.
+ByModel = Mapping[str, list[Row]]
+
+
+def by_point(by_model: ByModel) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of all models, each with its model."""
+    for model, sweep in by_model.items():
+        for row in sweep:
+            yield model, row
+
+
+def position(model: str, row: Row, *labels: str) -> Datum:
+    """Return model, ε and name of a point; an infinite ε is None, as JSON and log axes lack it."""
+    epsilon = row.point.epsilon
+    series = plain(", ".join([model, *labels]))
+    return {
+        "series": series,
+        "model": plain(model),
+        "x": epsilon if math.isfinite(epsilon) else None,
+        "at": words.epsilon(epsilon),
+        "name": f"{series}, ε = {words.epsilon(epsilon)}",
+    }
+
+
+def ends(estimate: Estimate) -> Datum:
+    """Return a value with its interval and its words."""
+    return {
+        "value": estimate.value,
+        "y": estimate.value,
+        "lower": estimate.lower,
+        "upper": estimate.upper,
+        "words": words.interval(estimate),
+        "trials": estimate.n,
+    }
+
+
+def edge(values: Sequence[float]) -> float:
+    """Return the lower end of a logarithmic axis that shows these values."""
+    return min((value for value in values if value > 0), default=1.0) / 2
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A quantitative axis.
+
+    Attributes:
+        title: what it shows.
+        low: its lower or left end.
+        high: its other end.
+        log: whether it is logarithmic.
+        values: where it has ticks; by default Vega's, or powers of ten.
+        units: whether large numbers are written with k and M.
+        label: a Vega expression of the labels.
+    """
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    values: Sequence[float] | None = None
+    units: bool = False
+    label: str | None = None
+
+    @classmethod
+    def over(cls, title: str, covered: Iterable[float], **changes: Any) -> Axis:
+        """Return a logarithmic axis that covers these values."""
+        points = list(covered)
+        return cls(title, min(points) / 1.25, max(points) * 1.25, log=True, **changes)
+
+    @classmethod
+    def around(cls, title: str, values: Iterable[float]) -> Axis:
+        """Return a linear axis that covers these values, with some room at either end."""
+        numbers = list(values)
+        room = (max(numbers) - min(numbers)) / 20 or abs(max(numbers)) / 20 or 1.0
+        return cls(title, min(numbers) - room, max(numbers) + room)
+
+    def share(self, value: float) -> float:
+        """Return the place of a value on the axis, from 0 to 1 if it lies between the ends."""
+        if not self.log:
+            return (value - self.low) / (self.high - self.low)
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+    def scale(self) -> Any:
+        """Return the scale."""
+        from dpaudit.reports.vega import alt
+
+        kind = {"type": "log"} if self.log else {"zero": False}
+        return alt.Scale(domain=[self.low, self.high], nice=False, **kind)
+
+    def ticks(self, **style: Any) -> Any:
+        """Return ticks and labels."""
+        from dpaudit.reports.vega import alt
+
+        values = self.values or (self._powers() if self.log else None)
+        how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
+        given = {"values": list(values)} if values else {"tickCount": 6}
+        return alt.Axis(labelOverlap="greedy", **given, **how, **style)
+
+    def x(self, of: str = "x") -> Any:
+        """Encode a field as the horizontal place."""
+        from dpaudit.reports.vega import alt
+
+        return alt.X(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
+
+    def y(self, of: str = "y") -> Any:
+        """Encode a field as the vertical place."""
+        from dpaudit.reports.vega import alt
+
+        # The title stands above the axis, where no label is in its way.
+        title = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0,
+                 "titleY": -14}  # fmt: skip
+        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks(**title))
+
+    def _powers(self) -> list[float]:
+        """Return the powers of ten, or finer steps, near the axis."""
+        low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        steps = (1,) if self.high > 100 * self.low else (1, 2, 5)
+        return [float(f"{step}e{power}") for power in range(low, high + 1) for step in steps]
 
 
 @dataclass(frozen=True)

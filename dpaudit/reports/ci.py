@@ -28,6 +28,7 @@ from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
 from dpaudit.reports.sections import summary, verdicts, waivers
+from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
 Level = Literal["error", "warning", "note"]
@@ -64,7 +65,7 @@ _RECORD = PlaceRecord(path=NAME, line=1)
 
 
 @dataclass(frozen=True)
-class Check:
+class CiCheck:
     """A claim, a gate, a waiver, the baseline, a finding, or the run itself.
 
     Attributes:
@@ -167,7 +168,7 @@ class Run:
     outcome: RunOutcome | Literal["error"]
     exit_code: int
     headline: str
-    checks: Sequence[Check]
+    checks: Sequence[CiCheck]
     path: str
     tool: str
     started: str
@@ -179,7 +180,7 @@ class Run:
         return palette.NO_RESULT if self.outcome == "error" else palette.RUN[self.outcome]
 
     @property
-    def problems(self) -> list[Check]:
+    def problems(self) -> list[CiCheck]:
         """The checks that do not pass."""
         return [check for check in self.checks if check.level]
 
@@ -225,13 +226,13 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     ]
     gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
     checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
-    said = [summary.counts(result), summary.decision(result).reason]
+    said = [summary.counts(result), decision_of(result).reason]
     outcome = result.outcome
     path = claims[0].path if claims else NAME
     if compared is not None:
         place = claims[0].place if claims else _RECORD
         state = compared.outcome
-        checks.append(Check("baseline", "baseline", rules.WORSE, state, compared.reason, place))
+        checks.append(CiCheck("baseline", "baseline", rules.WORSE, state, compared.reason, place))
         outcome = concluded([compared.outcome], outcome)
         said.append(compared.reason)
     order = list(LEVELS)
@@ -250,7 +251,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
 def failed_run(failure: Failure) -> Run:
     """Return what CI services show of a command that ended without a result."""
     place = PlaceRecord(path=failure.path, line=failure.line)
-    check = Check("run", "run", rules.STOPPED, "error", failure.message, place)
+    check = CiCheck("run", "run", rules.STOPPED, "error", failure.message, place)
     return Run(
         outcome="error",
         exit_code=failure.exit_code,
@@ -262,7 +263,7 @@ def failed_run(failure: Failure) -> Run:
     )
 
 
-def _distinct(checks: Sequence[Check]) -> Iterator[Check]:
+def _distinct(checks: Sequence[CiCheck]) -> Iterator[CiCheck]:
     """Yield the checks; those that share an id, as gates may, get a number."""
     count: Counter[str] = Counter()
     for check in checks:
@@ -273,7 +274,7 @@ def _distinct(checks: Sequence[Check]) -> Iterator[Check]:
 
 def _claim(
     verdict: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
-) -> Check:
+) -> CiCheck:
     state: State = "pass"
     rule, because = rules.FALSE, waived
     if verdict.verdict == "false":
@@ -286,25 +287,25 @@ def _claim(
         if verdict.reason == "no claim":
             rule = rules.NOISELESS if verdict.noiseless else rules.UNCLAIMED
     said = f"{verdict.model}: {verdicts.on_claim(result, verdict, stated)}"
-    return Check("claim", verdict.id, rule, state, said, _place(verdict.id, result), because)
+    return CiCheck("claim", verdict.id, rule, state, said, _place(verdict.id, result), because)
 
 
-def _gate(gate: GateRecord, result: AuditResult, waived: str) -> Check:
+def _gate(gate: GateRecord, result: AuditResult, waived: str) -> CiCheck:
     state: State = gate.outcome
     if waived and state != "pass":
         state = "accepted"
     because = waived if state == "accepted" else ""
     rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
     said = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
-    return Check("gate", gate.id, rule, state, said, _place(gate.id, result), because)
+    return CiCheck("gate", gate.id, rule, state, said, _place(gate.id, result), because)
 
 
-def _waivers(result: AuditResult) -> Iterator[Check]:
+def _waivers(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the waivers that need attention, at what they accept."""
     for waiver in result.waivers:
         if waiver.state != "active":
             expired = waiver.state == "expired"
-            yield Check(
+            yield CiCheck(
                 "waiver",
                 f"waiver/{waiver.id}",
                 rules.EXPIRED if expired else rules.UNUSED,
@@ -314,7 +315,7 @@ def _waivers(result: AuditResult) -> Iterator[Check]:
             )
 
 
-def _noticed(result: AuditResult) -> Iterator[Check]:
+def _noticed(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the findings, each once, at the table of their model."""
     places = {verdict.model: _place(verdict.id, result) for verdict in reversed(result.verdicts)}
     findings = {
@@ -332,7 +333,7 @@ def _noticed(result: AuditResult) -> Iterator[Check]:
     }
     for (model, about, said), rule in findings.items():
         place = places.get(model, _RECORD)
-        yield Check("finding", f"finding/{model}/{about}", rule, "noticed", said, place)
+        yield CiCheck("finding", f"finding/{model}/{about}", rule, "noticed", said, place)
 
 
 def _place(name: str, result: AuditResult) -> PlaceRecord:

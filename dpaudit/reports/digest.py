@@ -31,7 +31,7 @@ class Row:
         """Return the measurements of a metric."""
         return [measurement for measurement in self.measurements if measurement.metric == metric]
 
-    def one(self, metric: str) -> Estimate | None:
+    def estimate(self, metric: str) -> Estimate | None:
         """Return the number of a metric that a point has once, if it was measured."""
         return next((measurement.estimate for measurement in self.of(metric)), None)
 

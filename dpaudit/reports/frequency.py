@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
-from dpaudit.record.result import Measurement
+from dpaudit.record.result import AuditResult, Measurement
 
 _BASES = (100, 1_000, 10_000, 100_000, 1_000_000)
 _ROUNDING = 1e-9
 # By how much a guess may be rounded, relative to itself; a limit may not.
 _GUESSED = 0.02
+Guess = tuple[str, float]  # what is guessed, and how often that is right
+COIN: Guess = ("guess (1 of 2)", 0.5)
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,18 @@ def false_alarms(rate: float) -> str:
     base = base_of(rate, rate, rate)
     count = round(rate * base)
     return f"{count:,} false alarm{'' if count == 1 else 's'} in {base:,}"
+
+
+def attack_guesses(result: AuditResult) -> list[Guess]:
+    """Return how often a uniform guess is the hidden rating that the attacks look for."""
+    return [rating_guess(result)] if result.attacks else []
+
+
+def rating_guess(result: AuditResult) -> Guess:
+    """Return a guess among the values of the scale; a purchase is there or not."""
+    if result.data is None:
+        return COIN
+    low, high, step = result.data.scale
+    # The scale of a record that somebody wrote may have no end.
+    values = round(min((high - low) / step, sys.maxsize)) + 1 if high > low else 2
+    return f"guess (1 of {values})", 1 / values

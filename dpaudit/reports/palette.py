@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dpaudit.record.changes import Judgement
-from dpaudit.record.comparison import Move
 from dpaudit.record.result import Outcome, RunOutcome, Untested, Verdict, VerdictRecord
 from dpaudit.record.waivers import State
 
@@ -98,16 +96,6 @@ WAIVER: Mapping[State, Word] = {
     "active": Word("waived", "open"),
     "unused": Word("unused", "neutral"),
     "expired": Word("expired", "bad"),
-}
-CHANGE: Mapping[Judgement | Move, Word] = {
-    "worse": Word("worse", "bad"),
-    "newly false": Word("newly false", "bad"),
-    "no longer tested": Word("no longer tested", "open"),
-    "not comparable": Word("not comparable", "open"),
-    "cannot tell": Word("cannot tell", "neutral"),
-    "changed": Word("changed", "neutral"),
-    "same": Word("same", "neutral"),
-    "better": Word("better", "good"),
 }
 # Of a requirement, by what a record answers to it.
 ANSWER: Mapping[str, Word] = {

@@ -116,9 +116,9 @@ def power(control: Control | None) -> str:
 
 def caught(verdicts: Sequence[VerdictRecord]) -> str:
     """Return the sizes of the leaks that are caught, from the least to the largest."""
-    factors = sorted(one.factor for one in verdicts if one.factor is not None)
+    factors = sorted(verdict.factor for verdict in verdicts if verdict.factor is not None)
     ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
-    conditions = dict.fromkeys(one.condition for one in verdicts)
+    conditions = dict.fromkeys(verdict.condition for verdict in verdicts)
     return f"{' to '.join(ends)} times the claim{' or'.join(conditions)}"
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import ci_reports  # type: ignore[import-not-found]
 import pytest
-from click.testing import CliRunner, Result
 
-from dpaudit.cli import main
 from dpaudit.core.errors import DataError, RunError
+from tests.support.commands import call
 
 CONFIG = """
 [data]
@@ -23,10 +22,6 @@ synthetic = { n_users = 100, n_items = 80, mean_per_user = 30 }
 [model]
 epsilon = [1]
 """
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from dpaudit.cli import main
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
+from tests.support.commands import call
 from tests.support.records import judged
 
 CONFIG = """
@@ -28,10 +28,6 @@ pair = "support-threshold"
 trials = 1000
 """
 CLAIM = "claim/slope-one published/1"
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def waiver(name: str, expires: date = date(9999, 12, 31)) -> str:

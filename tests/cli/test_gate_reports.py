@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ci_reports  # type: ignore[import-not-found]
 import pytest
-from click.testing import CliRunner, Result
 
-from dpaudit.cli import main
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, PlaceRecord
-
-Make = Callable[..., AuditResult]
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+from tests.support.commands import call
+from tests.support.records import Make
 
 
 @pytest.fixture

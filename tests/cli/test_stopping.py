@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpaudit.cli import main, stopping
-from dpaudit.cli.stopping import Stopped, stoppable
+from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.execution.store import count
 
 
@@ -215,7 +215,7 @@ def test_after_fresh_the_command_without_it_goes_on(
 def test_a_signal_is_an_interrupt_with_its_own_code() -> None:
     before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     try:
-        with pytest.raises(Stopped) as caught, stoppable():
+        with pytest.raises(StopSignal) as caught, stoppable():
             signal.raise_signal(signal.SIGTERM)
         assert caught.value.code == 143
         # The next one ends the process.
@@ -264,7 +264,7 @@ def test_a_signal_waits_for_code_that_is_closed_to_exceptions(
         ended = True
         time.sleep(10)
 
-    with pytest.raises(Stopped) as caught, stoppable():
+    with pytest.raises(StopSignal) as caught, stoppable():
         run()
     assert ended
     assert caught.value.code == 143
@@ -277,21 +277,21 @@ def test_a_signal_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(tmp_path)
     text = "import signal, time; signal.raise_signal(signal.SIGTERM); time.sleep(10)"
     (tmp_path / "never_ends.py").write_text(text, encoding="utf-8")
-    with pytest.raises(Stopped), stoppable():
+    with pytest.raises(StopSignal), stoppable():
         importlib.import_module("never_ends")
 
 
 def test_a_signal_is_known_behind_the_error_that_code_makes_of_it() -> None:
     class Attribute:
         def __set_name__(self, owner: type, name: str) -> None:
-            raise Stopped(signal.SIGTERM)
+            raise StopSignal(signal.SIGTERM)
 
-    with pytest.raises((RuntimeError, Stopped)) as caught:
+    with pytest.raises((RuntimeError, StopSignal)) as caught:
         type("Owner", (), {"attribute": Attribute()})
-    stopped = Stopped.of(caught.value)
+    stopped = StopSignal.of(caught.value)
     assert stopped is not None
     assert stopped.code == 143
-    assert Stopped.of(RuntimeError()) is None
+    assert StopSignal.of(RuntimeError()) is None
 
 
 @pytest.mark.cases("module", ["dpaudit.cli", "click", "dpaudit.cli.stopping"])
@@ -323,7 +323,7 @@ def test_what_the_caller_ignores_stays_ignored() -> None:
 
 
 def test_a_question_without_an_answer_is_no_signal() -> None:
-    assert Stopped.of(click.Abort()) is None
+    assert StopSignal.of(click.Abort()) is None
     answer = CliRunner().invoke(main, ["data", "get", "ml-100k", "--folder", "x"], input="")
     assert answer.exit_code == 2
     assert "the input ended before the question was answered" in answer.stderr

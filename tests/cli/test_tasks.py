@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from dpaudit.cli import main
 from dpaudit.execution.reporter import Reporter
 from dpaudit.execution.store import NAME, opened, read, words_of
+from tests.support.commands import call
 
 SMALL = """
 [data]
@@ -36,10 +36,6 @@ fail_on_false_claim = false
 pair = "tight"
 trials = 1000
 """
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def record(folder: Path) -> dict[str, Any]:

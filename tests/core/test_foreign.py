@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.cli.stopping import Stopped, stoppable
+from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.core.errors import RunError
 from dpaudit.core.foreign import foreign, lent
 
@@ -147,7 +147,7 @@ def test_a_current_folder_that_is_removed_is_named(
 def test_a_fork_ends_where_the_code_of_others_does(end: str, code: int) -> None:
     text = f"""
 import os, sys
-from dpaudit.cli.stopping import Stopped, stoppable
+from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.core.errors import RunError
 from dpaudit.core.foreign import foreign
 with foreign(RunError):
@@ -181,7 +181,7 @@ def test_an_alarm_of_the_caller_goes_on() -> None:
 
 
 def test_a_stop_that_the_code_catches_is_raised() -> None:
-    with pytest.raises(Stopped) as caught, stoppable(), foreign(RunError):  # noqa: PT012
+    with pytest.raises(StopSignal) as caught, stoppable(), foreign(RunError):  # noqa: PT012
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         with lent():  # ends as usual: it began later

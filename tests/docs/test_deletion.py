@@ -8,7 +8,8 @@ from make_deletion import ALS, LARGE, MODELS, OBSERVERS, Audit, left  # type: ig
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.core.membership import UNLEARNING
 from dpaudit.record.result import STRONGEST
-from tests.support.membership_records import Make, game, measured, record
+from tests.support.membership_records import game, measured, record
+from tests.support.records import Make
 
 
 def test_every_method_is_tried() -> None:

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dpaudit.record.result import AuditResult, FindingRecord, GateRecord, PlaceRecord
 from dpaudit.reports import rules
 from dpaudit.reports.ci import Failure, failed_run, run_of
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def states(result: AuditResult) -> dict[str, str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import STRONGEST, AuditResult, ClaimRecord, Measurement
-from tests.support.records import judged
+from tests.support.records import Make, judged
 
-Make = Callable[..., AuditResult]
 RATES = (0.01, 0.1)
 SEEING = ("scores", "own-list")
 GAMES = [("interaction", "scores"), ("interaction", "own-list"), ("user", "scores")]

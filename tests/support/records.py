@@ -28,6 +28,9 @@ from dpaudit.record.result import (
 from dpaudit.record.values import Control
 from dpaudit.record.verdicts import decided, verdicts
 
+Make = Callable[..., AuditResult]
+EVIL = "</script><img src=x onerror=alert(1)>"
+
 
 def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estimate:
     fields: dict[str, Any] = {
@@ -123,6 +126,11 @@ def judged(result: AuditResult) -> AuditResult:
     found = verdicts(result.models, result.points, result.measurements)
     outcome = decided(result.gates, found, fail_on_false_claim=result.fail_on_false_claim)
     return result.model_copy(update={"verdicts": found, "outcome": outcome})
+
+
+def stating(result: AuditResult, **card: Any) -> AuditResult:
+    """Return the record with the owner's statements."""
+    return result.model_copy(update={"config": {**result.config, "card": card}})
 
 
 def numbers_of(result: AuditResult, table: dict[str, Any], outcome: Any) -> Any:

@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import digest, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes
-from dpaudit.reports.sections import line_chart, roc_chart
-from dpaudit.reports.sections.line_chart import Lines, level
-from dpaudit.reports.series import Datum, edge
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, edge, extremes
+from dpaudit.reports.sections.line_chart import Lines, level, lines_chart, roc_chart, roc_points
 
 # The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
 _DRAWN = 40
@@ -41,7 +38,7 @@ def _areas(result: AuditResult, look: Look) -> Chart | None:
     last = max(datum["x"] for datum in data)
     least = min(_ends(data))
     y = Axis("area under the curve", min(0.48, least - 0.02), 1)
-    return line_chart.chart(
+    return lines_chart(
         Lines(
             "transcripts",
             "How fast submissions reveal items",
@@ -63,12 +60,12 @@ def _curves(result: AuditResult, look: Look) -> Chart | None:
     data = _foremost(
         [
             {**_by_attack(rate), **position}
-            for rate, position in roc_chart.positions(digest.of(result, "transcript.roc"))
+            for rate, position in roc_points(digest.of(result, "transcript.roc"))
         ]
     )
     if not data:
         return None
-    return roc_chart.chart(
+    return roc_chart(
         "roc",
         "How many pairs are found at which false positive rate",
         "The share of real pairs that each attack finds after the last round, against the share of "
@@ -131,7 +128,7 @@ def _by_model(
     name: str, title: str, caption: str, what: str, data: list[Datum], y: Axis, look: Look
 ) -> Chart:
     """Draw a number against rounds, one line for each model and ε."""
-    return line_chart.chart(
+    return lines_chart(
         Lines(
             name,
             title,

@@ -12,10 +12,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Label, Look
-from dpaudit.reports.sections import roc_chart
-from dpaudit.reports.series import Datum
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
+from dpaudit.reports.sections.line_chart import roc_chart, roc_points
 
 _AGAINST = {
     "series": "model",
@@ -39,11 +37,11 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
     several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
         {**_named(rate, several), "found by": plain(rate.event or rate.attack or ""), **position}
-        for rate, position in roc_chart.positions(curves)
+        for rate, position in roc_points(curves)
     ]
     if not data:
         return None
-    return roc_chart.chart(
+    return roc_chart(
         "membership",
         "Whose data an attacker can tell were used for training",
         "The true-positive rate of the attack that is strongest at each false-positive rate, both "

@@ -10,12 +10,12 @@ from dpaudit.audits.membership import charts, tables
 from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
-from dpaudit.reports import columns, digest, series, words
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import certified_chart
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
+from dpaudit.reports.sections.certified_chart import certified_chart
 from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
@@ -74,12 +74,11 @@ class MembershipSections(Sections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return ROC curves, leaks against utility, who is exposed, and certified ε."""
-        bounds = series.certified(digest.rows(self.result))
         return [
             charts.curves(self.result, look),
             charts.against_utility(self.result, look),
             charts.exposed(self.result, look),
-            certified_chart.chart(bounds, look),
+            certified_chart(digest.rows(self.result), look),
         ]
 
     def notes(self) -> list[str]:

@@ -9,8 +9,8 @@ from itertools import groupby
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
+from dpaudit.reports.chart_parts import ByModel
 from dpaudit.reports.digest import Row
-from dpaudit.reports.series import ByModel
 
 Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
 
@@ -67,7 +67,7 @@ def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
         able = [
             (row, kept.value, row.accuracy[row.strongest].value)
             for row in sweep
-            if (kept := row.one("utility.overlap"))
+            if (kept := row.estimate("utility.overlap"))
             and row.strongest is not None
             and offered(row, claims)
         ]

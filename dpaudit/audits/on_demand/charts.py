@@ -5,13 +5,20 @@ from __future__ import annotations
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import digest, series, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes
+from dpaudit.reports import digest, words
+from dpaudit.reports.chart_parts import (
+    Axis,
+    Chart,
+    Datum,
+    Look,
+    by_point,
+    edge,
+    ends,
+    extremes,
+    position,
+)
 from dpaudit.reports.columns import left
-from dpaudit.reports.sections import curves, line_chart
-from dpaudit.reports.sections.line_chart import Lines
-from dpaudit.reports.series import Datum, edge
+from dpaudit.reports.sections.line_chart import Lines, against_epsilon, finite, lines_chart
 
 _MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
 
@@ -19,7 +26,7 @@ _MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
 def difference(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of the lost share of the list against ε, both axes logarithmic."""
     data = _lost(result)
-    if not curves.finite(data):
+    if not finite(data):
         return None
     from dpaudit.reports.vega import alt
 
@@ -31,7 +38,7 @@ def difference(result: AuditResult, look: Look) -> Chart | None:
         legend=None,
         scale=alt.Scale(domain=[_MEASURED, _UPPER], range=["circle", "triangle-down"]),
     )
-    lines = curves.against_epsilon(
+    lines = against_epsilon(
         "difference",
         "What the noise costs: the list",
         "The share of the noiseless top-k list that the private list loses, both axes logarithmic."
@@ -42,16 +49,16 @@ def difference(result: AuditResult, look: Look) -> Chart | None:
         y,
         shape=drawn if zeros else None,
     )
-    return line_chart.chart(lines)
+    return lines_chart(lines)
 
 
 def _lost(result: AuditResult) -> list[Datum]:
     """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     data = []
-    for model, row in series.by_point(digest.rows(result)):
-        if kept := row.one("utility.overlap"):
+    for model, row in by_point(digest.rows(result)):
+        if kept := row.estimate("utility.overlap"):
             lost = left(kept)
-            datum = {**series.position(model, row), **series.ends(lost)}
+            datum = {**position(model, row), **ends(lost)}
             zero = lost.value <= 0
             data.append(
                 {
@@ -74,7 +81,7 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
     zero = any(datum["step"] == 0 for datum in data)
     number = "format(datum.value, '~s')"
     label = f"datum.value == {steps[0]} ? '0' : {number}" if zero else number
-    return line_chart.chart(
+    return lines_chart(
         Lines(
             "convergence",
             "How fast the chain converges",
@@ -96,7 +103,7 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
 def _divergences(result: AuditResult) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     data: list[Datum] = []
-    for model, row in series.by_point(digest.rows(result)):
+    for model, row in by_point(digest.rows(result)):
         for one in row.of("chain.divergence"):
             chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {one.states}")
             data.append(

@@ -17,13 +17,10 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import digest, series, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Label, Look
+from dpaudit.reports import digest, words
+from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look, position
 from dpaudit.reports.digest import Row
-from dpaudit.reports.sections import guesses
-from dpaudit.reports.sections.guesses import Guess
-from dpaudit.reports.series import ByModel, Datum
+from dpaudit.reports.frequency import Guess, attack_guesses
 from dpaudit.reports.table import Table
 
 _HALF = 0.5  # the weight at which the best ε are ringed
@@ -39,7 +36,7 @@ _COLUMNS = {
 def chart(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
     by_model, claims = digest.rows(result), claims_of(result.verdicts)
-    data, shares = _points(by_model, claims), guesses.of_attacks(result)
+    data, shares = _points(by_model, claims), attack_guesses(result)
     if not data:
         return None
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
@@ -115,12 +112,12 @@ def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
     data: list[Datum] = []
     for model, sweep in by_model.items():
         for rank, row in enumerate(sweep):
-            kept = row.one("utility.overlap")
+            kept = row.estimate("utility.overlap")
             if kept is None:
                 continue
             data.extend(
                 {
-                    **series.position(model, row, label),
+                    **position(model, row, label),
                     "rank": rank,
                     "attack": plain(label),
                     "utility": kept.value,

@@ -8,12 +8,9 @@ from typing import Any
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import columns, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes
-from dpaudit.reports.sections import guesses, line_chart
-from dpaudit.reports.sections.guesses import Guess
-from dpaudit.reports.sections.line_chart import Lines, level
-from dpaudit.reports.series import Datum
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, extremes
+from dpaudit.reports.frequency import COIN, Guess, rating_guess
+from dpaudit.reports.sections.line_chart import Lines, level, lines_chart
 
 # The accuracy that an attacker is to reach.
 LEVEL = 0.9
@@ -27,7 +24,7 @@ def efforts(result: AuditResult, look: Look) -> Chart | None:
     tried = sorted({datum["x"] for datum in data})
     x = Axis.over("accounts, changes or observed lists", tried, values=tried, units=True)
     baselines = [*_guesses(result), (words.percent(LEVEL), LEVEL)]
-    return line_chart.chart(
+    return lines_chart(
         Lines(
             "sybil",
             "How many accounts, changes or lists an attacker needs",
@@ -47,7 +44,7 @@ def efforts(result: AuditResult, look: Look) -> Chart | None:
 
 def guess(result: AuditResult, attack: Mapping[str, Any]) -> Guess:
     """Return how often a guess is right; who observes lists only tells one user from another."""
-    return guesses.of_value(result) if "category" in attack else guesses.COIN
+    return rating_guess(result) if "category" in attack else COIN
 
 
 def _guesses(result: AuditResult) -> list[Guess]:

@@ -10,9 +10,7 @@ from dpaudit.record.bases import MEANS, RELEASED
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Label, Look
-from dpaudit.reports.series import Datum
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
 
 _COLUMNS = {
     "series": "model",

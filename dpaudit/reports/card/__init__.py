@@ -1,1 +1,1 @@
-"""The privacy card: what a deployment guarantees, to whom, and what an audit of it found."""
+"""What is deployed: its privacy card, and what an audit answers to what standards require."""

@@ -23,11 +23,11 @@ def _visible(text: str) -> str:
 Text = Annotated[str, AfterValidator(_visible)]
 
 
-class _Part(BaseModel):
+class _CardPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Rate(_Part):
+class Rate(_CardPart):
     """A probability at a base rate.
 
     Attributes:
@@ -41,7 +41,7 @@ class Rate(_Part):
     bound: Probability
 
 
-class Limits(_Part):
+class ClaimLimits(_CardPart):
     """What a claim allows every attack at most.
 
     Attributes:
@@ -61,7 +61,7 @@ class Limits(_Part):
     belief: list[Rate] | None
 
 
-class Group(_Part):
+class Group(_CardPart):
     """What a claim about one rating says of a user with several.
 
     Attributes:
@@ -72,10 +72,10 @@ class Group(_Part):
 
     ratings: Count
     of: Text
-    limits: Limits
+    limits: ClaimLimits
 
 
-class Derived(_Part):
+class Derived(_CardPart):
     """What a claim and a certified bound mean for an attacker.
 
     Attributes:
@@ -88,12 +88,12 @@ class Derived(_Part):
     """
 
     basis: Literal["derived, not measured"] = DERIVED
-    limits: Limits | None = None
+    limits: ClaimLimits | None = None
     groups: list[Group] = []
     certified_belief: list[Rate] = []
 
 
-class Guarantee(_Part):
+class Guarantee(_CardPart):
     """A model at one ε: what it claims and what the audit found.
 
     Attributes:
@@ -139,7 +139,7 @@ class Guarantee(_Part):
     derived: Derived
 
 
-class Measured(_Part):
+class MeasuredNumber(_CardPart):
     """A measured number with its interval.
 
     Attributes:
@@ -165,7 +165,7 @@ class Measured(_Part):
     power: Text = ""
 
 
-class Data(_Part):
+class DataCounts(_CardPart):
     """The audited data in numbers.
 
     A card is for the public, so it has no digest, and counts have two significant digits: whoever
@@ -186,7 +186,7 @@ class Data(_Part):
     per_user: list[Count] | None
 
 
-class Mechanism(_Part):
+class AuditedModel(_CardPart):
     """One audited model.
 
     Attributes:
@@ -204,7 +204,7 @@ class Mechanism(_Part):
     tuned: Text
 
 
-class Audit(_Part):
+class AuditFacts(_CardPart):
     """The audit behind the card.
 
     Attributes:
@@ -218,7 +218,7 @@ class Audit(_Part):
     confidence: Probability
 
 
-class Attack(_Part):
+class AttackTried(_CardPart):
     """An attack that was tried.
 
     Attributes:
@@ -232,7 +232,7 @@ class Attack(_Part):
     source: Text
 
 
-class Found(_Part):
+class Found(_CardPart):
     """What one attacker finds, as natural frequencies.
 
     Attributes:
@@ -254,7 +254,7 @@ class Found(_Part):
     limit: Text
 
 
-class Deployment(_Part):
+class Deployment(_CardPart):
     """What is deployed, and what the audit says of it.
 
     Attributes:
@@ -296,7 +296,7 @@ class Deployment(_Part):
     untried: list[Text]
 
 
-class PrivacyCard(_Part):
+class PrivacyCard(_CardPart):
     """A privacy card.
 
     Attributes:
@@ -317,12 +317,12 @@ class PrivacyCard(_Part):
     card_version: Literal[2] = 2
     deployment: Deployment
     stated: dict[str, Text | list[Text]]
-    audit: Audit
+    audit: AuditFacts
     guarantees: list[Guarantee]
-    data: Data | None
-    mechanisms: list[Mechanism]
-    utility: list[Measured]
+    data: DataCounts | None
+    mechanisms: list[AuditedModel]
+    utility: list[MeasuredNumber]
     correctness: list[Text]
-    attacks: list[Attack]
-    measured: list[Measured]
+    attacks: list[AttackTried]
+    measured: list[MeasuredNumber]
     limits: list[Text]

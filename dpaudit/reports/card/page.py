@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from textwrap import shorten
 
 from dpaudit.core import rounding
 from dpaudit.record.result import Untested
 from dpaudit.reports import words
 from dpaudit.reports.card.document import Guarantee, PrivacyCard
-from dpaudit.reports.card.sections import Fact, audited, results, statement
-from dpaudit.reports.sections import intervals, screen
+from dpaudit.reports.card.sections import Fact, Section, audited, results, statement
+from dpaudit.reports.sections import screen
+from dpaudit.reports.sections.footnotes import APART
 from dpaudit.reports.table import Table
 
 # A card without these says so; all other statements of the owner may be left out.
@@ -33,48 +34,25 @@ _UNTESTED: Mapping[Untested, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Page:
-    """What is printed.
-
-    Attributes:
-        who: whose card it is, what is deployed and which audit is behind it.
-        audited: what else the kind of audit says.
-        results: its results.
-        found: what the attackers find; without rows if no attack counts anything.
-        numbers: the claim and the utility.
-        threat: against whom, and what, it is or is not protected.
-        untried: what was not tried.
-        more: how many other things were not tried.
-        limits: what the card does not say.
-    """
-
-    who: Sequence[Fact]
-    audited: Sequence[Fact]
-    results: Table
-    found: Table
-    numbers: Sequence[Fact]
-    threat: Sequence[Fact]
-    untried: Sequence[str]
-    more: int
-    limits: str
-
-
-def of(card: PrivacyCard) -> Page:
-    """Return the page of a card."""
-    untried = card.deployment.untried
-    most = _FEWER if card.deployment.results else _UNTRIED
-    return Page(
-        list(_who(card)),
-        audited(card),
-        _first(results(card), _RESULTS, "results are no worse than these"),
-        _attackers(card),
-        list(_numbers(card)),
-        list(_threat(card)),
-        untried[:most],
-        len(untried[most:]),
-        " ".join(card.limits),
-    )
+def sheet(card: PrivacyCard) -> list[Section]:
+    """Return the sections of the page: what is deployed, found, protected and not tried."""
+    deployment = card.deployment
+    most_untried = _FEWER if deployment.results else _UNTRIED
+    untried = deployment.untried[:most_untried]
+    if left := len(deployment.untried) - len(untried):
+        untried = [*untried, f"{left} more, in the file of this card."]
+    sections = [Section("", list(_who(card)))]
+    if facts := audited(card):
+        table = _first(results(card), _RESULTS, "results are no worse than these")
+        sections.append(Section(deployment.about, facts, [table]))
+    found = _attackers(card)
+    return [
+        *sections,
+        Section("Numbers", tables=[found] if found.cells else []),
+        Section("", list(_numbers(card))),
+        Section("Threat model", list(_threat(card))),
+        Section("Not tried", notes=untried),
+    ]
 
 
 def _who(card: PrivacyCard) -> Iterator[Fact]:
@@ -89,15 +67,19 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
     sure = words.percent(card.audit.confidence)
     yield Fact(
         "Audit",
-        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for "
-        f"{intervals.APART}",
+        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for {APART}",
     )
 
 
 def _chosen(card: PrivacyCard) -> Guarantee | None:
     """Return the guarantee of the deployed model; None if that is not chosen."""
-    key = card.deployment.model, card.deployment.epsilon
-    return next((one for one in card.guarantees if (one.model, one.sweep_epsilon) == key), None)
+    deployed = card.deployment.model, card.deployment.epsilon
+    chosen = (
+        guarantee
+        for guarantee in card.guarantees
+        if (guarantee.model, guarantee.sweep_epsilon) == deployed
+    )
+    return next(chosen, None)
 
 
 def _attackers(card: PrivacyCard) -> Table:
@@ -115,13 +97,13 @@ def _attackers(card: PrivacyCard) -> Table:
         for row in rows
     ]
     header = ["attacker", "found", "range or interval", "a guess", "limit"]
-    every = Table(
+    table = Table(
         f"How many {' or '.join(dict.fromkeys(row.what for row in rows))}",
         [*(["model"] if several else []), *header],
         cells,
     )
     most = _FEWER if card.deployment.results else _ATTACKERS
-    return _first(every, most, "attackers find no more than these")
+    return _first(table, most, "attackers find no more than these")
 
 
 def _first(table: Table, most: int, others: str) -> Table:
@@ -171,7 +153,7 @@ def _limit(guarantee: Guarantee) -> str:
     limits = guarantee.derived.limits
     if limits is None:
         return ""
-    rate = next(one for one in limits.success if one.of == "1 in 100")
+    rate = next(rate for rate in limits.success if rate.of == "1 in 100")
     most = math.ceil(round(100 * rate.bound, 9))
     often = f"at most {most} times" if most < 100 else "up to every time: it sets no limit here"
     return (

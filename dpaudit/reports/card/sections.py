@@ -1,4 +1,4 @@
-"""The appendix of a privacy card: all its facts and tables, which are not printed.
+"""The sections of a privacy card, and its appendix: all its facts and tables.
 
 The headings follow NIST SP 800-226 (privacy parameters and variant, unit of privacy, algorithms,
 utility and bias, trust models, mechanism implementation, data security, data collection exposure)
@@ -7,15 +7,42 @@ and the public registry of deployments of differential privacy (docs/guides/card
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpaudit.config.card import STATEMENTS
 from dpaudit.core import rounding
 from dpaudit.reports import words
-from dpaudit.reports.card import risk
-from dpaudit.reports.card.document import NOT_STATED, Data, Guarantee, Measured, PrivacyCard
+from dpaudit.reports.card.document import (
+    DERIVED,
+    NOT_STATED,
+    DataCounts,
+    Guarantee,
+    MeasuredNumber,
+    PrivacyCard,
+)
 from dpaudit.reports.table import NONE, Table
+
+# Columns of limits, the last of the audited data; and columns of beliefs.
+_LIMIT_COLUMNS = (
+    "advantage",
+    "success from 1 in 10",
+    "from 1 in 100, TPR at 1 % FPR",
+    "from 1 in 1000, TPR at 0.1 % FPR",
+    "from the data",
+)
+_BELIEF_COLUMNS = ("from 1 in 2", "from 1 in 10", "from 1 in 100", "from 1 in 1000")
+_RISK_NOTES = (
+    "Success is that of re-identification, attribute inference or reconstruction. Without the "
+    "release the attacker is right once in 10, 100, …; with it, at most this often, even if all "
+    "other data are known (Kulynych et al. 2025, arXiv:2507.06969).",
+    "Advantage is the true-positive rate (TPR) minus the false-positive rate (FPR) of a test that "
+    "tells two neighbouring data sets apart, such as data with and without one unit.",
+    "A certified ε says that in some data some outputs raise the belief at least to this. It does "
+    "not say how often they occur, so it gives no success rate; those measured are under 'Attacks "
+    "tried'.",
+    "At δ > 0 a claim limits the success over all outputs, and not the belief after each.",
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +82,7 @@ class Section:
     notes: Sequence[str] = ()
 
 
-def sections(card: PrivacyCard) -> list[Section]:
+def appendix(card: PrivacyCard) -> list[Section]:
     """Return the sections in the order in which the card shows them, without what is empty."""
     filled = [
         replace(
@@ -63,19 +90,19 @@ def sections(card: PrivacyCard) -> list[Section]:
             facts=[fact for fact in section.facts if not fact.missing],
             tables=[table for table in section.tables if table.cells],
         )
-        for section in _sections(card)
+        for section in _all_sections(card)
     ]
     return [section for section in filled if section.facts or section.tables or section.notes]
 
 
-def _sections(card: PrivacyCard) -> list[Section]:
+def _all_sections(card: PrivacyCard) -> list[Section]:
     return [
         Section("System", _stated(card, "system", "owner", "version", "contact", "intended_use")),
         Section("Privacy parameters and variant", tables=[_parameters(card)]),
         Section(
             "Unit of privacy",
             _stated(card, "privacy_unit"),
-            [_claims(card), *risk.groups(card)],
+            [_claims(card), *group_tables(card)],
         ),
         _risk(card),
         Section("What is not protected", _stated(card, "unprotected"), [_public(card)]),
@@ -122,12 +149,12 @@ def _missing(card: PrivacyCard) -> list[Fact]:
 
 def _risk(card: PrivacyCard) -> Section:
     """Return what the guarantees mean for an attacker."""
-    tables = risk.tables(card)
+    tables = risk_tables(card)
     return Section(
         "What it means for an attacker",
         [] if tables else [Fact("Limits", "none: no model has a claim")],
         tables,
-        risk.NOTES if tables else (),
+        _RISK_NOTES if tables else (),
     )
 
 
@@ -203,7 +230,7 @@ def _once(rows: Iterable[tuple[str, ...]]) -> list[list[str]]:
     return [list(row) for row in dict.fromkeys(rows)]
 
 
-def _data(data: Data | None) -> list[Fact]:
+def _data(data: DataCounts | None) -> list[Fact]:
     if data is None:
         return [Fact("Audited data", "none: only the outputs of a mechanism were audited")]
     low, high, step = data.scale
@@ -263,8 +290,75 @@ def _attacks(card: PrivacyCard) -> list[Table]:
     ]
 
 
-def _number(number: Measured) -> str:
+def _number(number: MeasuredNumber) -> str:
     if number.metric == "epsilon":
         return f"≥ {rounding.at_least(number.lower)}"
     low, high = rounding.at_least(number.lower), rounding.at_most(number.upper)
     return f"{rounding.measured(number.value)} [{low}, {high}]"
+
+
+def risk_tables(card: PrivacyCard) -> list[Table]:
+    """Return the limits of attackers under the claims, and their beliefs after an output."""
+    claimed = [guarantee for guarantee in card.guarantees if guarantee.epsilon]
+    limits = Table(
+        f"If the claim holds, an attacker reaches at most ({DERIVED})",
+        ["model", "ε", "δ", *_LIMIT_COLUMNS],
+        [_limit_row(guarantee) for guarantee in claimed],
+        {(i, 3) for i, guarantee in enumerate(claimed) if guarantee.derived.limits is None},
+    )
+    beliefs = Table(
+        f"Belief in one of two neighbouring data sets after an output ({DERIVED})",
+        ["model", "sweep ε", "by", *_BELIEF_COLUMNS],
+        [row for guarantee in card.guarantees for row in _belief_rows(guarantee)],
+    )
+    return [table for table in (limits, beliefs) if table.cells]
+
+
+def group_tables(card: PrivacyCard) -> list[Table]:
+    """Return what claims about one rating say of users with several, if there are any."""
+    several = [guarantee for guarantee in card.guarantees if guarantee.derived.groups]
+    if not several:
+        return []
+    sizes = [f"{group.ratings} ratings, {group.of}" for group in several[0].derived.groups]
+    caption = f"The claim for all ratings of a user together: k ratings have k ε ({DERIVED})"
+    return [Table(caption, ["model", "ε", *sizes], [*map(_group_row, several)])]
+
+
+def _group_row(guarantee: Guarantee) -> list[str]:
+    cells = [guarantee.model, words.epsilon(guarantee.epsilon or 0)]
+    for limits in (group.limits for group in guarantee.derived.groups):
+        delta = f", δ = {limits.delta:.3g}" if limits.delta else ""
+        most = _most(limits.advantage)
+        cells.append(f"ε = {limits.epsilon:.4g}{delta}: advantage at most {most}")
+    return cells
+
+
+def _limit_row(guarantee: Guarantee) -> list[str]:
+    """Return the row of a claim; a claim that is false or in doubt limits nothing."""
+    limits = guarantee.derived.limits
+    start = [guarantee.model, words.epsilon(guarantee.epsilon or 0), f"{guarantee.delta or 0:g}"]
+    if limits is None:
+        why = "false" if guarantee.verdict == "false" else "in doubt"
+        return [*start, f"void: the claim is {why}"] + [NONE] * (len(_LIMIT_COLUMNS) - 1)
+    row = [*start, _most(limits.advantage), *(_most(rate.bound) for rate in limits.success)]
+    if len(row) < len(start) + len(_LIMIT_COLUMNS):  # no data were audited
+        return [*row, NONE]
+    return [*row[:-1], f"{row[-1]} ({limits.success[-1].of})"]
+
+
+def _belief_rows(guarantee: Guarantee) -> Iterator[list[str]]:
+    """Yield the rows of a claim at δ = 0 and of a certified ε above 0."""
+    start = [guarantee.model, words.epsilon(guarantee.sweep_epsilon)]
+    limits, certified = guarantee.derived.limits, guarantee.derived.certified_belief
+    if limits and limits.belief:
+        yield [*start, "claim: at most", *(_most(rate.bound) for rate in limits.belief)]
+    if certified:
+        yield [*start, "certified: at least", *(_least(rate.bound) for rate in certified)]
+
+
+def _most(share: float) -> str:
+    return f"{rounding.at_most(round(100 * share, 9), 1)} %"
+
+
+def _least(share: float) -> str:
+    return f"{rounding.at_least(round(100 * share, 9), 1)} %"

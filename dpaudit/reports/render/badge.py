@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dpaudit.reports import palette, rules
-from dpaudit.reports.ci import Check, Format, Kind, Run
+from dpaudit.reports.ci import CiCheck, Format, Kind, Run
 from dpaudit.reports.palette import Word
 
 _STOPS: dict[Kind, Word] = {
@@ -57,7 +57,7 @@ def _more(run: Run) -> Iterator[Word]:
         yield Word(f"{count['pass']} {of} survived", tone)
 
 
-def _stops(check: Check) -> bool:
+def _stops(check: CiCheck) -> bool:
     return check.state == "fail" and check.kind in _STOPS
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import columns, digest, palette
 from dpaudit.reports.digest import Row
-from dpaudit.reports.render import bars
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import (
-    intervals,
     models,
-    next_step,
     screen,
     summary,
     tables,
@@ -20,6 +20,8 @@ from dpaudit.reports.sections import (
     waivers,
 )
 from dpaudit.reports.sections.base import Sections, sections_of
+from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
+from dpaudit.reports.sections.outcome import decision_of, next_step
 from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.terminal import GAP, say, show_columns, show_table
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 
 _INDENT = len("PASS") + GAP
 _RIGHT = ("ε", "claimed", "noise's ε", "list's ε", "Δf")
+# Of the meter.
+FULL, EMPTY, GUESS, LIMIT = "█", "·", "┊", "┃"
+# The shortest and the longest bar.
+_BAR = (10, 40)
+_SPACE = " " * GAP
+# No name is cut to less.
+_NAME = 12
 
 
 def show(result: AuditResult, console: Console, *, details: bool = True) -> None:
@@ -86,21 +95,88 @@ def _show_details(result: AuditResult, console: Console) -> None:
 
 def close(result: AuditResult, console: Console) -> None:
     """Print the outcome, so that it is the last thing on the screen, with the next step."""
-    word = summary.decision(result).word
-    say(next_step.sentence(result), console, first=word, indent=_INDENT)
+    word = decision_of(result).word
+    say(next_step(result), console, first=word, indent=_INDENT)
 
 
 def _show_meter(shown: Screen, console: Console, *, named: bool) -> None:
     from rich.text import Text
 
-    for line in bars.lines(shown, console.width, named=named):
+    for line in meter_lines(shown, console.width, named=named):
         console.print(Text(line), no_wrap=True, overflow="ignore", crop=False)
     if shown.rows:
-        say(shown.legend(bars.GUESS, bars.LIMIT), console, style="dim")
+        say(shown.legend(GUESS, LIMIT), console, style="dim")
+
+
+def bar(row: Frequency, scale: float, width: int) -> str:
+    """Return a bar in which a guess and the limit are marked.
+
+    Args:
+        row: what is found.
+        scale: the share at the right end.
+        width: the number of characters.
+    """
+    cells = [FULL if (cell + 0.5) / width <= row.value / scale else EMPTY for cell in range(width)]
+    marks = [(row.guess, GUESS), *([] if row.limit is None else [(row.limit, LIMIT)])]
+    for share, mark in marks:
+        cells[min(width - 1, int(share / scale * width))] = mark
+    return "".join(cells)
+
+
+def meter_lines(screen: Screen, width: int, *, named: bool) -> list[str]:
+    """Return the meter, at most `width` characters wide.
+
+    Where there is no room for bars, rows are sentences.
+
+    Args:
+        screen: the first screen.
+        width: of the terminal.
+        named: whether rows name the model.
+    """
+    if not screen.rows:
+        return []
+    header = [*(["model"] if named else []), "attacker"]
+    names = [[*([row.measurement.model] if named else []), row.attacker] for row in screen.rows]
+    right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
+    most = width - len(right[0]) - _BAR[0] - 2 * GAP
+    if most < len(header) * (_NAME + GAP):
+        return [line for text in screen.sentences for line in textwrap.wrap(plain(text), width)]
+    left = _aligned(_cut([[*map(plain, name)] for name in (header, *names)], most))
+    length = max(_BAR[0], min(_BAR[1], width - len(left[0]) - len(right[0]) - 2 * GAP))
+    ends = f"0{screen.end:>{length - 1}}"
+    bars = [
+        ends if " " in ends.removesuffix(screen.end) else f"{screen.end:>{length}}",
+        *(bar(row, screen.scale, length) for row in screen.rows),
+    ]
+    return [_SPACE.join(parts).rstrip() for parts in zip(left, bars, right, strict=True)]
+
+
+def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:
+    """Return rows of names whose longest column is cut so that all columns fit."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    longest = widths.index(max(widths))
+    room = max(_NAME, widths[longest] - max(0, sum(widths) + GAP * (len(widths) - 1) - most))
+    names = [row[longest] for row in rows]
+    heads = [name if len(name) <= room else f"{name[: room - 1]}…" for name in names]
+    tails = [name if len(name) <= room else f"…{name[1 - room :]}" for name in names]
+    # Names that begin alike are told apart by their ends.
+    short = max(heads, tails, key=lambda cut: len(set(cut)))
+    return [
+        [*row[:longest], cell, *row[longest + 1 :]] for row, cell in zip(rows, short, strict=True)
+    ]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as text with columns of one width each."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        _SPACE.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
 
 
 def _show_decision(result: AuditResult, console: Console) -> None:
-    decision = summary.decision(result)
+    decision = decision_of(result)
     say(decision.reason, console, first=decision.word, indent=_INDENT)
 
 
@@ -108,9 +184,9 @@ def _notes(sections: Sections) -> Iterator[str]:
     """Yield what the reader must know of the numbers."""
     yield from sections.remarks()
     result = sections.result
-    if not intervals.judged(result):
+    if not has_joint_intervals(result):
         return
-    yield f"{intervals.together(result)}."
+    yield f"{joint_confidence(result)}."
     if any(not game.unit for game in columns.within(result, "games")):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "

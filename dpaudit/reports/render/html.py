@@ -6,16 +6,15 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
 from dpaudit.reports.sections import (
-    charts,
     footnotes,
-    intervals,
     screen,
     summary,
     tables,
-    untried,
     verdicts,
     waivers,
 )
+from dpaudit.reports.sections.base import charts_of, not_tried
+from dpaudit.reports.sections.footnotes import interval_table
 
 
 def render(result: AuditResult) -> str:
@@ -23,7 +22,7 @@ def render(result: AuditResult) -> str:
     tried = [tables.attacks(result), tables.pairs(result), tables.games(result)]
     return page.render(
         "report.html.j2",
-        charts=charts.render(result),
+        charts=charts_of(result),
         system=summary.system(result),
         headline=summary.headline(result),
         audited_line=summary.audited(result),
@@ -36,8 +35,8 @@ def render(result: AuditResult) -> str:
         results=tables.results(result),
         footnotes=footnotes.notes(result),
         audited=[table for table in (tables.models(result), tables.claims(result)) if table],
-        tried=[table for table in (*tried, intervals.table(result)) if table],
-        untried=untried.sentences(result),
+        tried=[table for table in (*tried, interval_table(result)) if table],
+        untried=not_tried(result),
         provenance=tables.provenance(result),
         config=toml.render(result.config),
     )

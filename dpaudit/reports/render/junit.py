@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as Xml
 
-from dpaudit.reports.ci import Check, Format, Run, State
+from dpaudit.reports.ci import CiCheck, Format, Run, State
 
 _ELEMENTS: dict[State, str] = {
     "error": "error",
@@ -56,7 +56,7 @@ def _render(run: Run) -> str:
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _add(suite: Xml.Element, check: Check) -> None:
+def _add(suite: Xml.Element, check: CiCheck) -> None:
     test = Xml.SubElement(suite, "testcase", classname=check.kind, name=check.name, time="0")
     element = _ELEMENTS.get(check.state)
     if element:

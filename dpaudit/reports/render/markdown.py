@@ -11,14 +11,15 @@ from dpaudit.reports import digest
 from dpaudit.reports.render import toml
 from dpaudit.reports.sections import (
     footnotes,
-    intervals,
     screen,
     summary,
     tables,
-    untried,
     verdicts,
     waivers,
 )
+from dpaudit.reports.sections.base import not_tried
+from dpaudit.reports.sections.footnotes import interval_table
+from dpaudit.reports.sections.outcome import decision_of
 from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
@@ -37,7 +38,7 @@ def escape(text: str) -> str:
 
 def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
-    decision, shown = summary.decision(result), screen.of(result)
+    decision, shown = decision_of(result), screen.of(result)
     sections = [
         f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
@@ -57,10 +58,10 @@ def render(result: AuditResult) -> str:
                 tables.attacks(result),
                 tables.pairs(result),
                 tables.games(result),
-                intervals.table(result),
+                interval_table(result),
             ],
         ),
-        "## What was not tried\n\n" + _bullets(untried.sentences(result)),
+        "## What was not tried\n\n" + _bullets(not_tried(result)),
         section("How to reproduce", [tables.provenance(result)]),
         f"Save this as `dpaudit.toml` and run `{digest.command(result)}`:",
         f"```toml\n{toml.render(result.config)}```",

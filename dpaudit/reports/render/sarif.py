@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from dpaudit.reports.ci import Check, Format, Run
+from dpaudit.reports.ci import CiCheck, Format, Run
 from dpaudit.reports.rules import RULES, Rule
 
 _SCHEMA = (
@@ -67,7 +67,7 @@ def _invocation(run: Run) -> dict[str, Any]:
     return invocation
 
 
-def _result(check: Check) -> dict[str, Any]:
+def _result(check: CiCheck) -> dict[str, Any]:
     result = {
         "ruleId": check.rule.id,
         "ruleIndex": _AT[check.rule.id],
@@ -88,7 +88,7 @@ def _result(check: Check) -> dict[str, Any]:
     return result
 
 
-def _location(check: Check) -> dict[str, Any]:
+def _location(check: CiCheck) -> dict[str, Any]:
     uri = quote(check.place.path, errors="replace")
     return {
         "physicalLocation": {

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from dpaudit.core import registry
+from dpaudit.core.messages import plain
 from dpaudit.record.metric import MODELS
+from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
-from dpaudit.reports import columns, digest, series, words
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.frequency import Frequency, attack_guesses, rating_guess
 from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import certified_chart, curves, guesses, models
+from dpaudit.reports.sections import models
+from dpaudit.reports.sections.certified_chart import certified_chart
+from dpaudit.reports.sections.line_chart import accuracy_chart, error_chart
 from dpaudit.reports.table import Column, Table
 
 GAMES_UNTRIED = "Games that test a claimed ε: no [[game]] and no membership game was run."
@@ -21,6 +25,12 @@ MEMBERSHIP_UNTRIED = (
     "Membership inference with real users: whether the training data held an interaction or a user."
 )
 ACCOUNTS_UNTRIED = "Attackers who add fake accounts or change the training data."
+_ALWAYS_UNTRIED = (
+    "Other attacks on the same outputs, other data, other hyper-parameters, and models trained "
+    "again over time on data that change.",
+    "Everything outside the released outputs: running times, memory, logs, who may read the data, "
+    "and whether the deployed code is the audited code.",
+)
 
 
 class Printed(NamedTuple):
@@ -70,9 +80,9 @@ class Sections:
         """
         by_model = digest.rows(self.result)
         return [
-            curves.accuracy(series.accuracy(by_model), look, guesses.of_attacks(self.result)),
-            certified_chart.chart(series.certified(by_model), look),
-            curves.rmse(series.rmse(by_model), look),
+            accuracy_chart(by_model, look, attack_guesses(self.result)),
+            certified_chart(by_model, look),
+            error_chart(by_model, look),
         ]
 
     def notes(self) -> list[str]:
@@ -109,7 +119,7 @@ class Sections:
             measurement,
             measurement.attack or "",
             "hidden ratings are recovered",
-            guesses.of_value(self.result)[1],
+            rating_guess(self.result)[1],
         )
 
     def strongest(self) -> str:
@@ -164,6 +174,39 @@ def sections_of(result: AuditResult) -> Sections:
         return Sections(result)
     kind: _Kind = registry.load("audits", result.kind)
     return kind.sections()(result)
+
+
+def charts_of(result: AuditResult) -> list[Chart]:
+    """Return every chart for which the record has numbers to compare."""
+    drawn = sections_of(result).charts(look_of(result))
+    return [chart for chart in drawn if chart and chart.panels]
+
+
+def look_of(result: AuditResult) -> Look:
+    """Return the colours of models, those that leak most first."""
+    return Look(sorted((plain(model.label) for model in result.models), key=_leak_order(result)))
+
+
+def _leak_order(result: AuditResult) -> Callable[[str], list[float]]:
+    metrics = ordered(measurement.metric for measurement in result.measurements)
+    leaks = [metric.name for metric in metrics if metric.orders]
+    most: dict[str, list[float]] = {}
+    for measurement in result.measurements:
+        row = most.setdefault(plain(measurement.model), [0.0] * (len(leaks) + 1))
+        if measurement.metric in leaks:
+            column = leaks.index(measurement.metric)
+            row[column] = min(row[column], -measurement.estimate.value)
+        elif measurement.metric == "epsilon":
+            row[-1] = min(row[-1], -measurement.estimate.lower)
+    return lambda model: most.get(model, [0.0])
+
+
+def not_tried(result: AuditResult) -> list[str]:
+    """Return what was not tried, the most specific first."""
+    sections = sections_of(result)
+    roles = {entry(measurement.metric).role for measurement in result.measurements}
+    recovery = () if "recovery" in roles else ("Attacks that recover ratings or purchases.",)
+    return [*sections.untried(), *recovery, *sections.beyond, *_ALWAYS_UNTRIED]
 
 
 def _unseen(result: AuditResult) -> Iterator[str]:

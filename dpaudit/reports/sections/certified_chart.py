@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.core import rounding
+from dpaudit.core.messages import plain
+from dpaudit.record.result import ClaimRecord, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Label, Look
-from dpaudit.reports.digest import MORE
-from dpaudit.reports.series import NO_POWER, NOTHING, WITHIN, Datum
+from dpaudit.reports.chart_parts import (
+    Axis,
+    ByModel,
+    Chart,
+    Datum,
+    Label,
+    Look,
+    by_point,
+    edge,
+    position,
+)
+from dpaudit.reports.digest import MORE, Row
 
 _MOST = "the most that so many trials can certify"
 _COLUMNS = {
@@ -19,10 +31,14 @@ _COLUMNS = {
     "verdict": "certified",
     "power": "power, measured on mutants",
 }
+_WITHIN = "not more than claimed"
+_NOTHING = "nothing certified (drawn at the edge)"
+_NO_POWER = "not more than claimed, by a game that finds no mutant"
 
 
-def chart(data: list[Datum], look: Look) -> Chart | None:
+def certified_chart(by_model: ByModel, look: Look) -> Chart | None:
     """Return the chart of the certified lower bounds on ε, both axes logarithmic."""
+    data = _points(by_model)
     if not data:
         return None
     claims = sorted({datum["claimed"] for datum in data})
@@ -46,6 +62,55 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         panels,
         parts.numbers(_COLUMNS, data),
     )
+
+
+def _points(by_model: ByModel) -> list[Datum]:
+    """Return the certified and the claimed ε; a certified zero is drawn at the edge."""
+    data: list[Datum] = []
+    for model, row in by_point(by_model):
+        claim = row.point.claim
+        if claim is None or claim.epsilon == math.inf:
+            continue
+        for pair, game in row.games.items():
+            if not game.tests(claim):
+                continue
+            lower, control = game.estimate.lower, game.control
+            found = control is not None and control.found and not row.exceeds(pair)
+            data.append(
+                {
+                    **position(model, row, pair),
+                    "attack": plain(pair),
+                    "claimed": claim.epsilon,
+                    "lower": lower,
+                    "multiple": lower / claim.epsilon,
+                    "value": lower,
+                    "words": f"≥ {rounding.at_least(lower)}",
+                    "mutant": control.factor * claim.epsilon if control and found else None,
+                    "power": row.power(pair) or "–",
+                    "most": _most(game, claim),
+                    "verdict": _verdict(row, pair),
+                }
+            )
+    least = edge([datum[end] for datum in data for end in ("lower", "claimed")])
+    return [{**datum, "y": max(datum["lower"], least)} for datum in data]
+
+
+def _most(game: Measurement, claim: ClaimRecord) -> float | None:
+    """Return the largest ε that the game's trials can certify; None if that is not known."""
+    bound = game.estimate
+    if bound.kind != "frequentist" or bound.n == 0:
+        return None
+    most = most_certified(bound.n, delta=claim.delta, alpha=bound.alpha)
+    return most if most > bound.lower else None
+
+
+def _verdict(row: Row, pair: str) -> str:
+    game = row.games[pair]
+    if row.exceeds(pair):
+        return MORE
+    if game.control is None or not game.control.found:
+        return _NO_POWER
+    return _WITHIN if game.estimate.lower > 0 else _NOTHING
 
 
 def _ceiling(data: list[Datum]) -> dict[float, float]:
@@ -89,7 +154,7 @@ def _spec(
             shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
             fill=_by_verdict("Fill", [parts.FALSE, "var(--card)", parts.MUTED, parts.MUTED]),
             size=alt.SizeValue(
-                170, condition={"test": f"datum.verdict === '{NO_POWER}'", "value": 30}
+                170, condition={"test": f"datum.verdict === '{_NO_POWER}'", "value": 30}
             ),
         ),
     ]
@@ -105,7 +170,7 @@ def _spec(
 def _by_verdict(channel: str, values: list[Any]) -> Any:
     from dpaudit.reports.vega import alt
 
-    scale = alt.Scale(domain=[MORE, WITHIN, NOTHING, NO_POWER], range=values)
+    scale = alt.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
     return getattr(alt, channel)("verdict:N", legend=None, scale=scale)
 
 

@@ -1,19 +1,37 @@
-"""A chart of lines with their intervals: one drawing for every number that varies along an axis."""
+"""Charts of lines with their intervals: numbers along an axis, against ε, and ROC curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dpaudit.core.messages import plain
+from dpaudit.record.result import Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Label, Series
-from dpaudit.reports.series import Datum
+from dpaudit.reports import words
+from dpaudit.reports.chart_parts import (
+    Axis,
+    ByModel,
+    Chart,
+    Datum,
+    Label,
+    Look,
+    Series,
+    by_point,
+    ends,
+    extremes,
+    position,
+)
+from dpaudit.reports.frequency import Guess
+
+_WEAK = " An accuracy below guessing shows a weak attack, not a private model."
+# Where a point and the ends of its band are drawn, by what they are.
+_DRAWN = {"y": "value", "lower": "lower", "upper": "upper"}
 
 
 @dataclass(frozen=True)
-class Baseline:
+class ReferenceLine:
     """What an attacker or model without the release reaches, drawn as a dashed line.
 
     Attributes:
@@ -25,9 +43,9 @@ class Baseline:
     points: Sequence[tuple[float, float]]
 
 
-def level(label: str, value: float, x: Axis) -> Baseline:
+def level(label: str, value: float, x: Axis) -> ReferenceLine:
     """Return a baseline that is the same everywhere."""
-    return Baseline(label, [(x.low, value), (x.high, value)])
+    return ReferenceLine(label, [(x.low, value), (x.high, value)])
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,7 @@ class Lines:
     data: Sequence[Datum]
     columns: Mapping[str, str]
     series: Sequence[Series]
-    baselines: Sequence[Baseline] = ()
+    baselines: Sequence[ReferenceLine] = ()
     by: str | None = None
     label: str = "series"
     shape: Any = None
@@ -70,7 +88,7 @@ class Lines:
     size: tuple[int, int] = parts.SIZE
 
 
-def chart(lines: Lines) -> Chart:
+def lines_chart(lines: Lines) -> Chart:
     """Draw lines, intervals and points; a point without a place is a dotted line across."""
     panels = parts.panels(lines.data, lines.by, lambda data: _spec(lines, data))
     return Chart(
@@ -154,3 +172,162 @@ def _labels(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> li
     ] + [
         Label(baseline.label, lines.y.share(baseline.points[-1][1])) for baseline in lines.baselines
     ]
+
+
+def accuracy_chart(by_model: ByModel, look: Look, guesses: Sequence[Guess]) -> Chart | None:
+    """Return the chart of attack accuracy against ε, with what a guess reaches."""
+    data = [
+        {**position(model, row, label), **ends(estimate), "attack": plain(label)}
+        for model, row in by_point(by_model)
+        for label, estimate in row.accuracy.items()
+    ]
+    if not finite(data):
+        return None
+    y = Axis("attack accuracy (ε-Risk)", 0, 1)
+    x = _epsilons(data)
+    weak = any(datum["value"] < share for datum in data for _, share in guesses)
+    lines = against_epsilon(
+        "accuracy",
+        "How much the attacks recover",
+        "The share of hidden ratings that each attack recovered, with its interval."
+        + (_WEAK if weak else ""),
+        "attack accuracy",
+        data,
+        look,
+        y,
+        baselines=[level(label, share, x) for label, share in guesses],
+    )
+    return lines_chart(lines)
+
+
+def error_chart(by_model: ByModel, look: Look) -> Chart | None:
+    """Return the chart of the error on held-out ratings against ε."""
+    data = [
+        {**position(model, row), **ends(error)}
+        for model, row in by_point(by_model)
+        if (error := row.estimate("utility.rmse"))
+    ]
+    if not finite(data):
+        return None
+    covered = [datum[end] for datum in data for end in ("y", "lower", "upper")]
+    lines = against_epsilon(
+        "rmse",
+        "What the noise costs: the predictions",
+        "The root mean squared error on held-out ratings.",
+        "error",
+        data,
+        look,
+        Axis.around("rmse on held-out ratings", covered),
+    )
+    return lines_chart(lines)
+
+
+def against_epsilon(
+    name: str,
+    title: str,
+    caption: str,
+    what: str,
+    data: list[Datum],
+    look: Look,
+    y: Axis,
+    baselines: Sequence[ReferenceLine] = (),
+    shape: Any = None,
+) -> Lines:
+    """Return lines with their intervals; what has no noise is a dotted line across."""
+    dotted = any(datum["x"] is None for datum in data)
+    return Lines(
+        name,
+        title,
+        caption + (" A dotted line is a model without noise (ε = ∞)." if dotted else ""),
+        extremes(what, data),
+        x=_epsilons(data),
+        y=y,
+        data=data,
+        columns={"series": "series", "at": "ε", "words": what, "trials": "trials"},
+        series=look.series(data, "value"),
+        baselines=baselines,
+        shape=shape,
+    )
+
+
+def _epsilons(data: list[Datum]) -> Axis:
+    epsilons = sorted({datum["x"] for datum in finite(data)})
+    return Axis.over("ε", epsilons, values=epsilons)
+
+
+def finite(data: list[Datum]) -> list[Datum]:
+    """Return the points at a finite ε; without any there is no axis, and no chart."""
+    return [datum for datum in data if datum["x"] is not None]
+
+
+def roc_points(rates: Sequence[Measurement]) -> Iterator[tuple[Measurement, Datum]]:
+    """Yield the rates at some false positives, with their positions on the axes."""
+    for rate in rates:
+        if rate.at:
+            yield (
+                rate,
+                {
+                    "x": rate.at,
+                    "value": rate.estimate.value,
+                    "lower": rate.estimate.lower,
+                    "upper": rate.estimate.upper,
+                    "words": words.interval(rate.estimate),
+                },
+            )
+
+
+def roc_chart(
+    name: str,
+    title: str,
+    caption: str,
+    data: Sequence[Datum],
+    columns: Mapping[str, str],
+    look: Look,
+    by: str,
+    label: str = "series",
+) -> Chart:
+    """Draw ROC curves and a guess, those that are highest at the fewest false positives first.
+
+    Both axes are logarithmic, as what matters is at few false positives (Carlini et al. 2022,
+    arXiv:2112.03570, section III).
+
+    Args:
+        name: its id in the page.
+        title: its heading.
+        caption: how to read it.
+        data: the points: `series`, `model`, `name`, the fields of `columns` and of `roc_points`.
+        columns: the fields of the table of numbers that say whose curve it is, with their titles.
+        look: the colours of the models.
+        by: the field that names the panel of a point.
+        label: the field of a curve's label.
+    """
+    least = min(datum["x"] for datum in data)
+    # Both axes are the same, so that a guess is the diagonal; 0 has no place on them, but the edge.
+    axis = Axis("", least / 2, 1, log=True)
+    drawn = [
+        {
+            **datum,
+            **{end: max(datum[of], axis.low) for end, of in _DRAWN.items()},
+            "leak": datum["value"] if datum["x"] == least else 0.0,
+        }
+        for datum in data
+    ]
+    rate = f"true-positive rate at {words.percent(least)} false positives"
+    return lines_chart(
+        Lines(
+            name,
+            title,
+            caption,
+            extremes(rate, [datum for datum in drawn if datum["x"] == least]),
+            x=replace(axis, title="false-positive rate"),
+            y=replace(axis, title="true-positive rate"),
+            data=drawn,
+            columns={**columns, "x": "false-positive rate", "words": "true-positive rate"},
+            series=look.series(drawn, "leak"),
+            baselines=[ReferenceLine("guess", [(axis.low, axis.low), (1, 1)])],
+            by=by,
+            label=label,
+            band=True,
+            size=(300, 300),
+        )
+    )

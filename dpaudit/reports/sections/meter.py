@@ -55,9 +55,9 @@ def epsilon(result: AuditResult) -> float | None:
     """Return the ε of sweeps on the first screen: the least that a gate is about, if any."""
     judged = (
         {
-            one.epsilon
-            for one in picked_by(gate, result.measurements, result.points)
-            if digest.swept(result, one.model)
+            measurement.epsilon
+            for measurement in picked_by(gate, result.measurements, result.points)
+            if digest.swept(result, measurement.model)
         }
         for gate, _ in gates(result)
         if gate
@@ -81,22 +81,22 @@ def _all(result: AuditResult) -> Iterator[Frequency]:
     """Yield what each attacker finds of each model at each ε, and all that gates judge."""
     sections, judged = sections_of(result), gates(result)
     picked = [
-        one
+        number
         for gate, _ in judged
         if gate
-        for one in picked_by(gate, result.measurements, result.points)
+        for number in picked_by(gate, result.measurements, result.points)
     ]
-    every = {one.key: one for one in (*sections.metered(), *picked)}
-    for measurement in every.values():
-        if frequency := _limited(sections.frequency(measurement), judged, result.points):
+    every = {number.key: number for number in (*sections.metered(), *picked)}
+    for number in every.values():
+        if frequency := _limited(sections.frequency(number), judged, result.points):
             yield frequency
 
 
 def _named(row: Frequency, result: AuditResult) -> Frequency:
     """Return a row whose attacker is named with the effort, and the ε if its model has several."""
-    one = row.measurement
-    effort = f", effort {one.effort}" if one.effort else ""
-    at = f", ε = {words.epsilon(one.epsilon)}" if digest.swept(result, one.model) else ""
+    number = row.measurement
+    effort = f", effort {number.effort}" if number.effort else ""
+    at = f", ε = {words.epsilon(number.epsilon)}" if digest.swept(result, number.model) else ""
     return replace(row, attacker=f"{row.attacker}{effort}{at}")
 
 
@@ -137,20 +137,23 @@ def numbers(
     sentence of the outcome and the kinds take the number of a gate from here alone.
     """
     at = {
-        (one.model, one.epsilon, one.place): one
-        for one in result.measurements
-        if gate and one.metric == gate.judged
+        (measurement.model, measurement.epsilon, measurement.place): measurement
+        for measurement in result.measurements
+        if gate and measurement.metric == gate.judged
     }
-    return [(at.get((one.model, one.epsilon, one.place)), one.outcome) for one in record.numbers]
+    return [
+        (at.get((judged.model, judged.epsilon, judged.place)), judged.outcome)
+        for judged in record.numbers
+    ]
 
 
 def _decide(result: AuditResult) -> dict[tuple[Any, ...], Outcome]:
     """Return the numbers that decide gates which count, by their keys, with the worst outcome."""
     decide: dict[tuple[Any, ...], Outcome] = {}
     for gate, record in gates(result):
-        for one, outcome in numbers(gate, record, result)[:1]:
-            if one and record.id not in result.waived:
-                decide[one.key] = worst([outcome, decide.get(one.key, outcome)])
+        for number, outcome in numbers(gate, record, result)[:1]:
+            if number and record.id not in result.waived:
+                decide[number.key] = worst([outcome, decide.get(number.key, outcome)])
     return decide
 
 

@@ -11,9 +11,10 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import intervals, meter, summary, untried
-from dpaudit.reports.sections.base import sections_of
-from dpaudit.reports.sections.summary import Decision
+from dpaudit.reports.sections import meter
+from dpaudit.reports.sections.base import not_tried, sections_of
+from dpaudit.reports.sections.footnotes import APART, has_ranges
+from dpaudit.reports.sections.outcome import Decision, decision_of
 from dpaudit.reports.table import NONE, Table
 
 # The ends of the meter's scale.
@@ -92,7 +93,7 @@ def of(result: AuditResult) -> Screen:
     """Return the first screen of a record."""
     rows = meter.rows(result)
     return Screen(
-        summary.decision(result),
+        decision_of(result),
         rows[: meter.MOST],
         max(0, len(rows) - meter.MOST),
         _claims(result),
@@ -140,7 +141,7 @@ def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
 def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     sections = sections_of(result)
     printed = sections.printed()
-    if printed.result not in summary.decision(result).reason:
+    if printed.result not in decision_of(result).reason:
         yield printed.about, printed.result
     yield "Attacker", sections.attacker()
     if unit := protected(result):
@@ -154,18 +155,18 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if strongest := sections.strongest():
         yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
-    apart = result.gates and intervals.of_trainings(result)
-    what = intervals.APART if apart else "everything that decides this run together"
+    apart = result.gates and has_ranges(result)
+    what = APART if apart else "everything that decides this run together"
     yield "Confidence", f"{sure}, for {what}."
     if served := utility(result):
         yield "Utility", served
-    missing = untried.sentences(result)
+    missing = not_tried(result)
     yield "Not tried", f"{missing[0]} {len(missing) - 1} more stand below."
 
 
 def protected(result: AuditResult) -> str:
     """Return what the attackers are not to learn, as a sentence; empty if nothing says it."""
-    units = dict.fromkeys(one.unit for one in result.measurements if one.unit)
+    units = dict.fromkeys(number.unit for number in result.measurements if number.unit)
     if units:
         forgotten = all(point.traits.get("forget") for point in result.points)
         where = "deleted, or was never there" if forgotten else "in the training data"
@@ -179,11 +180,13 @@ def protected(result: AuditResult) -> str:
 def violated(result: AuditResult) -> dict[str, float]:
     """Return the largest count of each assumption of a claim that does not hold everywhere."""
     most: dict[str, float] = {}
-    for one in result.measurements:
-        metric = entry(one.metric)
-        if metric.role == "assumption" and one.part != LONGEST and one.estimate.value > 0:
-            name = " ".join([metric.quantity or metric.name, *([one.part] if one.part else [])])
-            most[name] = max(most.get(name, 0.0), one.estimate.value)
+    for number in result.measurements:
+        metric = entry(number.metric)
+        if metric.role == "assumption" and number.part != LONGEST and number.estimate.value > 0:
+            name = " ".join(
+                [metric.quantity or metric.name, *([number.part] if number.part else [])]
+            )
+            most[name] = max(most.get(name, 0.0), number.estimate.value)
     return most
 
 
@@ -198,21 +201,24 @@ def utility(result: AuditResult) -> str:
 
     Of a sweep it is that at the ε of the meter, else the best one, with its ε.
     """
-    measured = [one for one in result.measurements if entry(one.metric).role == "utility"]
+    measured = [number for number in result.measurements if entry(number.metric).role == "utility"]
     if not measured:
         return ""
     metric, at = entry(measured[0].metric), meter.epsilon(result)
     sign = 1 if metric.larger == "better" else -1
     models: dict[str, Measurement] = {}
-    for one in measured:
-        if one.metric == metric.name:
-            models[one.model] = max(
-                models.get(one.model, one),
-                one,
-                key=lambda one: (one.epsilon == at, sign * one.estimate.value),
+    for number in measured:
+        if number.metric == metric.name:
+            models[number.model] = max(
+                models.get(number.model, number),
+                number,
+                key=lambda number: (
+                    number.epsilon == at,
+                    sign * number.estimate.value,
+                ),
             )
-    best = sorted(models.values(), key=lambda one: -sign * one.estimate.value)
-    named = [_useful(one, result) for one in best[:_MODELS]]
+    best = sorted(models.values(), key=lambda number: -sign * number.estimate.value)
+    named = [_useful(number, result) for number in best[:_MODELS]]
     if len(best) > _MODELS:
         named.append(f"{len(best) - _MODELS} more")
     popular = digest.of(result, "utility.popular")
@@ -220,12 +226,12 @@ def utility(result: AuditResult) -> str:
     if popular and metric.name == "utility.ndcg":
         gain = popular[0].estimate.value
         named.append(f"the most popular items {rounding.measured(gain)}")
-        below = [one.model for one in best if one.estimate.upper < gain]
+        below = [number.model for number in best if number.estimate.upper < gain]
         worse = f" Worse than the most popular items: {', '.join(below)}." if below else ""
     better = "more" if sign > 0 else "less"
     return f"{metric.quantity or metric.name}: {'; '.join(named)} ({better} is better).{worse}"
 
 
-def _useful(one: Measurement, result: AuditResult) -> str:
-    at = f" at ε = {words.epsilon(one.epsilon)}" if digest.swept(result, one.model) else ""
-    return f"{one.model} {rounding.measured(one.estimate.value)}{at}"
+def _useful(number: Measurement, result: AuditResult) -> str:
+    at = f" at ε = {words.epsilon(number.epsilon)}" if digest.swept(result, number.model) else ""
+    return f"{number.model} {rounding.measured(number.estimate.value)}{at}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import palette
-from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import reason, verdicts
+from dpaudit.reports.sections import verdicts
 
 
 def audited(result: AuditResult) -> str:
@@ -86,40 +84,6 @@ def _gates(result: AuditResult) -> str:
     listed = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
     total = len(result.gates)
     return f"{total} gate{'s' if total > 1 else ''}: {listed}."
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The outcome of a run with its reason.
-
-    Attributes:
-        word: the outcome.
-        sentences: what decided it, then what else was found, and what it leaves out.
-    """
-
-    word: Word
-    sentences: Sequence[str]
-
-    @property
-    def reason(self) -> str:
-        """The sentences as one text."""
-        return " ".join(self.sentences)
-
-    @property
-    def text(self) -> str:
-        """The outcome and its reason as one text."""
-        return f"{self.word.shown}: {self.reason}"
-
-
-def decision(result: AuditResult) -> Decision:
-    """Return the outcome of the run, and why it is that."""
-    return Decision(palette.RUN[result.outcome], [*reason.sentences(result), *_left_out(result)])
-
-
-def _left_out(result: AuditResult) -> Iterator[str]:
-    """Yield what the outcome does not count."""
-    if result.waived:
-        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
 
 
 def findings(result: AuditResult) -> list[str]:

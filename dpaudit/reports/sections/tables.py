@@ -22,7 +22,9 @@ def others(result: AuditResult) -> list[Table]:
     They are of metrics that other packages add, or of another kind of audit.
     """
     shown = sections_of(result).shown
-    sections = dict.fromkeys(entry(one.metric).section for one in result.measurements)
+    sections = dict.fromkeys(
+        entry(measurement.metric).section for measurement in result.measurements
+    )
     tables = (columns.of_section(result, name) for name in sections if name not in shown)
     return [table for table in tables if table]
 

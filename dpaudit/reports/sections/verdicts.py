@@ -101,7 +101,7 @@ def badge(result: AuditResult, models: Sequence[ModelRecord]) -> Word:
     judged = [word for model in models for word, _ in sections.judged(model)]
     if judged:
         return min(judged, key=palette.order)
-    measured = [one for one in result.measurements if one.model in labels]
+    measured = [measurement for measurement in result.measurements if measurement.model in labels]
     attacked = any(entry(measurement.metric).role in _LEARNT for measurement in measured)
     return palette.LEAK_MEASURED if attacked else palette.NOT_ATTACKED
 
@@ -138,7 +138,9 @@ def _claims(
         )
     kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
-        games = dict.fromkeys(_game(one.decided_by, by_epsilon[one.epsilon]) for one in kept)
+        games = dict.fromkeys(
+            _game(record.decided_by, by_epsilon[record.epsilon]) for record in kept
+        )
         yield (
             f"No violation found {_at(kept)}. The same attack catches leaks of "
             f"{words.caught(kept)}; it may miss smaller ones. This is no proof of privacy: other "

@@ -18,7 +18,8 @@ from dpaudit.record.bases import BEYOND_ABSENT
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render import markdown
-from dpaudit.reports.sections import meter, next_step, reason
+from dpaudit.reports.sections import meter
+from dpaudit.reports.sections.outcome import next_step, reason_of
 
 USERS = {"path": "users.csv", "columns": {"gender": 1}}
 
@@ -67,7 +68,7 @@ def test_what_is_open_of_users_is_decided_by_more_of_them_and_by_no_trainings(
     [gate] = judged.gates
     assert (gate.outcome, gate.trainings) == ("inconclusive", None)
     assert "have no more: all 30 users" in gate.remedy
-    said = (gate.reason, reason.sentence(judged), next_step.sentence(judged))
+    said = (gate.reason, reason_of(judged), next_step(judged))
     assert all(gate.remedy in one for one in said)
     assert not any("use more" in one or "too small" in one for one in said)
     [row] = meter.rows(judged)

@@ -37,15 +37,17 @@ from dpaudit.recommenders.base import Answer, Query, Took, Trainable
 from dpaudit.record.result import STRONGEST, AuditResult
 from dpaudit.record.values import TRACE, Control
 from dpaudit.reports import palette
-from dpaudit.reports.card import page
+from dpaudit.reports.card import answers
 from dpaudit.reports.card.build import card_of
-from dpaudit.reports.card.sections import Fact, sections
-from dpaudit.reports.evidence import answers
+from dpaudit.reports.card.sections import Fact, appendix
 from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
-from dpaudit.reports.sections import next_step, screen, summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import Printed, sections_of
-from tests.support.membership_records import Make, game, measured, record
+from dpaudit.reports.sections.outcome import decision_of, next_step
+from tests.reports.card.test_page import sheet_parts
+from tests.support.membership_records import game, measured, record
+from tests.support.records import Make
 
 GAMES = ("scores", "own-list")
 
@@ -181,9 +183,9 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     [without] = [text for _, text in sections_of(result).judged(result.models[0])]
     assert without.startswith("Deletion by its own method. FORGOTTEN, as far as these trainings")
     fact = printed(result).result
-    assert summary.decision(result).reason == f"Nothing was decided: no gate is set. {fact}"
+    assert decision_of(result).reason == f"Nothing was decided: no gate is set. {fact}"
     assert "Deletion" not in dict(screen.of(result).facts)
-    assert "[[gate]] with metric = 'deletion.advantage'" in next_step.sentence(result)
+    assert "[[gate]] with metric = 'deletion.advantage'" in next_step(result)
 
 
 def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:
@@ -198,18 +200,19 @@ def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:
         for name in ("models", "points", "measurements", "verdicts")
     }
     card = card_of(result.model_copy(update=several))
-    shown = page.of(card)
-    assert len(shown.results.cells) == 4
-    assert shown.results.note == "2 more results are no worse than these."
+    shown = sheet_parts(card)["Deletion"]
+    [table] = shown.tables
+    assert len(table.cells) == 4
+    assert table.note == "2 more results are no worse than these."
     assert len(card.deployment.results) == 6
-    assert "Result" not in {fact.name for fact in shown.audited}
-    [section] = [one for one in sections(card) if one.heading == "Deletion"]
+    assert "Result" not in {fact.name for fact in shown.facts}
+    [section] = [section for section in appendix(card) if section.heading == "Deletion"]
     assert len(section.tables[0].cells) == 6
-    alone = page.of(card_of(result))
-    assert [fact.name for fact in alone.audited] == ["Deleted", "Tried"]
+    alone = sheet_parts(card_of(result))
+    assert [fact.name for fact in alone["Deletion"].facts] == ["Deleted", "Tried"]
     gated = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
-    assert page.of(card_of(gated)).audited[0].name == "Result"
-    assert named(alone.threat)["Protected"] == (
+    assert sheet_parts(card_of(gated))["Deletion"].facts[0].name == "Result"
+    assert named(alone["Threat model"].facts)["Protected"] == (
         "Whether one interaction was deleted, or was never there."
     )
 

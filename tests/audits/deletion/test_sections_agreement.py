@@ -19,7 +19,8 @@ from dpaudit.record.values import TRACE, Census, Control
 from dpaudit.reports import palette
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show
-from dpaudit.reports.sections import meter, next_step, reason, verdicts
+from dpaudit.reports.sections import meter, verdicts
+from dpaudit.reports.sections.outcome import next_step, reason_of
 from tests.support.membership_records import game, measured, record
 from tests.support.records import make_result
 
@@ -121,7 +122,7 @@ def test_the_number_that_decides_stands_everywhere(
     assert bar.measurement == number
     assert {row.limit for row in rows.values()} == {LIMIT}
     # The sentence has the same count, and names the attacker where there are several.
-    said = reason.sentence(result)
+    said = reason_of(result)
     counted = f"{round(100 * number.estimate.value)} of 100 deleted users are recognised beyond"
     assert counted in said
     assert len(seeing) == 1 or f"{bar.attacker}: {counted}" in said
@@ -179,8 +180,8 @@ def test_the_last_line_asks_for_what_the_gate_asks() -> None:
     few = audited(OBSERVERS, "factors", [0.1] * 8, told=False, found=True)
     result = judged(few, gate)
     assert result.gates[0].trainings == 23
-    assert "membership.trainings = 23" in next_step.sentence(result)
-    assert "; 23 trainings like these decide it" in reason.sentence(result)
+    assert "membership.trainings = 23" in next_step(result)
+    assert "; 23 trainings like these decide it" in reason_of(result)
     # No number of trainings decides a gate that half of them break, none of them surely.
     wide = [0.3, 0.1] * 12
     number = advantage("factors", wide)
@@ -192,6 +193,6 @@ def test_the_last_line_asks_for_what_the_gate_asks() -> None:
     result = judged(open_, gate)
     [gate_record] = result.gates
     assert (gate_record.trainings, gate_record.remedy[:16]) == (None, "use more targets")
-    for text in (gate_record.reason, reason.sentence(result), next_step.sentence(result)):
+    for text in (gate_record.reason, reason_of(result), next_step(result)):
         assert gate_record.remedy in text
         assert "membership.trainings" not in text

@@ -20,7 +20,7 @@ from dpaudit.record.result import AuditResult, Measurement, measured
 from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import verdicts
-from dpaudit.reports.sections.charts import looks
+from dpaudit.reports.sections.base import look_of
 from tests.support.records import estimate
 
 Valid = Callable[[dict[str, Any]], bool]
@@ -115,7 +115,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
     )
     sections = FederatedSections(bare)
     assert not sections.revealed()
-    assert not any(drawings.rounds(bare, looks(bare)))
+    assert not any(drawings.rounds(bare, look_of(bare)))
     assert len(sections.tables()) == len(bare.models)
     assert sections.notes() == sections.remarks() == []
     assert not list(sections.leaks(bare.models[0]))
@@ -126,7 +126,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
-    charts = [chart for chart in drawings.rounds(result, looks(result)) if chart]
+    charts = [chart for chart in drawings.rounds(result, look_of(result)) if chart]
     assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
         for panel in chart.panels:

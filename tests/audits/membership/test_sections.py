@@ -18,16 +18,17 @@ from dpaudit.record.values import Control
 from dpaudit.reports import digest, palette
 from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import charts, summary, verdicts
+from dpaudit.reports.sections import summary, verdicts
+from dpaudit.reports.sections.base import charts_of
 from tests.support.membership_records import (
     GAMES,
     RATES,
     SEEING,
-    Make,
     estimate,
     measured,
     record,
 )
+from tests.support.records import Make
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"
@@ -249,7 +250,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         assert panel.spec["width"] == panel.spec["height"]
         guess = [(row["x"], row["y"]) for row in panel.spec["datasets"]["baselines"]]
         assert guess == [(0.005, 0.005), (1, 1)]
-    assert "membership" in [chart.name for chart in charts.render(result)]
+    assert "membership" in [chart.name for chart in charts_of(result)]
 
 
 def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from dpaudit.audits.on_demand import charts
-from dpaudit.record.result import AuditResult
-from dpaudit.reports.sections.charts import looks
-
-Make = Callable[..., AuditResult]
+from dpaudit.reports.sections.base import look_of
+from tests.support.records import Make
 
 
 def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
@@ -24,7 +20,7 @@ def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
         for measurement in result.measurements
     ]
     record = result.model_copy(update={"measurements": same})
-    chart = charts.difference(record, looks(record))
+    chart = charts.difference(record, look_of(record))
     assert chart is not None
     points = chart.panels[0].spec["datasets"]["points"]
     zero = next(point for point in points if point["x"] == 10)

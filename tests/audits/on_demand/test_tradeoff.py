@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,14 +10,13 @@ from dpaudit.audits.on_demand import tradeoff
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.render.drawing import svgs
-from dpaudit.reports.sections.charts import looks
-
-Make = Callable[..., AuditResult]
+from dpaudit.reports.render.page import svgs
+from dpaudit.reports.sections.base import look_of
+from tests.support.records import Make
 
 
 def chart(result: AuditResult) -> Chart:
-    drawing = tradeoff.chart(result, looks(result))
+    drawing = tradeoff.chart(result, look_of(result))
     assert drawing is not None
     return drawing
 
@@ -39,7 +38,7 @@ def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight
         offered,
         key=lambda row: (
             (1 - weight) * kept.value - weight * row.accuracy["one prediction"].value
-            if (kept := row.one("utility.overlap"))
+            if (kept := row.estimate("utility.overlap"))
             else 0.0
         ),
     )

@@ -20,17 +20,16 @@ from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.chart_parts import Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.render.drawing import svgs
+from dpaudit.reports.render.page import svgs
 from dpaudit.reports.sections import footnotes, tables
 from dpaudit.reports.table import Table
+from tests.support.records import EVIL, Make
 
-Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
 # Effort, and the accuracy's value, lower and upper bound.
 Curve = list[tuple[int, float, float, float]]
 
 LOOK = Look(["published"])
-EVIL = "</script><img src=x onerror=alert(1)>"
 LOW, OPEN, HIGH = (0.3, 0.2, 0.4), (0.9, 0.7, 0.97), (0.98, 0.91, 1.0)
 
 

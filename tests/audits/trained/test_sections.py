@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dpaudit.audits.trained.sections import TrainedSections
 from dpaudit.record.bases import BEYOND_MEANS, MEANS, RELEASED
 from dpaudit.record.result import AuditResult, measured
-from tests.support.records import estimate
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, estimate
 
 
 def recovered(make: Make, metric: str, means: float) -> AuditResult:

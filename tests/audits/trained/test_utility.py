@@ -27,7 +27,7 @@ from dpaudit.execution.workers import Workers
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import charts
+from dpaudit.reports.sections.base import charts_of
 
 SYNTHETIC = {
     "n_users": 60, "n_items": 30, "mean_per_user": 12, "minimum_per_user": 6, "mean_friends": 3,
@@ -256,7 +256,7 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
 
 @pytest.mark.long
 def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -> None:
-    [chart] = [drawn for drawn in charts.render(result) if drawn.name == "recovery"]
+    [chart] = [drawn for drawn in charts_of(result) if drawn.name == "recovery"]
     (panel,) = chart.panels
     points = panel.spec["datasets"]["points"]
     errors = {
@@ -270,7 +270,7 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
     }
     [mean] = panel.spec["datasets"]["means"]
     assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
-    none = [drawn for drawn in charts.render(run(attack=[])) if drawn.name == "recovery"]
+    none = [drawn for drawn in charts_of(run(attack=[])) if drawn.name == "recovery"]
     assert not none
 
 

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dpaudit.config.card import STATEMENTS
 from dpaudit.record.result import AuditResult
-from dpaudit.reports.card import page
 from dpaudit.reports.card.build import card_of
-from dpaudit.reports.card.sections import Fact
+from dpaudit.reports.card.document import PrivacyCard
+from dpaudit.reports.card.page import sheet
+from dpaudit.reports.card.sections import Fact, Section
+from tests.support.records import Make, stating
 
-Make = Callable[..., AuditResult]
 
-
-def stating(result: AuditResult, **card: Any) -> AuditResult:
-    return result.model_copy(update={"config": {**result.config, "card": card}})
+def sheet_parts(card: PrivacyCard) -> dict[str, Section]:
+    """The sections of the page by their headings, each with the next one if that has none."""
+    parts = {"": Section("")}
+    heading = ""
+    for section in sheet(card):
+        heading = section.heading or heading
+        before = parts.get(heading, section)
+        parts[heading] = section if before is section else replace(before, facts=section.facts)
+    return parts
 
 
 def named(facts: Sequence[Fact]) -> dict[str, str]:
@@ -27,15 +35,15 @@ def named(facts: Sequence[Fact]) -> dict[str, str]:
 
 
 def test_only_what_a_card_needs_is_missed(result: AuditResult) -> None:
-    shown = page.of(card_of(result))
-    missing = [fact.name for fact in (*shown.who, *shown.numbers, *shown.threat) if fact.missing]
+    shown = sheet_parts(card_of(result))
+    missing = [fact.name for part in shown.values() for fact in part.facts if fact.missing]
     assert missing == ["System", "Owner", "Contact"]
 
 
 def test_what_is_stated_is_cut_to_a_line(result: AuditResult) -> None:
     long = {name: "many words " * 100 for name in STATEMENTS if name != "actors"}
-    shown = page.of(card_of(stating(result, **long)))
-    stated = [fact for fact in (*shown.who, *shown.threat) if fact.stated]
+    shown = sheet_parts(card_of(stating(result, **long)))
+    stated = [fact for part in shown.values() for fact in part.facts if fact.stated]
     assert len(stated) == 9
     assert all(len(fact.text) <= 80 and fact.text.endswith(" …") for fact in stated)
 
@@ -55,15 +63,15 @@ def test_what_is_stated_is_cut_to_a_line(result: AuditResult) -> None:
 def test_one_epsilon_is_deployed(
     make: Make, changes: dict[str, Any], card: dict[str, Any], deployed: str
 ) -> None:
-    shown = page.of(card_of(stating(make(**changes), **card)))
-    assert named(shown.who)["Deployed"] == deployed
+    shown = sheet_parts(card_of(stating(make(**changes), **card)))
+    assert named(shown[""].facts)["Deployed"] == deployed
 
 
 def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: AuditResult) -> None:
-    shown = page.of(card_of(result))
-    assert named(shown.who)["Deployed"].startswith("Not chosen: 3 were audited")
-    assert named(shown.numbers)["Claims"] == "2 false, 1 too weak to tell."
-    assert "Claim covers" not in named(shown.threat)
+    shown = sheet_parts(card_of(result))
+    assert named(shown[""].facts)["Deployed"].startswith("Not chosen: 3 were audited")
+    assert named(shown["Numbers"].facts)["Claims"] == "2 false, 1 too weak to tell."
+    assert "Claim covers" not in named(shown["Threat model"].facts)
 
 
 @pytest.mark.cases(
@@ -86,7 +94,7 @@ def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: Au
 def test_a_claim_is_shown_with_its_verdict_and_what_it_allows(
     make: Make, epsilon: float, claim: str, limit: str | None
 ) -> None:
-    numbers = named(page.of(card_of(make(epsilons=(epsilon,)))).numbers)
+    numbers = named(sheet_parts(card_of(make(epsilons=(epsilon,))))["Numbers"].facts)
     assert numbers["Claim"] == claim
     # A false claim limits nothing.
     assert ("If the claim holds" in numbers) == (limit is not None)
@@ -94,9 +102,9 @@ def test_a_claim_is_shown_with_its_verdict_and_what_it_allows(
 
 
 def test_only_claims_that_may_be_deployed_are_counted(lists: AuditResult) -> None:
-    every = named(page.of(card_of(lists)).numbers)["Claims"]
+    every = named(sheet_parts(card_of(lists))["Numbers"].facts)["Claims"]
     assert sum(map(int, re.findall(r"\d+", every))) == 6
-    chain = named(page.of(card_of(stating(lists, model="chain"))).numbers)["Claims"]
+    chain = named(sheet_parts(card_of(stating(lists, model="chain")))["Numbers"].facts)["Claims"]
     assert sum(map(int, re.findall(r"\d+", chain))) == 3
 
 
@@ -104,8 +112,10 @@ def test_a_page_has_few_rows_and_says_how_many_are_left(make: Make) -> None:
     base = make(epsilons=(1.0,))
     first = base.measurements[0]
     more = [first.model_copy(update={"attack": f"attack {n}"}) for n in range(9)]
-    shown = page.of(card_of(base.model_copy(update={"measurements": more})))
-    assert shown.found.caption == "How many hidden ratings are recovered"
-    assert len(shown.found.cells) == 6
-    assert shown.found.note == "3 more attackers find no more than these."
-    assert len(shown.untried) <= 5
+    shown = sheet_parts(card_of(base.model_copy(update={"measurements": more})))
+    [found] = shown["Numbers"].tables
+    assert found.caption == "How many hidden ratings are recovered"
+    assert len(found.cells) == 6
+    assert found.note == "3 more attackers find no more than these."
+    untried = shown["Not tried"].notes
+    assert len(untried) <= 5 + untried[-1].endswith("more, in the file of this card.")

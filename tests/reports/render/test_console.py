@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from dpaudit.record.result import AuditResult, measured
 from dpaudit.reports.render import console, markdown
-from tests.support.records import estimate
-
-Make = Callable[..., AuditResult]
+from dpaudit.reports.render.console import FULL, GUESS, LIMIT, bar, meter_lines
+from dpaudit.reports.sections import screen
+from tests.support.records import Make, estimate
 
 
 def shown(result: AuditResult, width: int = 80, *, color: bool = False) -> str:
@@ -120,3 +120,33 @@ def test_no_reader_misses_an_assumption_that_does_not_hold(make: Make) -> None:
     said = "Not as assumed: A claim assumes 0, and this was counted: share of denominators below C"
     assert said in file.getvalue()
     assert said in markdown.render(result)
+
+
+def test_a_bar_is_as_long_as_its_share_and_has_its_marks(make: Make) -> None:
+    row = replace(screen.of(make()).rows[0], limit=0.9)
+    shown = bar(row, 1.0, 20)
+    assert len(shown) == 20
+    assert shown[4] == GUESS
+    assert shown[18] == LIMIT
+    # 0.727 of 20 cells, one of which is the mark.
+    assert shown.count(FULL) == 14
+
+
+def test_rows_fit_80_columns_and_stand_in_line(make: Make) -> None:
+    lines = meter_lines(screen.of(make()), 80, named=True)
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert len({line.index(" of 100  ") for line in lines[1:]}) == 1
+    assert lines[0].startswith("model      attacker")
+
+
+def test_names_that_begin_alike_are_cut_so_that_they_stay_apart(make: Make) -> None:
+    shown = screen.of(make())
+    row, ends = shown.rows[0], ("own", "filter")
+    labels = [f"{'a' * 30} by {end}" for end in ends]
+    models = [row.measurement.model_copy(update={"model": label}) for label in labels]
+    rows = [replace(row, measurement=model) for model in models]
+    _, *lines = meter_lines(replace(shown, rows=rows), 80, named=True)
+    for line, end in zip(lines, ends, strict=True):
+        assert line.startswith("…")
+        assert line.split("  ")[0].endswith(f" by {end}")

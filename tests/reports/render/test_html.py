@@ -15,12 +15,10 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.render import html, markdown
 from dpaudit.reports.render import page as pages
-from dpaudit.reports.sections import charts
+from dpaudit.reports.sections.base import charts_of
+from tests.support.records import EVIL, Make
 
-Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
-
-EVIL = "</script><img src=x onerror=alert(1)>"
 
 
 class Page(HTMLParser):
@@ -58,7 +56,7 @@ class Page(HTMLParser):
 
 
 def chart(result: AuditResult, name: str) -> Chart:
-    return next(chart for chart in charts.render(result) if chart.name == name)
+    return next(chart for chart in charts_of(result) if chart.name == name)
 
 
 def points(drawing: Chart) -> list[dict[str, Any]]:
@@ -165,12 +163,12 @@ def test_headings_and_captions(hard: AuditResult) -> None:
     assert ("html", {"lang": "en"}) in page.tags
     assert tags.count("h1") == 1
     assert tags.count("table") == tags.count("caption") == tags.count("thead")
-    assert tags.count("figure") == tags.count("figcaption") == len(charts.render(hard))
+    assert tags.count("figure") == tags.count("figcaption") == len(charts_of(hard))
 
 
 def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
     def names(**options: Any) -> list[str]:
-        return [chart.name for chart in charts.render(make(**options))]
+        return [chart.name for chart in charts_of(make(**options))]
 
     assert names(rated=False, game=False) == ["accuracy", "tradeoff", "difference"]
     assert names(attacks=False) == ["certified", "difference", "rmse"]
@@ -180,7 +178,7 @@ def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
 @pytest.mark.long
 @pytest.mark.drawn
 def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: Valid) -> None:
-    drawings = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
+    drawings = [*charts_of(make(epsilons=(0.1, 1.0, math.inf))), *charts_of(lists)]
     names = ["accuracy", "tradeoff", "certified", "difference", "rmse", "convergence"]
     assert sorted({chart.name for chart in drawings}) == sorted(names)
     for chart in drawings:
@@ -286,7 +284,7 @@ def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
 @pytest.mark.drawn
 def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
     text = html.render(hard)
-    for drawing in charts.render(hard):
+    for drawing in charts_of(hard):
         assert drawing.summary.endswith(".")
         assert any(character.isdigit() for character in drawing.summary)
         assert set(drawing.numbers.header)
@@ -297,8 +295,8 @@ def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
 
 
 def test_a_chart_of_one_point_is_left_out(make: Make) -> None:
-    names = [drawing.name for drawing in charts.render(make(epsilons=(1.0,)))]
+    names = [drawing.name for drawing in charts_of(make(epsilons=(1.0,)))]
     assert "certified" not in names
     assert "rmse" not in names
     assert "accuracy" in names  # two attacks
-    assert "rmse" in [drawing.name for drawing in charts.render(make(epsilons=(1.0, 2.0)))]
+    assert "rmse" in [drawing.name for drawing in charts_of(make(epsilons=(1.0, 2.0)))]

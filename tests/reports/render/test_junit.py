@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from xml.etree import ElementTree as Xml
 
@@ -11,8 +10,7 @@ from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import junit
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_every_record_is_valid_and_shows_every_claim_and_gate(hard: AuditResult) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -14,8 +13,7 @@ from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest, words
 from dpaudit.reports.columns import left
 from dpaudit.reports.render import markdown, toml
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_numbers_with_their_intervals(result: AuditResult) -> None:
@@ -212,7 +210,7 @@ def test_bounds_are_rounded_outwards() -> None:
 
 def test_difference_turns_the_interval_round(result: AuditResult) -> None:
     row = digest.rows(result)["published"][1]
-    kept = row.one("utility.overlap")
+    kept = row.estimate("utility.overlap")
     assert kept is not None
     assert left(kept).value == 0.5
     assert (left(kept).lower, left(kept).upper) == (0.0, 0.51)

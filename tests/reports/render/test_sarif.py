@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import ci_reports  # type: ignore[import-not-found]
 import pytest
 
 from dpaudit.record.result import AuditResult, PlaceRecord
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import sarif
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def test_every_record_is_valid(hard: AuditResult) -> None:

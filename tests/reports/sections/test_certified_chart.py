@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,13 +8,12 @@ from records import control  # type: ignore[import-not-found]
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.sections import charts
-
-Make = Callable[..., AuditResult]
+from dpaudit.reports.sections.base import charts_of
+from tests.support.records import Make
 
 
 def certified(result: AuditResult) -> Chart:
-    return next(chart for chart in charts.render(result) if chart.name == "certified")
+    return next(chart for chart in charts_of(result) if chart.name == "certified")
 
 
 def points(drawing: Chart) -> list[dict[str, Any]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.sections import meter
-from tests.support.records import accuracy
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, accuracy
 
 
 def gated(result: AuditResult, *gates: dict[str, Any]) -> AuditResult:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from dpaudit.record.result import AuditResult, measured
+from dpaudit.record.result import measured
 from dpaudit.reports.sections import screen
-from tests.support.records import accuracy, estimate
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make, accuracy, estimate
 
 
 def test_claims_that_are_false_come_first_and_say_what_would_be_caught(make: Make) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
@@ -9,9 +8,8 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.values import Control
 from dpaudit.reports import palette
 from dpaudit.reports.sections import summary, verdicts
-from tests.support.records import judged
-
-Make = Callable[..., AuditResult]
+from dpaudit.reports.sections.outcome import decision_of
+from tests.support.records import Make, judged
 
 
 def games(result: AuditResult, **changes: Any) -> AuditResult:
@@ -29,6 +27,11 @@ def low(result: AuditResult, **changes: Any) -> AuditResult:
         value=0.1, lower=0.0, upper=math.inf, confidence=0.95, alpha=0.01, n=9, method="m"
     )
     return games(result, estimate=bound, **changes)
+
+
+def outcome_text(result: AuditResult) -> str:
+    decision = decision_of(result)
+    return f"{decision.word.shown}: {decision.reason}"
 
 
 def test_a_false_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
@@ -142,13 +145,12 @@ def test_a_model_without_a_claim_is_attacked_or_not(make: Make) -> None:
 
 def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     goes = make(outcome="pass")
-    said = summary.decision(goes)
-    assert said.text == (
+    assert outcome_text(goes) == (
         "GO: The gate passes. 6 numbers have no limit: the largest is 73 of 100 (one prediction, "
         "ε = 10). Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
     )
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
-    assert summary.decision(stops).text == (
+    assert outcome_text(stops) == (
         "STOP: The privacy claim is false: an attack shows a leak of at least 27.18 times what is "
         "claimed; 1 more claim is false."
     )
@@ -156,10 +158,10 @@ def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
 
 def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
     false = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
-    assert summary.decision(make(outcome="inconclusive")).text == (
+    assert outcome_text(make(outcome="inconclusive")) == (
         f"UNDECIDED: epsilon <= claim: above 1. {false}"
     )
-    assert summary.decision(make()).text == f"STOP: epsilon <= claim: above 1. {false}"
+    assert outcome_text(make()) == f"STOP: epsilon <= claim: above 1. {false}"
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
@@ -174,7 +176,7 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
     goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
-    assert summary.decision(goes).reason == (
+    assert decision_of(goes).reason == (
         "The gate passes. 2 numbers have no limit: the largest is 40 of 100 (one prediction). "
         "No privacy claim was tested."
     )
@@ -183,17 +185,16 @@ def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
 
 def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     nothing = low(make(epsilons=(1.0,), gate=False), control=None)
-    said = summary.decision(nothing)
-    assert said.text.startswith(
+    assert outcome_text(nothing).startswith(
         "NO DECISION: Nothing was decided: no gate is set, and no claim was tested."
     )
     assert summary.headline(nothing) == (
         "NO DECISION. 1 model: 1 claim not tested. No gates are set."
     )
     free = make(epsilons=(math.inf,), gate=False, game=False)
-    assert summary.decision(free).reason.startswith("Nothing was decided: no gate is set.")
+    assert decision_of(free).reason.startswith("Nothing was decided: no gate is set.")
     held = low(make(epsilons=(0.1, 1.0), gate=False))
-    assert summary.decision(held).text == (
+    assert outcome_text(held) == (
         "GO: No gate is set. Of 2 privacy claims: 2 survived. Where claims survived, a leak of "
         "1.25 times the claim is caught."
     )

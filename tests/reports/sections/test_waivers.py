@@ -10,8 +10,8 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import run_of
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections.summary import decision
 from dpaudit.reports.sections.waivers import line, sentence, table
+from tests.reports.sections.test_verdicts import outcome_text
 
 
 def judged(result: AuditResult, *names: str, day: date = date(2027, 1, 31)) -> AuditResult:
@@ -64,23 +64,23 @@ def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None
 def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: AuditResult) -> None:
     strict = result.model_copy(update={"fail_on_false_claim": True})
     claims = [f"claim/published/{at}" for at in ("0.1", "1")]
-    assert decision(judged(strict, "gate/epsilon/max", claims[0])).text.startswith(
+    assert outcome_text(judged(strict, "gate/epsilon/max", claims[0])).startswith(
         "STOP: The privacy claim is false: an attack shows a leak of at least 2.71 times what is "
         "claimed. It does not count"
     )
-    assert decision(judged(strict, *claims)).text == (
+    assert outcome_text(judged(strict, *claims)) == (
         "STOP: epsilon <= claim: above 1. Of 3 privacy claims: 2 false and waived, 1 too weak to "
         "tell. It does not count what is waived: claim/published/0.1, claim/published/1."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
-    assert decision(waived).text == (
+    assert outcome_text(waived) == (
         "GO: Every gate is waived. Of 3 privacy claims: 2 false and waived, 1 too weak to "
         "tell. It does not count what is waived: claim/published/0.1, claim/published/1, "
         "gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
-    assert decision(late).text == (
+    assert outcome_text(late) == (
         "STOP: A waiver has expired: claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
 

@@ -1,4 +1,4 @@
-"""The table of intervals."""
+"""The notes of a report, and the table of its intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.record.values import Census
-from dpaudit.reports.sections import footnotes, intervals, screen
+from dpaudit.reports.sections import footnotes, screen
+from dpaudit.reports.sections.footnotes import has_joint_intervals, interval_table, joint_confidence
 
 FAMILY = Family.of(0.95, 4)
 VALUES = np.array([0.8, 0.9, 1.0, 0.7])
@@ -40,7 +41,7 @@ def holding(value: Estimate, metric: str = "utility.rmse") -> AuditResult:
 )
 def test_only_means_over_folds_are_called_so(made: Estimate, folds: bool, joint: bool) -> None:
     record = holding(made)
-    assert intervals.judged(record) is joint
+    assert has_joint_intervals(record) is joint
     said = [note for note in footnotes.notes(record) if "mean over the folds" in note]
     assert bool(said) is folds
 
@@ -49,7 +50,7 @@ def test_the_table_says_how_a_leak_was_bounded() -> None:
     record = holding(estimate(0.3, 0.2, 0.4, method="largest of 3 joint intervals"))
     (measurement,) = record.measurements
     leak = Measurement(**{**dict(measurement), "metric": "leak", "attack": "strongest"})
-    (row,) = intervals.table(record.model_copy(update={"measurements": [leak]})).cells
+    (row,) = interval_table(record.model_copy(update={"measurements": [leak]})).cells
     assert row == [
         "leak, to attack strongest", "4000", "0.005", "largest of 3 joint intervals", "frequentist",
     ]  # fmt: skip
@@ -62,7 +63,7 @@ def test_gates_about_trainings_have_a_level_beside_that_of_what_is_certified(gat
     record = make_result(gate=gate)
     first = record.measurements[0].model_copy(update={"estimate": number})
     record = record.model_copy(update={"measurements": [first]})
-    said, facts = intervals.together(record), dict(screen.of(record).facts)
+    said, facts = joint_confidence(record), dict(screen.of(record).facts)
     assert said.startswith("What is certified holds together with 95 % confidence")
     assert ("all gates that pass" in said) is gate
     assert ("all gates that pass" in facts["Confidence"]) is gate

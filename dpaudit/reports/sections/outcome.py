@@ -1,31 +1,65 @@
-"""Why a run has its outcome, in words that need no statistics."""
+"""The outcome of a run: why it is that, and what to do next, in words that need no statistics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dpaudit.config.schema import Gate
 from dpaudit.core import rounding
-from dpaudit.record.metrics import entry
+from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
 from dpaudit.reports import palette, words
 from dpaudit.reports.digest import swept
 from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import sections_of
 
 # The order in which verdicts are counted.
 _ORDER: tuple[Verdict, ...] = ("false", "survived", "not tested")
+
 _Judged = tuple[Gate | None, GateRecord]
 
+_GATE_COMMAND = "dpaudit gate FOLDER --policy FILE"
 
-def sentence(result: AuditResult) -> str:
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a run with its reason.
+
+    Attributes:
+        word: the outcome.
+        sentences: what decided it, then what else was found, and what it leaves out.
+    """
+
+    word: Word
+    sentences: Sequence[str]
+
+    @property
+    def reason(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
+
+
+def decision_of(result: AuditResult) -> Decision:
+    """Return the outcome of the run, and why it is that."""
+    return Decision(palette.RUN[result.outcome], [*reasons(result), *_left_out(result)])
+
+
+def _left_out(result: AuditResult) -> Iterator[str]:
+    """Yield what the outcome does not count."""
+    if result.waived:
+        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
+
+
+def reason_of(result: AuditResult) -> str:
     """Return the reason of a run's outcome as one text."""
-    return " ".join(sentences(result))
+    return " ".join(reasons(result))
 
 
-def sentences(result: AuditResult) -> list[str]:
+def reasons(result: AuditResult) -> list[str]:
     """Return the reason of a run's outcome: what decided it, then what else it found."""
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
@@ -70,10 +104,10 @@ def _more(count: int, one: str, several: str) -> str:
 
 def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
     """Return what a gate that does not pass is about, with the number that decides it."""
-    shown = _shown(gate, record, result)
-    if gate is None or shown is None:
+    measurement = _deciding(gate, record, result)
+    if gate is None or measurement is None:
         return f"{record.rule}: {record.reason}"
-    comparison = _comparison(gate, shown, result, alone=len(record.numbers) < 2)
+    comparison = _comparison(gate, measurement, result, alone=len(record.numbers) < 2)
     if record.outcome == "fail":
         return comparison
     if record.trainings:
@@ -82,51 +116,54 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
     return f"It is open on which side of the limit the model is: {comparison}: {record.remedy}"
 
 
-def _shown(gate: Gate | None, record: GateRecord, result: AuditResult) -> Measurement | None:
+def _deciding(gate: Gate | None, record: GateRecord, result: AuditResult) -> Measurement | None:
     """Return the measurement that decides a gate."""
-    return next((one for one, _ in meter.numbers(gate, record, result)[:1]), None)
+    return next((number for number, _ in meter.numbers(gate, record, result)[:1]), None)
 
 
-def _comparison(gate: Gate, shown: Measurement, result: AuditResult, *, alone: bool) -> str:
+def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, alone: bool) -> str:
     """Return a measurement beside the limit of a gate that judges it, alone or with others."""
-    frequency = meter.of(shown, result)
-    named = f"{shown.model}: " if len(result.models) > 1 else ""
+    frequency = meter.of(measurement, result)
+    named = f"{measurement.model}: " if len(result.models) > 1 else ""
     if frequency is not None:
         attacker = "" if alone else f"{frequency.attacker}: "
         return f"{named}{attacker}{frequency.sentence}"
-    if swept(result, shown.model):
-        named = f"{shown.model} at ε = {words.epsilon(shown.epsilon)}: "
-    if shown.observer and not alone:
-        named += f"who sees {words.observer(shown.observer)}: "
+    if swept(result, measurement.model):
+        named = f"{measurement.model} at ε = {words.epsilon(measurement.epsilon)}: "
+    if measurement.observer and not alone:
+        named += f"who sees {words.observer(measurement.observer)}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.judged == "epsilon":
-        return f"{named}{_of_bound(shown, limit, result)}"
-    value = rounding.measured(shown.estimate.value)
+        return f"{named}{_of_bound(measurement, limit, result)}"
+    value = rounding.measured(measurement.estimate.value)
     side = "most" if gate.min is None else "least"
     name = entry(gate.metric).quantity or gate.metric
     return f"{named}{name} is {value}, and is to be at {side} {limit:g}"
 
 
-def _of_bound(shown: Measurement, limit: float | str | None, result: AuditResult) -> str:
+def _of_bound(measurement: Measurement, limit: float | str | None, result: AuditResult) -> str:
     what = "the claim" if limit == "claim" else "the limit"
     if limit == "claim":
-        limit = _claimed(shown, result)
-    if not isinstance(limit, float) or shown.estimate.lower <= limit:
+        limit = _claimed(measurement, result)
+    if not isinstance(limit, float) or measurement.estimate.lower <= limit:
         return f"no attack shows a leak above {what}"
-    times = rounding.at_least(shown.estimate.lower / limit, 2)
+    times = rounding.at_least(measurement.estimate.lower / limit, 2)
     return f"an attack shows a leak of at least {times} times {what}"
 
 
-def _claimed(shown: Measurement, result: AuditResult) -> float | None:
+def _claimed(measurement: Measurement, result: AuditResult) -> float | None:
     """Return the ε that is claimed where a number was measured."""
-    place = shown.model, shown.epsilon
-    return next((one.claimed for one in result.verdicts if (one.model, one.epsilon) == place), None)
+    point = measurement.model, measurement.epsilon
+    claimed = (
+        verdict.claimed for verdict in result.verdicts if (verdict.model, verdict.epsilon) == point
+    )
+    return next(claimed, None)
 
 
 def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield what a run shows that neither stops nor is open."""
-    stated = [one for one in result.verdicts if one.claimed is not None]
-    tested = any(one.verdict != "not tested" for one in stated)
+    stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
+    tested = any(verdict.verdict != "not tested" for verdict in stated)
     if judged:
         several = "Both gates pass." if len(judged) == 2 else f"All {len(judged)} gates pass."
         yield several if len(judged) > 1 else "The gate passes."
@@ -149,27 +186,27 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
 
 def _claims(result: AuditResult) -> Iterator[str]:
     """Yield what became of the claims, the models none of whose was tested, and the power."""
-    stated = [one for one in result.verdicts if one.claimed is not None]
+    stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     counts: Counter[str] = Counter(
-        _false_word(one, result) if one.verdict == "false" else palette.became(one)
-        for one in sorted(stated, key=lambda one: _ORDER.index(one.verdict))
+        _false_word(verdict, result) if verdict.verdict == "false" else palette.became(verdict)
+        for verdict in sorted(stated, key=lambda verdict: _ORDER.index(verdict.verdict))
     )
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     claims = "privacy claim" if len(stated) == 1 else "privacy claims"
     yield f"Of {len(stated)} {claims}: {listed}."
     verdicts: dict[str, set[Verdict]] = {}
-    for one in stated:
-        verdicts.setdefault(one.model, set()).add(one.verdict)
+    for verdict in stated:
+        verdicts.setdefault(verdict.model, set()).add(verdict.verdict)
     untested = [model for model, words in verdicts.items() if words == {"not tested"}]
     if untested and len(verdicts) > 1:
         yield f"No claim of {' or '.join(untested)} was decided."
-    kept = [one for one in stated if one.verdict == "survived"]
+    kept = [verdict for verdict in stated if verdict.verdict == "survived"]
     if kept:
         yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
 
 
 def _false(result: AuditResult) -> bool:
-    return any(one.verdict == "false" for one in result.verdicts)
+    return any(verdict.verdict == "false" for verdict in result.verdicts)
 
 
 def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
@@ -181,8 +218,9 @@ def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
 
 def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
     """Yield the number nearest to its limit, then the kind's result or the largest unlimited."""
-    shown = [one for gate, record in judged if (one := _shown(gate, record, result))]
-    limited = [row for one in shown if (row := meter.of(one, result)) and row.limit]
+    deciding = [_deciding(gate, record, result) for gate, record in judged]
+    rows = [meter.of(measurement, result) for measurement in deciding if measurement]
+    limited = [row for row in rows if row and row.limit]
     if limited:
         nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
         yield f"Nearest to its limit: {_whose(nearest, result)}{nearest.detailed}."
@@ -199,3 +237,72 @@ def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
 
 def _whose(row: Frequency, result: AuditResult) -> str:
     return f"{row.measurement.model}, " if len(result.models) > 1 else ""
+
+
+def next_step(result: AuditResult) -> str:
+    """Return the next step after a run."""
+    step = {
+        "stop": _mend,
+        "undecided": _narrow,
+        "go": _keep,
+        "no decision": _decide,
+    }[result.outcome](result)
+    return f"Next: {step}."
+
+
+def _mend(result: AuditResult) -> str:
+    if any(waiver.state == "expired" for waiver in result.waivers):
+        return "review what the expired waiver accepts, then remove or renew it"
+    if result.stopping:
+        return (
+            "correct the mechanism or the claim, or accept the finding until a day by a "
+            f"[[waiver]] with id = {result.stopping[0].id!r}"
+        )
+    return (
+        "change the model and run again, or correct the limit and judge this run by it: "
+        f"{_GATE_COMMAND!r}; report.html shows what leaks"
+    )
+
+
+def _narrow(result: AuditResult) -> str:
+    undecided = [
+        gate
+        for gate in result.gates
+        if gate.outcome == "inconclusive" and gate.id not in result.waived
+    ]
+    needed = [gate.trainings for gate in undecided if gate.trainings is not None]
+    steps = dict.fromkeys(gate.remedy[:1].lower() + gate.remedy[1:] for gate in undecided)
+    if needed:
+        trainings = f"membership.trainings = {max(needed)}"
+        steps = {f"set {trainings}, which decides if further trainings show the like": None} | steps
+    return "; and ".join(filter(None, steps)) or "do what the reason of the gate asks"
+
+
+def _decide(result: AuditResult) -> str:
+    name = next(_limitable(result), None)
+    metric = f" with metric = {name!r}" if name else ""
+    gate = (
+        f"set a limit by a [[gate]]{metric}, and judge this run by it: {_GATE_COMMAND!r}; with "
+        "audit.require_decision = true a run that decides nothing exits with 4"
+    )
+    if any(verdict.claimed is not None for verdict in result.verdicts):
+        return f"test the claim, as the verdict above says; or {gate}"
+    return gate
+
+
+def _limitable(result: AuditResult) -> Iterator[str]:
+    """Yield what was measured of an attacker that a gate may limit, the best first."""
+    metrics = [
+        entry(name) for name in {measurement.metric: None for measurement in result.measurements}
+    ]
+    if any(point.traits.get("forget") for point in result.points):
+        metrics = [metric for metric in table().values() if metric.restricts]
+    able = [metric for metric in metrics if metric.gateable and metric.role != "utility"]
+    yield from (metric.name for metric in sorted(able, key=lambda metric: not metric.orders))
+
+
+def _keep(_: AuditResult) -> str:
+    return (
+        "open report.html for what was not tried, and keep the record as the baseline of the next "
+        "run: 'dpaudit gate FOLDER --baseline RECORD'"
+    )

@@ -19,10 +19,10 @@ from dpaudit.record.result import (
     VerdictRecord,
 )
 from dpaudit.record.verdicts import remedy
-from dpaudit.reports import columns, deployed, digest, palette, words
-from dpaudit.reports.card.build import card_of
-from dpaudit.reports.card.guarantees import guarantees
-from dpaudit.reports.sections import meter, untried, verdicts
+from dpaudit.reports import columns, digest, palette, words
+from dpaudit.reports.card.build import card_of, guarantees_of, statements_of
+from dpaudit.reports.sections import meter, verdicts
+from dpaudit.reports.sections.base import not_tried
 
 Status = Literal["met", "not met", "undecided", "to judge", "gap"]
 # The AUC that the research notes of OWASP AISVS 1.0 take for guessing.
@@ -51,7 +51,7 @@ _OF_MECHANISM = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordAnswer:
     """What a record says to a requirement.
 
     Attributes:
@@ -68,38 +68,40 @@ class Answer:
 
 
 # From the part of a record that is about the deployed model.
-Answering = Callable[[AuditResult], Answer]
+Answering = Callable[[AuditResult], RecordAnswer]
 
 
-def private_training(part: AuditResult) -> Answer:
+def private_training(part: AuditResult) -> RecordAnswer:
     """Answer whether training is differentially private, by the claims and their verdicts."""
     without = [verdict.model for verdict in part.verdicts if verdict.claimed is None]
     if without:
         models = ", ".join(dict.fromkeys(without))
-        return Answer("gap", [f"No ε is claimed: {models}."], _claimed(part))
+        return RecordAnswer("gap", [f"No ε is claimed: {models}."], _claimed(part))
     return auditing(part)
 
 
-def auditing(part: AuditResult) -> Answer:
+def auditing(part: AuditResult) -> RecordAnswer:
     """Answer whether claims were put to the test, and whether they survived."""
     claims = [verdict for verdict in part.verdicts if verdict.claimed is not None]
     if not claims:
-        return Answer("gap", ["No ε is claimed, so there is nothing to test."], _claimed(part))
+        return RecordAnswer(
+            "gap", ["No ε is claimed, so there is nothing to test."], _claimed(part)
+        )
     order = ("false", "doubt", "finding", "no power", "no game", "survived")
     claims = sorted(claims, key=lambda claim: order.index(claim.reason or claim.verdict))
     lines = _few(map(_claim, claims))
     if claims[0].verdict == "false":
-        return Answer("not met", lines)
+        return RecordAnswer("not met", lines)
     if claims[0].verdict == "survived":
-        return Answer("met", lines)
+        return RecordAnswer("met", lines)
     if claims[0].reason == "no game":
         covered = "membership.units and membership.observers that the claim covers"
         game = covered if "membership" in part.config else "a [[game]] about the claim"
-        return Answer("gap", lines, _fill(part, covered, game))
+        return RecordAnswer("gap", lines, _fill(part, covered, game))
     if claims[0].reason == "finding":
-        return Answer("undecided", lines, "what the finding in the report asks")
-    games = [one for one in digest.of(part, "epsilon") if one.model == claims[0].model]
-    return Answer("undecided", lines, remedy(part.kind, games[0]))
+        return RecordAnswer("undecided", lines, "what the finding in the report asks")
+    games = [game for game in digest.of(part, "epsilon") if game.model == claims[0].model]
+    return RecordAnswer("undecided", lines, remedy(part.kind, games[0]))
 
 
 def _claim(verdict: VerdictRecord) -> str:
@@ -113,7 +115,7 @@ def _claim(verdict: VerdictRecord) -> str:
     return f"{claimed}{certified}{power}; claim {palette.became(verdict)}."
 
 
-def guessing(part: AuditResult) -> Answer:
+def guessing(part: AuditResult) -> RecordAnswer:
     """Answer whether membership inference does no better than guessing.
 
     The gates decide: their confidence is that of the run, for all that pass together, and for all
@@ -122,22 +124,22 @@ def guessing(part: AuditResult) -> Answer:
     areas = _strongest(part, "attack.auc")
     rates = _strongest(part, "attack.tpr")
     if not areas or not rates:
-        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+        return RecordAnswer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
     lowest = min(rate.at or 0.0 for rate in rates)
     rates = [rate for rate in rates if rate.at == lowest]
     lines = [
         *_numbers(areas, part, f"below {GUESSING:g}"),
         *_numbers(rates, part, f"near {words.percent(lowest)}"),
     ]
-    judged = [_by_gates(one, part, GUESSING) for one in areas]
-    judged += [_by_gates(one, part, math.inf) for one in rates]
+    judged = [_by_gates(measurement, part, GUESSING) for measurement in areas]
+    judged += [_by_gates(measurement, part, math.inf) for measurement in rates]
     gates = {gate.id: gate for records in judged for gate in records}.values()
     lines += _few(f"Gate {gate.rule}: {gate.outcome}." for gate in gates)
     if any(gate.outcome == "fail" for gate in gates):
-        return Answer("not met", lines)
+        return RecordAnswer("not met", lines)
     if any(gate.outcome == "inconclusive" for gate in gates):
-        return Answer("undecided", lines)
-    return Answer("met", lines) if all(judged) else Answer("to judge", lines, _GATES)
+        return RecordAnswer("undecided", lines)
+    return RecordAnswer("met", lines) if all(judged) else RecordAnswer("to judge", lines, _GATES)
 
 
 def _by_gates(measurement: Measurement, part: AuditResult, bar: float) -> list[GateRecord]:
@@ -162,16 +164,18 @@ def _speaks(record: GateRecord, limit: float, bar: float) -> bool:
 
 def _strongest(part: AuditResult, metric: str) -> list[Measurement]:
     return [
-        one
-        for one in part.measurements
-        if one.metric == metric and one.unit and one.attack == STRONGEST
+        measurement
+        for measurement in part.measurements
+        if measurement.metric == metric and measurement.unit and measurement.attack == STRONGEST
     ]
 
 
 def _numbers(measurements: Iterable[Measurement], part: AuditResult, bar: str = "") -> list[str]:
     """Return measurements with their intervals and what these are, the largest first."""
-    ordered = sorted(measurements, key=lambda one: -one.estimate.lower)
-    return _few(_number(one, digest.swept(part, one.model), bar) for one in ordered)
+    ordered = sorted(measurements, key=lambda measurement: -measurement.estimate.lower)
+    return _few(
+        _number(measurement, digest.swept(part, measurement.model), bar) for measurement in ordered
+    )
 
 
 def _number(measurement: Measurement, swept: bool, bar: str) -> str:
@@ -186,33 +190,33 @@ def _number(measurement: Measurement, swept: bool, bar: str) -> str:
     )
 
 
-def membership(part: AuditResult) -> Answer:
+def membership(part: AuditResult) -> RecordAnswer:
     """Answer how often membership in the training data is inferred."""
-    lines = _frequencies(part, lambda one: one.unit is not None)
+    lines = _frequencies(part, lambda measurement: measurement.unit is not None)
     if not lines:
-        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
-    return Answer("to judge", lines)
+        return RecordAnswer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+    return RecordAnswer("to judge", lines)
 
 
-def attributes(part: AuditResult) -> Answer:
+def attributes(part: AuditResult) -> RecordAnswer:
     """Answer how often attributes, or hidden ratings, of known people are inferred."""
-    lines = _frequencies(part, lambda one: one.unit is None)
+    lines = _frequencies(part, lambda measurement: measurement.unit is None)
     if not lines:
         fill = _fill(part, _ATTRIBUTES, _alone(part, _ATTACK))
-        return Answer("gap", ["Attribute inference was not tried."], fill)
-    return Answer("to judge", lines)
+        return RecordAnswer("gap", ["Attribute inference was not tried."], fill)
+    return RecordAnswer("to judge", lines)
 
 
-def extraction(part: AuditResult) -> Answer:
+def extraction(part: AuditResult) -> RecordAnswer:
     """Answer how often anything about people is found, by the attacks that find most."""
     most = [
-        *_frequencies(part, lambda one: one.unit is not None)[:1],
-        *_frequencies(part, lambda one: one.unit is None)[:1],
+        *_frequencies(part, lambda measurement: measurement.unit is not None)[:1],
+        *_frequencies(part, lambda measurement: measurement.unit is None)[:1],
         *_numbers(_reconstructed(part), part)[:1],
     ]
     if not most:
-        return Answer("gap", ["No attack on what people keep was tried."], _any(part))
-    return Answer("to judge", [f"The most: {line}" for line in most])
+        return RecordAnswer("gap", ["No attack on what people keep was tried."], _any(part))
+    return RecordAnswer("to judge", [f"The most: {line}" for line in most])
 
 
 def _frequencies(part: AuditResult, picks: Callable[[Measurement], bool]) -> list[str]:
@@ -220,42 +224,51 @@ def _frequencies(part: AuditResult, picks: Callable[[Measurement], bool]) -> lis
     return _few(f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in rows)
 
 
-def reconstruction(part: AuditResult) -> Answer:
+def reconstruction(part: AuditResult) -> RecordAnswer:
     """Answer how well ratings are reconstructed from a model or from submissions."""
     tried = _reconstructed(part)
     if not tried:
         fill = _fill(part, _NO_RECONSTRUCTION, _alone(part, _RECONSTRUCTION))
-        return Answer("gap", ["Reconstruction was not tried."], fill)
-    return Answer("to judge", _numbers(tried, part))
+        return RecordAnswer("gap", ["Reconstruction was not tried."], fill)
+    return RecordAnswer("to judge", _numbers(tried, part))
 
 
 def _reconstructed(part: AuditResult) -> list[Measurement]:
     """Return the gains of reconstructions over what is known without the model, if any."""
     return [
-        one
-        for one in part.measurements
-        if one.metric.partition(".")[0] in ("reconstruction", "submissions") and one.basis in GAINS
+        measurement
+        for measurement in part.measurements
+        if measurement.metric.partition(".")[0] in ("reconstruction", "submissions")
+        and measurement.basis in GAINS
     ]
 
 
-def calibrated(part: AuditResult) -> Answer:
+def calibrated(part: AuditResult) -> RecordAnswer:
     """Answer how well membership is told by scores, which calibration is to flatten."""
-    areas = [one for one in _strongest(part, "attack.auc") if one.observer == "scores"]
+    areas = [
+        measurement
+        for measurement in _strongest(part, "attack.auc")
+        if measurement.observer == "scores"
+    ]
     if not areas:
-        return Answer(
+        return RecordAnswer(
             "gap",
             ["Nobody who sees scores was tried."],
             f"{_MEMBERSHIP}; 'scores' among the observers",
         )
-    return Answer("to judge", _numbers(areas, part))
+    return RecordAnswer("to judge", _numbers(areas, part))
 
 
-def breadth(part: AuditResult) -> Answer:
+def breadth(part: AuditResult) -> RecordAnswer:
     """Answer how many attacks were tried, on whom, and on how much of what is released."""
     if not _strongest(part, "attack.auc"):
-        return Answer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
-    groups = dict.fromkeys(one.group for one in part.measurements if one.group)
-    observers = dict.fromkeys(one.observer for one in part.measurements if one.observer)
+        return RecordAnswer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
+    groups = dict.fromkeys(
+        measurement.group for measurement in part.measurements if measurement.group
+    )
+    observers = dict.fromkeys(
+        measurement.observer for measurement in part.measurements if measurement.observer
+    )
     seen = "; ".join(words.observer(observer) for observer in observers)
     lines = [
         f"Several attacks: {'; '.join(part.attacks)}.",
@@ -266,35 +279,35 @@ def breadth(part: AuditResult) -> Answer:
     fill = (
         "" if named else "membership.groups, with columns of [data.users] that name people's groups"
     )
-    return Answer("to judge" if groups else "gap", lines, fill)
+    return RecordAnswer("to judge" if groups else "gap", lines, fill)
 
 
-def erasure(part: AuditResult) -> Answer:
+def erasure(part: AuditResult) -> RecordAnswer:
     """Answer whether the model still tells who was deleted, for each model that forgets."""
     forgetting = {point.model for point in part.points if point.traits.get("forget")}
     if not forgetting:
         own = "a second [[recommender]] with forget, as 'dpaudit init --audit deletion' writes it"
         fill = _fill(part, own, "a [[recommender]] with forget, as a [[model]] has none")
-        return Answer("gap", ["No deletion was audited."], fill)
+        return RecordAnswer("gap", ["No deletion was audited."], fill)
     lines = [
-        f"{one.model}: {sentence}"
-        for one in verdicts.of(part)
-        if one.model in forgetting
-        for sentence in one.judged
+        f"{verdict.model}: {sentence}"
+        for verdict in verdicts.of(part)
+        if verdict.model in forgetting
+        for sentence in verdict.judged
     ]
-    return Answer("to judge", _few(lines))
+    return RecordAnswer("to judge", _few(lines))
 
 
-def outside(part: AuditResult) -> Answer:
+def outside(part: AuditResult) -> RecordAnswer:
     """Answer to what the endpoint does, of which an audit of a model sees nothing."""
-    return Answer(
+    return RecordAnswer(
         "gap", ["dpaudit audits a model, not its endpoint."], "no key: test it by other means"
     )
 
 
-def untested(part: AuditResult) -> Answer:
+def untested(part: AuditResult) -> RecordAnswer:
     """Answer to what dpaudit has no attack for."""
-    return Answer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
+    return RecordAnswer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
 
 
 def _counted(part: AuditResult) -> str:
@@ -302,13 +315,19 @@ def _counted(part: AuditResult) -> str:
     return "1 number with its interval" if count == 1 else f"{count} numbers with their intervals"
 
 
-def documented(part: AuditResult) -> Answer:
+def documented(part: AuditResult) -> RecordAnswer:
     """Answer that the record documents who tested what, when and how."""
-    tests = [one for one in part.measurements if entry(one.metric).role in ("recovery", "attack")]
+    tests = [
+        measurement
+        for measurement in part.measurements
+        if entry(measurement.metric).role in ("recovery", "attack")
+    ]
     if not tests and not columns.within(part, "games"):
-        return Answer("gap", ["Nothing was attacked, so there is no test to document."], _any(part))
-    missing = untried.sentences(part)
-    return Answer(
+        return RecordAnswer(
+            "gap", ["Nothing was attacked, so there is no test to document."], _any(part)
+        )
+    missing = not_tried(part)
+    return RecordAnswer(
         "met",
         [
             f"record.json has the config, the seed, versions and {_counted(part)}; dpaudit "
@@ -319,7 +338,7 @@ def documented(part: AuditResult) -> Answer:
     )
 
 
-def parameters(part: AuditResult) -> Answer:
+def parameters(part: AuditResult) -> RecordAnswer:
     """Answer which ε and δ are claimed."""
     claims = [(point.model, point.claim) for point in part.points]
     lines = _few(
@@ -329,41 +348,41 @@ def parameters(part: AuditResult) -> Answer:
         for model, claim in claims
     )
     missing = any(claim is None for _, claim in claims)
-    return Answer("gap", lines, _claimed(part)) if missing else Answer("met", lines)
+    return RecordAnswer("gap", lines, _claimed(part)) if missing else RecordAnswer("met", lines)
 
 
-def unit(part: AuditResult) -> Answer:
+def unit(part: AuditResult) -> RecordAnswer:
     """Answer what one unit of privacy is, and what that says of users."""
-    claims = [one for one in guarantees(part) if one.epsilon]
+    claims = [claim for claim in guarantees_of(part) if claim.epsilon]
     if not claims:
-        return Answer("gap", ["No ε is claimed."], _claimed(part))
-    lines = [f"{one.model}: {one.unit}." for one in claims]
-    for one in claims:
+        return RecordAnswer("gap", ["No ε is claimed."], _claimed(part))
+    lines = [f"{claim.model}: {claim.unit}." for claim in claims]
+    for claim in claims:
         lines += [
-            f"{one.model}: all {group.ratings} ratings of the {group.of} together have "
+            f"{claim.model}: all {group.ratings} ratings of the {group.of} together have "
             f"ε = {group.limits.epsilon:.4g} (derived)."
-            for group in one.derived.groups
+            for group in claim.derived.groups
         ]
-    whole = all(one.adjacency.startswith("user-") for one in claims)
-    return Answer("met" if whole else "to judge", _few(dict.fromkeys(lines)))
+    whole = all(claim.adjacency.startswith("user-") for claim in claims)
+    return RecordAnswer("met" if whole else "to judge", _few(dict.fromkeys(lines)))
 
 
-def trust(part: AuditResult) -> Answer:
+def trust(part: AuditResult) -> RecordAnswer:
     """Answer who is trusted with what, and who sees what is released."""
     seen = [
-        f"{one.model}: the claim covers who sees {'; '.join(one.observers)}."
-        for one in guarantees(part)
-        if one.epsilon
+        f"{claim.model}: the claim covers who sees {'; '.join(claim.observers)}."
+        for claim in guarantees_of(part)
+        if claim.epsilon
     ]
     return _owner(part, dict.fromkeys(seen), "trust_model", "release", "access")
 
 
-def composition(part: AuditResult) -> Answer:
+def composition(part: AuditResult) -> RecordAnswer:
     """Answer how the losses of several releases add up."""
     return _owner(part, (), "composition")
 
 
-def implementation(part: AuditResult) -> Answer:
+def implementation(part: AuditResult) -> RecordAnswer:
     """Answer what is known about the implementation."""
     return _owner(part, card_of(part).correctness, "correctness", "side_channels", "security")
 
@@ -395,13 +414,15 @@ def _claimed(part: AuditResult) -> str:
     return _fill(part, own, "variant = 'corrected' of the [[model]]")
 
 
-def _owner(part: AuditResult, known: Iterable[str], *keys: str) -> Answer:
+def _owner(part: AuditResult, known: Iterable[str], *keys: str) -> RecordAnswer:
     """Return what the audit knows and the owner states; a gap if something is not stated."""
-    card = deployed.stated(part)
+    card = statements_of(part)
     stated = {key: getattr(card, key) for key in keys}
     lines = [f"{key} (owner, not checked): {text}" for key, text in stated.items() if text]
     missing = [f"card.{key}" for key, text in stated.items() if not text]
-    return Answer("gap" if missing else "to judge", _few([*known, *lines]), ", ".join(missing))
+    return RecordAnswer(
+        "gap" if missing else "to judge", _few([*known, *lines]), ", ".join(missing)
+    )
 
 
 def _few(lines: Iterable[str]) -> list[str]:

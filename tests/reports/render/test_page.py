@@ -1,3 +1,5 @@
+"""Charts are drawn by a process of its own."""
+
 from __future__ import annotations
 
 import resource
@@ -8,7 +10,7 @@ from multiprocessing import get_context
 import pytest
 
 from dpaudit.core.errors import RunError
-from dpaudit.reports.render.drawing import svgs
+from dpaudit.reports.render.page import svgs
 
 SPEC = {
     "data": {"values": [{"x": 1, "y": 2}]},

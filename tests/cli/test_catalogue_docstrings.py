@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dpaudit.cli.explain import attributes, text
+from dpaudit.cli.catalogue import attributes, text
 
 
 class Base:

@@ -5,16 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from dpaudit.cli import main
 from dpaudit.record import storage as record
 from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import AuditResult
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+from tests.support.commands import call
 
 
 @pytest.fixture

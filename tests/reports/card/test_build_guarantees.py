@@ -1,7 +1,8 @@
+"""TODO."""
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +10,9 @@ import pytest
 from dpaudit.bounds.risk import advantage_limit, belief, group_claim, success_limit
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import verdicts
+from dpaudit.reports.card.build import guarantees_of
 from dpaudit.reports.card.document import Guarantee
-from dpaudit.reports.card.guarantees import guarantees
-
-Make = Callable[..., AuditResult]
+from tests.support.records import Make
 
 
 def changed(result: AuditResult, **claim: Any) -> AuditResult:
@@ -26,7 +26,9 @@ def changed(result: AuditResult, **claim: Any) -> AuditResult:
 
 
 def of(result: AuditResult, epsilon: float) -> Guarantee:
-    return next(guarantee for guarantee in guarantees(result) if guarantee.sweep_epsilon == epsilon)
+    return next(
+        guarantee for guarantee in guarantees_of(result) if guarantee.sweep_epsilon == epsilon
+    )
 
 
 def test_a_claim_is_translated_with_its_epsilon_and_delta(make: Make) -> None:
@@ -60,7 +62,7 @@ def test_pure_dp_limits_the_belief_after_each_output(make: Make) -> None:
 
 def test_a_broken_claim_limits_nothing(make: Make) -> None:
     result = make()  # 2.7183 is certified
-    assert [guarantee.verdict for guarantee in guarantees(result)] == [
+    assert [guarantee.verdict for guarantee in guarantees_of(result)] == [
         "false",
         "false",
         "not tested",
@@ -78,7 +80,7 @@ def test_a_claim_in_doubt_limits_nothing(make: Make) -> None:
         verdict.model_copy(update={"verdict": "not tested", "reason": "doubt"})
         for verdict in result.verdicts
     ]
-    limited = guarantees(result.model_copy(update={"verdicts": doubted}))
+    limited = guarantees_of(result.model_copy(update={"verdicts": doubted}))
     assert [guarantee.derived.limits for guarantee in limited] == [None, None, None]
 
 
@@ -128,7 +130,7 @@ def test_few_users_or_no_data_give_no_groups(make: Make) -> None:
 
 
 def test_without_noise_nothing_is_claimed_or_limited(make: Make) -> None:
-    (guarantee,) = guarantees(make(epsilons=(math.inf,), game=False))
+    (guarantee,) = guarantees_of(make(epsilons=(math.inf,), game=False))
     assert (guarantee.dp_variant, guarantee.epsilon, guarantee.derived.limits) == (
         "none",
         None,

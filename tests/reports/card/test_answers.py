@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Outcome
-from dpaudit.reports.evidence import answers
-from dpaudit.reports.evidence.requirements import REQUIREMENTS
-from tests.support.records import estimate, judged
+from dpaudit.reports.card import answers
+from dpaudit.reports.card.requirements import STANDARDS
+from tests.support.records import Make, estimate, judged, stating
 
-Make = Callable[..., AuditResult]
-
-
-def stating(result: AuditResult, **card: Any) -> AuditResult:
-    return result.model_copy(update={"config": {**result.config, "card": card}})
+REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requirements]
 
 
 def inferred(
