@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.audits.on_demand.search import search_pair
-from dpaudit.audits.trained.game_targets import size_class
+from dpaudit.audits.trained.pairs import size_class
 from dpaudit.claims.entry import Experiment, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_trained import trained_games

@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dpaudit.audits.trained.game_targets import size_class, target_pair
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair, size_class, target_pair
 from dpaudit.claims.entry import Check, Experiment
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wang_tang_2017.denominators import short_weights

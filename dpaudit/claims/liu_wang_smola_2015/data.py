@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.data.instances import Profile, from_profiles
 
 

@@ -11,7 +11,7 @@ All are on the scale 1..5 and assume the offset 3.
 
 from __future__ import annotations
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.data.instances import Profile, from_profiles
 
 

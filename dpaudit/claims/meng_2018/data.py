@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.data.instances import Profile, from_profiles
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.social.privsr import PrivSR

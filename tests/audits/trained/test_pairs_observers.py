@@ -14,9 +14,9 @@ from rich.console import Console
 
 from dpaudit.attacks.reconstruction.submissions import FromSubmissions
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.pairs import Pairs
+from dpaudit.audits.trained.pairs import PairSearch
+from dpaudit.audits.trained.scores import guess_means
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
@@ -308,7 +308,7 @@ def test_of_a_grid_one_combination_with_a_pair_is_enough() -> None:
         config = TrainedConfig.model_validate(
             {"seed": 3, "data": DATA, "train": TRAIN, "model": [one], "game": [game("iterates")]}
         )
-        Pairs(load(config.data)).check(config.model[0], config.game)
+        PairSearch(load(config.data)).check(config.model[0], config.game)
 
 
 @pytest.mark.cases(

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dpaudit.audits.trained.game_targets import size_class, target_pair
+from dpaudit.audits.trained.pairs import size_class, target_pair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import Profile

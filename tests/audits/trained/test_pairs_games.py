@@ -17,8 +17,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.game_targets import target_pair
-from dpaudit.audits.trained.trained_game import DataPair, trained_game
+from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError, DataError

@@ -1,13 +1,22 @@
-"""Errors of predictions, trial by trial and all at once."""
+"""Errors of predictions, their limits, and guesses without a model."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dpaudit.audits.trained.errors import largest_errors, mean_errors
+from dpaudit.audits.trained.scores import guess_means, largest_errors, mean_errors
 from dpaudit.data.folds import random_folds
 from dpaudit.data.ratings import Ratings, Scale
+
+
+def test_means_that_anybody_guesses() -> None:
+    user, item = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 1, 3])
+    shared = Ratings.build(user, item, np.array([1.0, 2, 4, 3, 5]), 4, 5, Scale())
+    guesses = guess_means(shared, np.array([0, 1, 2, 3], np.int32))
+    np.testing.assert_allclose(guesses, [2.5, 2.5, 3.0, 5.0])
+    none = shared.only(np.zeros(5, np.bool_))
+    np.testing.assert_allclose(guess_means(none, np.array([0, 4], np.int32)), [3.0, 3.0])
 
 
 @pytest.mark.cases("trials", [0, 1, 5])

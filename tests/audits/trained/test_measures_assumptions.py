@@ -11,8 +11,8 @@ import pytest
 
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.trained.assumptions import Assumptions
 from dpaudit.audits.trained.config import TrainedConfig
+from dpaudit.audits.trained.measures import Assumptions
 from dpaudit.core.assumption import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams

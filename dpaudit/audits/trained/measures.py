@@ -1,13 +1,14 @@
-"""Trained models: their errors on test ratings, and the ratings reconstructed from them."""
+"""What is measured on trained models: errors on test ratings, recovered ratings, and more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
@@ -18,21 +19,35 @@ from dpaudit.auditor.measure import (
     metric_of,
     points,
 )
-from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.errors import KINDS, Training, over_folds, over_trials, run_all
 from dpaudit.audits.trained.recovery import Recovered, Recovery, recovery_key, recovery_keys
-from dpaudit.audits.trained.scores import Scores, scores_of
+from dpaudit.audits.trained.scores import (
+    KINDS,
+    Numbers,
+    Scores,
+    Training,
+    over_folds,
+    over_trials,
+    run_all,
+    scores_of,
+)
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.record import bases
 from dpaudit.record import result as records
-
-Numbers = NDArray[np.float64]
+from dpaudit.record.result import Measurement
 
 # A model's label and its ε.
 Point = tuple[str, float]
+# The quantiles over users; each is a value that occurs.
+QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
+# What stands for the assumptions of a training without a model.
+_NONE = ""
+# The assumptions of a model, as text that keeps every bit.
+_ASSUMPTIONS = TypeAdapter(list[Assumption], config=ConfigDict(ser_json_inf_nan="strings"))
 
 
 class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
@@ -64,7 +79,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 if not ranks and gated(config, "attack.accuracy"):
                     yield _accuracy_key(model, epsilon, attack.label)
             if reference and model != against and (epsilon in reference or len(reference) == 1):
-                yield _difference_key(model, epsilon)
+                yield MetricKey("utility.difference", model, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[RecordPart]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
@@ -172,7 +187,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             base = rows.get(epsilon, next(iter(rows.values())))
             for place, kind in enumerate(self.kinds):
                 difference = self._over_folds((errors - base)[:, place])
-                key = _difference_key(label, epsilon)
+                key = MetricKey("utility.difference", label, epsilon)
                 yield key.measured(difference, against=against, kind=kind)
 
     def _streams(self, number: int) -> Streams:
@@ -191,10 +206,99 @@ def _accuracy_key(model: str, epsilon: float, attack: str) -> MetricKey:
     return MetricKey("attack.accuracy", model, epsilon, attack=attack)
 
 
-def _difference_key(model: str, epsilon: float) -> MetricKey:
-    return MetricKey("utility.difference", model, epsilon)
-
-
 def _without_model(probed: Sequence[Numbers]) -> int:
     """Count the trainings whose numbers `(W, k)` are not finite, as they end without a model."""
     return sum(int((~np.isfinite(rows).all(1)).sum()) for rows in probed)
+
+
+class Personal(Measure[TrainedConfig, TrainedModel]):
+    """`personal.epsilon` and `….loss`: the ε of single users, and their losses in draws."""
+
+    def __init__(self, subject: TrainedModels[Any]) -> None:
+        """Keep the context and the ratings."""
+        self.context, self.ratings = subject.context, subject.learned
+
+    @classmethod
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
+        """Yield both metrics at every ε of the models whose users have an ε of their own."""
+        for model in config.model:
+            for epsilon in model.epsilon if model.personal else ():
+                yield from _keys(model.label, epsilon)
+
+    def run(self, model: TrainedModel) -> Iterator[Measurement]:
+        """Train the model at each ε, and compute the quantiles over users.
+
+        Raises:
+            RunError: a training diverged, or no draw was accepted.
+        """
+        if model.model.personal:
+            stage = f"{model.label}: losses of users"
+            yield from self.context.unit(stage, partial(self._quantiles, stage, model))
+
+    def _quantiles(self, stage: str, model: TrainedModel) -> Iterator[Measurement]:
+        ratings, seed = self.ratings, self.context.seed
+
+        def of(place: int) -> NDArray[np.float64]:
+            losses = model.defenses[place].personal_losses(ratings, seed)
+            levels = list(QUANTILES.values())
+            return np.stack(
+                [np.quantile(row, levels, method="higher") for row in (losses.epsilon, losses.loss)]
+            )
+
+        executor = self.context.tasks(stage, model.model, of=model.defenses)
+        quantiles = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
+        over = "quantile over users", "quantile over users and draws"
+        for defense, both in zip(model.defenses, quantiles, strict=True):
+            keys = _keys(model.label, defense.epsilon)
+            for key, values, method in zip(keys, both, over, strict=True):
+                for part, value in zip(QUANTILES, values, strict=True):
+                    yield key.measured(Estimate.exact(float(value), method), detail=part)
+
+
+def _keys(model: str, epsilon: float) -> Iterator[MetricKey]:
+    for metric in ("personal.epsilon", "personal.loss"):
+        yield MetricKey(metric, model, epsilon)
+
+
+class Assumptions(Measure[TrainedConfig, TrainedModel]):
+    """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
+
+    def __init__(self, subject: TrainedModels[Any]) -> None:
+        """Keep the context and the ratings."""
+        self.context, self.ratings = subject.context, subject.learned
+
+    @classmethod
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
+        """Yield the assumptions that each published model counts."""
+        for model in config.model:
+            for epsilon in model.epsilon if model.variant == "published" else ():
+                for metric in model.assumes:
+                    yield MetricKey(metric, model.label, epsilon)
+
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
+        """Train the model at each ε and count violated assumptions."""
+        published = [defense for defense in model.defenses if defense.variant == "published"]
+        if published and model.model.assumes:
+            stage = f"{model.label}: assumptions"
+            counted = partial(self._counted, stage, model, published)
+            yield from self.context.unit(stage, counted)
+
+    def _counted(
+        self, stage: str, model: TrainedModel, published: Sequence[Any]
+    ) -> Iterator[RecordPart]:
+        ratings, seed = self.ratings, self.context.seed
+
+        def count(place: int) -> str:
+            counts = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
+            return _NONE if counts is None else _ASSUMPTIONS.dump_json(counts).decode()
+
+        executor = self.context.tasks(stage, model.model, of=published)
+        texts = executor.map("assumptions", count, range(len(published)), lambda _: 0)
+        for defense, text in zip(published, texts, strict=True):
+            where = model.label, defense.epsilon
+            if text == _NONE:
+                yield from diverged(1, 1, "assumptions", *where, model.model.assumes)
+                continue
+            for counted in _ASSUMPTIONS.validate_json(text):
+                key = MetricKey(counted.metric, *where)
+                yield key.measured(counted.estimate, step=counted.step, detail=counted.part)

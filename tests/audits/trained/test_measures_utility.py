@@ -15,9 +15,8 @@ from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.errors import largest_errors
+from dpaudit.audits.trained.scores import guess_means, largest_errors
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
