@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +21,7 @@ from dpaudit.audits.federated.scores import (
     averaged,
     gated_areas,
     gated_divergence,
+    grouped,
     is_whole,
 )
 from dpaudit.audits.federated.subject import FederatedModels
@@ -115,27 +116,24 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
             if lost:
                 continue
             most = max(largest for _, largest in trials)
-            findings = [seen for seen, _ in trials]
+            findings = [finding for seen, _ in trials for finding in seen]
             for finding in self._together(findings, defense.rounds, most):
                 yield _measured(*where, finding)
 
-    def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
-        measured = [[finding for finding in trial if finding.metric != _ERROR] for trial in trials]
-        alpha, confidence = self.context.family.alpha, self.context.family.confidence
+    def _together(self, findings: Sequence[Finding], last: int, most: float) -> Iterator[Finding]:
+        """Yield each number over all trainings: jointly if a gate judges it, else its mean."""
+        family = self.context.family
+        errors = [finding for finding in findings if finding.metric == _ERROR]
+        others = [finding for finding in findings if finding.metric != _ERROR]
         if self.gated["attack.auc"]:
-            yield from gated_areas(measured, last, alpha, confidence)
+            yield from gated_areas(others, last, family.alpha, family.confidence)
         if self.gated["transcript.kl"]:
-            yield from gated_divergence(measured, last, most, alpha, confidence)
-            measured = [[e for e in trial if not is_whole(e, last)] for trial in measured]
-        yield from averaged(measured)
-        errors: dict[int, list[float]] = {}
-        for trial in trials:
-            for finding in trial:
-                if finding.metric == _ERROR:
-                    errors.setdefault(finding.step, []).append(finding.estimate.value)
-        for step, values in errors.items():
-            mean = student_mean(values, 1 - self.context.family.confidence, "trainings")
-            yield Finding(_ERROR, step, mean)
+            yield from gated_divergence(others, last, most, family.alpha, family.confidence)
+            others = [finding for finding in others if not is_whole(finding, last)]
+        yield from averaged(others)
+        for step, group in grouped(errors, lambda error: error.step).items():
+            values = [error.estimate.value for error in group]
+            yield Finding(_ERROR, step, student_mean(values, 1 - family.confidence, "trainings"))
 
 
 @dataclass(frozen=True)
@@ -224,8 +222,8 @@ def _check_pairs(transcript: Any) -> None:
         ConfigError: fewer than two users submit real pairs, or fakes.
     """
     real, users = transcript.real, transcript.pairs.users
-    for what, these in (("real pairs", real), ("fakes", ~real)):
-        if len(np.unique(users[these])) < 2:
+    for what, chosen in (("real pairs", real), ("fakes", ~real)):
+        if len(np.unique(users[chosen])) < 2:
             raise ConfigError(
                 f"fewer than two of the observed users submit {what}, so nothing can be said of "
                 "users like them: raise transcript.users or params.density, or use more data"

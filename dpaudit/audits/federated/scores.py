@@ -6,8 +6,9 @@ from which these are an independent sample. They are asymptotic, and each holds 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import UserItemPairs
 from dpaudit.record.result import WHOLE
 
+K = TypeVar("K")
 # The false-positive rates at which the true-positive rate is measured.
 RATES = (0.01, 0.001)
 # The false-positive rates at which the ROC curve is drawn.
@@ -155,8 +157,8 @@ class Truth:
     ) -> Iterator[Finding]:
         """Yield the power of single tests, and the discoveries under each correction."""
         real = self.real[rows]
-        for name, these in (("real", real), ("fake", ~real)):
-            share = self._share(p_values[these] <= LEVEL, rows[these])
+        for name, chosen in (("real", real), ("fake", ~real)):
+            share = self._share(p_values[chosen] <= LEVEL, rows[chosen])
             yield Finding("transcript.power", step, share, label, name, LEVEL)
         for name, correct in CORRECTIONS.items():
             rejections = correct(p_values)
@@ -195,58 +197,59 @@ class Truth:
             yield Finding("transcript.auc", step, area, label, name)
 
 
-def averaged(trials: Sequence[Sequence[Finding]]) -> list[Finding]:
+def grouped(findings: Iterable[Finding], key: Callable[[Finding], K]) -> dict[K, list[Finding]]:
+    """Return the findings that agree in a key, by this key."""
+    groups: dict[K, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(key(finding), []).append(finding)
+    return groups
+
+
+def averaged(findings: Iterable[Finding]) -> list[Finding]:
     """Average each number and its interval limits over the trainings that have it.
 
     All trainings have the same users, so the sampling error of users is not averaged out; the mean
     of the limits is conservative.
     """
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for trial in trials:
-        for finding in trial:
-            groups.setdefault(finding.key, []).append(finding)
-    return [_mean(alike) for alike in groups.values()]
+    return [_mean(group) for group in grouped(findings, lambda finding: finding.key).values()]
 
 
-def _mean(alike: Sequence[Finding]) -> Finding:
-    one, count = alike[0], len(alike)
-    if count == 1:
-        return one
-    if one.estimate.kind == "exact":  # exact in one training, but not for all trainings
-        values, alpha = [finding.estimate.value for finding in alike], _ALPHA
-        return replace(one, estimate=student_mean(values, alpha, "trainings"))
-    value, lower, upper = (
-        float(np.mean([getattr(finding.estimate, name) for finding in alike]))
-        for name in ("value", "lower", "upper")
+def _mean(findings: Sequence[Finding]) -> Finding:
+    """Return the mean over trainings of one number."""
+    first, estimates = findings[0], [finding.estimate for finding in findings]
+    if len(findings) == 1:
+        return first
+    if first.estimate.kind == "exact":  # exact in one training, but not for all trainings
+        values = [estimate.value for estimate in estimates]
+        return replace(first, estimate=student_mean(values, _ALPHA, "trainings"))
+    mean = first.estimate.changed(
+        value=float(np.mean([estimate.value for estimate in estimates])),
+        lower=float(np.mean([estimate.lower for estimate in estimates])),
+        upper=float(np.mean([estimate.upper for estimate in estimates])),
+        method=f"{first.estimate.method}, mean of {len(findings)} trainings",
     )
-    method = f"{one.estimate.method}, mean of {count} trainings"
-    changed = {"value": value, "lower": lower, "upper": upper, "method": method}
-    return replace(one, estimate=one.estimate.changed(**changed))
+    return replace(first, estimate=mean)
 
 
 def gated_areas(
-    trials: Sequence[Sequence[Finding]], last: int, alpha: float, confidence: float
+    findings: Iterable[Finding], last: int, alpha: float, confidence: float
 ) -> Iterator[Finding]:
     """Yield the expected AUC of each attack over trainings on the given data.
 
     The interval only assumes that trainings are independent given the data and that each AUC is in
     [0, 1].
     """
-    areas: dict[str | None, list[float]] = {}
-    for trial in trials:
-        for finding in trial:
-            if (
-                finding.metric == "transcript.auc"
-                and finding.step == last
-                and finding.detail is None
-            ):
-                areas.setdefault(finding.attack, []).append(finding.estimate.value)
-    for label, values in areas.items():
+    whole = ("transcript.auc", last, None)
+    areas = [
+        finding for finding in findings if (finding.metric, finding.step, finding.detail) == whole
+    ]
+    for label, group in grouped(areas, lambda area: area.attack).items():
+        values = [area.estimate.value for area in group]
         yield Finding("attack.auc", last, betting_mean(values, alpha, confidence), label)
 
 
 def gated_divergence(
-    trials: Sequence[Sequence[Finding]], last: int, most: float, alpha: float, confidence: float
+    findings: Iterable[Finding], last: int, most: float, alpha: float, confidence: float
 ) -> Iterator[Finding]:
     """Yield the expected divergence of real submissions from fakes over trainings on these data.
 
@@ -259,15 +262,13 @@ def gated_divergence(
     An upper end exists only where submissions are clipped (`Transcript.most`); else it is infinite.
 
     Args:
-        trials: the findings of each training.
+        findings: the findings of all trainings.
         last: the last round.
         most: the largest number of a training, by what clips submissions; infinite for none.
         alpha: the level.
         confidence: the confidence to state.
     """
-    values = [
-        finding.estimate.value for trial in trials for finding in trial if is_whole(finding, last)
-    ]
+    values = [finding.estimate.value for finding in findings if is_whole(finding, last)]
     if values:
         mean = nonnegative_mean(values, alpha, confidence, most=most)
         method = f"{mean.method} over trainings" + (", clipped" if mean.upper < np.inf else "")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.federated import charts
-from dpaudit.audits.trained.sections import TrainedSections, interval
+from dpaudit.audits.trained.sections import TrainedSections, crossed, interval
 from dpaudit.core import rounding
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
@@ -163,20 +163,12 @@ def _name(key: Key) -> str:
     return f"{key[0]}, ε = {words.epsilon(key[1])}"
 
 
-def _attacks(measurements: Iterable[Measurement]) -> list[str]:
-    return list(dict.fromkeys(m.attack or "" for m in measurements))
-
-
 def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
-    at = {
-        (_key(m), m.attack): m.estimate
-        for m in areas
-        if m.detail is None and m.step == last[_key(m)]
-    }
-    return Table(
+    return crossed(
         "Area under the curve of real submissions against fakes after the last round, by attack",
-        ["attack", *(_name(key) for key in last)],
-        [[name, *(interval(at.get((key, name))) for key in last)] for name in _attacks(areas)],
+        [area for area in areas if area.detail is None and area.step == last[_key(area)]],
+        ["attack"],
+        lambda area: _name(_key(area)),
     )
 
 

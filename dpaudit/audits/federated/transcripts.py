@@ -66,26 +66,26 @@ def run_transcript(
         seed: seed of the choice of pairs for attacks that must store whole sequences.
     """
     pairs, total = transcript.pairs, None
-    eyes = {label: _Shown.of(attack, transcript, seed) for label, attack in attacks.items()}
+    views = {label: _View.of(attack, transcript, seed) for label, attack in attacks.items()}
     divergence = np.zeros(len(pairs))
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
         _add(divergence, pairs, round_)
         total = _sum(total, distances)
-        for eye in eyes.values():
-            eye.see(round_)
+        for view in views.values():
+            view.see(round_)
         if step in wanted:
-            views = eyes if step in asked else {}
+            evaluated = views.items() if step in asked else ()
             yield Checkpoint(
                 step=step,
-                seen={label: Seen(one.rows, one.reader.verdicts()) for label, one in views.items()},
+                seen={label: Seen(view.rows, view.reader.verdicts()) for label, view in evaluated},
                 divergence=divergence.copy(),
                 parts=_nats(total, pairs.sigma),
             )
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _View:
     """The view of one attack."""
 
     rows: Rows
@@ -93,7 +93,7 @@ class _Shown:
     local: NDArray[np.int32] | None  # each pair's place in `rows`, or −1; None: all are observed
 
     @classmethod
-    def of(cls, attack: SubmissionTest, transcript: TrainingTranscript, seed: int) -> _Shown:
+    def of(cls, attack: SubmissionTest, transcript: TrainingTranscript, seed: int) -> _View:
         pairs = transcript.pairs
         if attack.most_pairs is None:
             return cls(np.arange(len(pairs)), attack.reader(pairs), None)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Key, Streams, stream_key
-from dpaudit.core.user_profile import Profile
 from dpaudit.execution.executor import Executor
 from dpaudit.kernels import noise
 
@@ -129,8 +128,3 @@ def _joined(blocks: Sequence[Block], least: int) -> Iterator[tuple[Block, ...]]:
 
 def _trials(part: tuple[Block, ...]) -> int:
     return sum(len(streams) for _, streams in part)
-
-
-def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:
-    """Select the profiles with `least` to `most` ratings."""
-    return [profile for profile in profiles if least <= len(profile) <= most]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dpaudit.audits.on_demand import charts, tradeoff
+from dpaudit.audits.on_demand import charts
 from dpaudit.core import rounding
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
@@ -33,7 +33,7 @@ class OnDemandSections(Sections):
         accuracy, certified, rmse = super().charts(look)
         return [
             accuracy,
-            tradeoff.chart(self.result, look),
+            charts.tradeoff(self.result, look),
             certified,
             charts.difference(self.result, look),
             rmse,

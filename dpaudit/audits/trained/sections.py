@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from dpaudit.core import rounding
@@ -22,7 +22,7 @@ from dpaudit.record.bases import (
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, series, words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.sections.base import Sections
@@ -46,6 +46,8 @@ _READ = {
     "from item means": MEANS,
     "better than item means": BEYOND_MEANS,
 }
+# The headers of fields that have another name.
+_HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
@@ -202,27 +204,52 @@ def _shown(estimate: Estimate | None, basis: str) -> str:
     return interval(estimate)
 
 
+def crossed(
+    caption: str,
+    measurements: Sequence[Measurement],
+    fields: Sequence[str],
+    column: Callable[[Measurement], str],
+) -> Table:
+    """Return a table of estimates whose rows differ in some fields, and whose columns in another.
+
+    Args:
+        caption: what the table shows.
+        measurements: what is measured.
+        fields: the fields that tell rows apart.
+        column: returns the name of a measurement's column.
+    """
+    at = {
+        (tuple(getattr(measurement, name) for name in fields), column(measurement)): (
+            measurement.estimate
+        )
+        for measurement in measurements
+    }
+    names = dict.fromkeys(name for _, name in at)
+    return Table(
+        caption,
+        [_HEADERS.get(name, name) for name in fields] + list(names),
+        [
+            [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
+            for row in dict.fromkeys(row for row, _ in at)
+        ],
+    )
+
+
+def _text(value: str | float | None) -> str:
+    return words.epsilon(value) if isinstance(value, float) else value or ""
+
+
+def _detail(measurement: Measurement) -> str:
+    return measurement.detail or ""
+
+
 def _compared(result: AuditResult) -> list[Table]:
     """Return the table of the differences of models from one model, if they were measured."""
     differences = columns.within(result, "comparison")
     if not differences:
         return []
-    kinds = list(dict.fromkeys(difference.detail or "" for difference in differences))
-    at = {(d.model, d.epsilon, d.detail): d.estimate for d in differences}
-    return [
-        Table(
-            f"Difference on held-out data from {differences[0].against}, fold by fold (paired)",
-            ["model", "ε", *kinds],
-            [
-                [
-                    model,
-                    words.epsilon(epsilon),
-                    *(interval(at.get((model, epsilon, kind))) for kind in kinds),
-                ]
-                for model, epsilon in dict.fromkeys((d.model, d.epsilon) for d in differences)
-            ],
-        )
-    ]
+    caption = f"Difference on held-out data from {differences[0].against}, fold by fold (paired)"
+    return [crossed(caption, differences, ("model", "epsilon"), _detail)]
 
 
 def _divergences(result: AuditResult) -> list[Table]:
@@ -230,23 +257,8 @@ def _divergences(result: AuditResult) -> list[Table]:
     divergences = columns.within(result, "divergence of games")
     if not divergences:
         return []
-    at = {(d.model, d.epsilon, d.pair or "", d.detail): d.estimate for d in divergences}
-    names = list(dict.fromkeys(d.detail or "" for d in divergences))
-    return [
-        Table(
-            "Divergence of the games' observations on D' from those on D, in nats",
-            ["model", "ε", "pair", *names],
-            [
-                [
-                    model,
-                    words.epsilon(epsilon),
-                    pair,
-                    *(interval(at.get((model, epsilon, pair, name))) for name in names),
-                ]
-                for model, epsilon, pair in dict.fromkeys(key[:3] for key in at)
-            ],
-        )
-    ]
+    caption = "Divergence of the games' observations on D' from those on D, in nats"
+    return [crossed(caption, divergences, ("model", "epsilon", "pair"), _detail)]
 
 
 _DRAWN = {
@@ -282,7 +294,7 @@ def _recovery(result: AuditResult, look: Look) -> Chart | None:
 def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
     from dpaudit.reports.vega import alt
 
-    series = parts.foremost(look.series(points, "leak"), points)
+    lines = parts.foremost(look.series(points, "leak"), points)
     last = {datum["series"]: datum for datum in points}
     named, rows = parts.labels(
         [
@@ -292,12 +304,12 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
                 line.color,
                 x.share(last[line.name]["error"]),
             )
-            for line in series
+            for line in lines
         ]
         + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
     )
     base = parts.drawn_from("points").encode(
-        x=x.x("error"), y=y.y("value"), color=parts.color(series)
+        x=x.x("error"), y=y.y("value"), color=parts.color(lines)
     )
     layers = [
         parts.drawn_from("means")
@@ -305,15 +317,15 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
         .encode(x=x.x("low"), x2="high", y=y.y("mean")),
         base.mark_line().encode(
             order=alt.Order("rank:Q"),
-            strokeDash=parts.dash(series),
-            strokeWidth=parts.width(series),
+            strokeDash=parts.dash(lines),
+            strokeWidth=parts.width(lines),
         ),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_point(filled=True, size=80, opacity=1),
         *named,
     ]
-    lines = [{**datum, "low": x.low, "high": x.high} for datum in means]
-    return parts.spec(layers, points=points, means=lines, labels=rows)
+    rules = [{**datum, "low": x.low, "high": x.high} for datum in means]
+    return parts.spec(layers, points=points, means=rules, labels=rows)
 
 
 def _of(result: AuditResult, basis: str) -> list[Measurement]:
@@ -334,11 +346,8 @@ def _points(result: AuditResult) -> list[Datum]:
             "rank": rank,
             "error": errors[one.model, one.epsilon].value,
             "error_words": words.interval(errors[one.model, one.epsilon]),
-            "value": one.estimate.value,
+            **series.ends(one.estimate),
             "leak": -one.estimate.value,  # the smaller the error, the more leaks
-            "lower": one.estimate.lower,
-            "upper": one.estimate.upper,
-            "words": words.interval(one.estimate),
         }
         for rank, one in enumerate(recovered)
         if (one.model, one.epsilon) in errors and math.isfinite(one.estimate.upper)

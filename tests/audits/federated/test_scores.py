@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -394,7 +394,7 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         [one(0.7), one(0.4, "transcript.tpr", at=0.001), one(0.1, detail=QUARTERS[1])],
         [one(0.9), one(0.3, step=8), one(0.6, "transcript.tpr", at=0.01)],
     ]
-    findings = {finding.key: finding for finding in averaged(trials)}
+    findings = {finding.key: finding for finding in averaged(chain(*trials))}
     assert len(findings) == 6
     for key, value, times in (
         (("transcript.auc", 4, "one", None, None), 0.7, 3),
@@ -409,7 +409,7 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         assert limits == pytest.approx((value, value - 0.1, value + 0.2))
         assert (estimate.n, estimate.kind, estimate.alpha) == (31, "assumes-law", 0.05)
         assert (f"mean of {times} trainings" in estimate.method) is (times > 1)
-    assert averaged(trials[:1]) == trials[0]
+    assert averaged(trials[0]) == trials[0]
     assert averaged([]) == []
 
 
@@ -417,7 +417,7 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
     areas = [0.61, 0.58, 0.7, 0.66, 0.9, 0.55]
     others = [one(0.1, step=3), one(0.1, detail=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
     trials = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
-    findings = {finding.attack: finding for finding in gated_areas(trials, 4, 0.01, 0.9)}
+    findings = {finding.attack: finding for finding in gated_areas(chain(*trials), 4, 0.01, 0.9)}
     assert set(findings) == {"one", "two"}
     for label, values in (("one", areas), ("two", [1 - area for area in areas])):
         finding = findings[label]
@@ -431,12 +431,12 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
         assert finding.estimate.value == pytest.approx(np.mean(values))
         assert (finding.estimate.kind, finding.estimate.n) == ("frequentist", 6)
         assert (finding.estimate.alpha, finding.estimate.confidence) == (0.01, 0.9)
-    assert list(gated_areas(trials, 5, 0.01, 0.9)) == []
-    assert list(gated_areas([[], []], 4, 0.01, 0.9)) == []
+    assert list(gated_areas(chain(*trials), 5, 0.01, 0.9)) == []
+    assert list(gated_areas([], 4, 0.01, 0.9)) == []
 
 
 def test_one_training_bounds_nothing_worth_gating() -> None:
-    [finding] = gated_areas([[one(0.99)]], 4, 0.05, 0.95)
+    [finding] = gated_areas([one(0.99)], 4, 0.05, 0.95)
     assert finding.estimate.lower < 0.5
     assert finding.estimate.upper == 1
 
@@ -448,7 +448,7 @@ def test_the_expected_area_is_covered_by_its_interval() -> None:
     missed = {0.0: 0, 0.1: 0}
     for _ in range(runs):
         areas = source.beta(0.5, 1.0, 60)
-        [finding] = gated_areas([[one(area)] for area in areas.tolist()], 4, 0.1, 0.9)
+        [finding] = gated_areas([one(area) for area in areas.tolist()], 4, 0.1, 0.9)
         for off in missed:
             missed[off] += not finding.estimate.lower <= 1 / 3 + off <= finding.estimate.upper
     assert missed[0.0] <= stats.binom.isf(1e-6, runs, 0.1) < missed[0.1]

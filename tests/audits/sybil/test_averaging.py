@@ -14,11 +14,12 @@ from scipy import stats
 
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.audits.sybil.averaging import (
+    AccountPlanner,
+    FakeAccounts,
     SybilScores,
     _Trial,
     run_sybil,
 )
-from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.observation import Observer
 from dpaudit.core.releases import ItemList

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.inference.passive_lists import PassiveLists
-from dpaudit.audits.sybil.passive_lists import PassiveScores, _lists, run_passive, stage
+from dpaudit.audits.sybil.measures import _lists, run_passive, stage
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
@@ -47,7 +47,7 @@ def cosine(epsilon: float = np.inf, top_k: int = 10) -> Cosine:
     return Cosine(epsilon=epsilon, variant=variant, min_ratings=5, top_k=top_k)
 
 
-def run(defense: Any, ratings: Ratings, trials: int, **more: Any) -> PassiveScores:
+def run(defense: Any, ratings: Ratings, trials: int, **more: Any) -> NDArray[np.bool_]:
     given: dict[str, Any] = {"auxiliary": [1, 4, 8], "background": 6, "seed": 1} | more
     attack = given.pop("attack", PassiveLists())
     return run_passive(defense, ratings, attack, trials=trials, **given)
@@ -97,7 +97,7 @@ def test_a_scene_without_a_possible_decoy_says_so() -> None:
     same = from_profiles([[(k, 1.0) for k in range(4)]] * 5, 6, PURCHASES)
     assert stage(same, 0, 2, 3, (1, 1)).decoy is None
     scores = run(cosine(top_k=3), same, 400, auxiliary=[2], background=3)
-    assert half(scores.correct, 400)
+    assert half(scores, 400)
 
 
 @pytest.mark.parametrize("scale", [STARS, PURCHASES])
@@ -125,7 +125,7 @@ def test_the_list_of_an_item_ranks_its_row(scale: Scale) -> None:
 @pytest.mark.long
 def test_without_noise_many_lists_betray_a_purchase() -> None:
     scores = run(cosine(), grouped(), 300)
-    rates = scores.correct.mean(1)
+    rates = scores.mean(1)
     assert rates[-1] > rates[0] + 0.05
     assert rates[-1] > 0.5 + Z * np.sqrt(0.25 / 300)
 
@@ -134,7 +134,7 @@ def test_without_noise_many_lists_betray_a_purchase() -> None:
 def test_noise_that_drowns_everything_leaves_a_coin() -> None:
     # Rate 1e-6 for each of three numbers of lists.
     scores = run(cosine(1e-6), grouped(), 600)
-    for correct in scores.correct:
+    for correct in scores:
         assert half(correct, 600)
 
 
@@ -153,7 +153,7 @@ class Familiar(PassiveLists):
 def test_similarity_alone_is_worth_nothing() -> None:
     ratings = grouped()
     scores = run(cosine(), ratings, 600, attack=Familiar())
-    assert half(scores.correct[-1], 600)
+    assert half(scores[-1], 600)
     # Without the swap this attack would succeed: the target's own item is mostly more frequent.
     count = 0
     for trial in range(200):
@@ -175,13 +175,13 @@ def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
         run(cosine(100.0), grouped(), 60, executor=on_threads(3)),
         run(cosine(100.0), grouped(), 90),
     ):
-        np.testing.assert_array_equal(one.correct, other.correct[:, :60])
-    assert (run(cosine(100.0), grouped(), 60, seed=2).correct != one.correct).any()
+        np.testing.assert_array_equal(one, other[:, :60])
+    assert (run(cosine(100.0), grouped(), 60, seed=2) != one).any()
 
 
 def test_slope_one_is_run_too() -> None:
     part = SlopeOne(epsilon=np.inf, variant="nonprivate", min_co_ratings=1, min_ratings=5, top_k=8)
-    assert run(part, grouped(STARS), 50).correct.shape == (3, 50)
+    assert run(part, grouped(STARS), 50).shape == (3, 50)
 
 
 def test_a_defense_without_lists_of_items_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.audits.on_demand.list_truth import place_epsilon
+from dpaudit.audits.on_demand.games import place_epsilon
 from dpaudit.claims.laws import first_of_two
 
 

@@ -15,12 +15,19 @@ from scipy import stats
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.audits.on_demand.draws import BLOCK, choose, draw_trials, eligible
-from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
-from dpaudit.audits.on_demand.risk import _shown_items, hidden_items, run_risk
+from dpaudit.audits.on_demand.draws import BLOCK, choose, draw_trials
+from dpaudit.audits.on_demand.games import entry_game, prediction_game, shifts
+from dpaudit.audits.on_demand.measures import (
+    _shown_items,
+    hidden_items,
+    run_held_out,
+    run_overlap,
+    run_risk,
+)
 from dpaudit.audits.on_demand.search import search_pair
-from dpaudit.audits.on_demand.utility import run_held_out, run_overlap
+from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
@@ -126,9 +133,12 @@ def test_blocks_hold_every_trial_once_with_its_user() -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(5000))
 
 
-def test_eligible() -> None:
+def test_users_need_enough_ratings_and_enough_other_items() -> None:
     profiles = [Profile(np.arange(k, dtype=np.int32), np.ones(k, np.float32)) for k in (2, 3, 5, 6)]
-    assert [len(p) for p in eligible(profiles, 3, 5)] == [3, 5]
+    params = {"min_ratings": 3, "top_k": 4}
+    model = Model.model_validate({"defense": "slope-one", "epsilon": 1, "params": params})
+    served = OnDemandModel(model, from_profiles([[(0, 1.0)]], 10), profiles)
+    assert [len(user) for user in served.users()] == [3, 5]
 
 
 MINE = np.array([1, 4, 5, 8, 11], np.int32)

@@ -9,8 +9,8 @@ import pytest
 
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.audits.on_demand.model import OnDemandModel
-from dpaudit.audits.on_demand.utility import run_held_out
+from dpaudit.audits.on_demand.measures import run_held_out
+from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.data.readers.load import load
 from dpaudit.record.result import AuditResult, Measurement

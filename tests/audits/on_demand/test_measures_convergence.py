@@ -7,7 +7,7 @@ import pytest
 from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from dpaudit.audits.on_demand.convergence import ALL, EXPLORED, MOST, chosen_users, mean_divergence
+from dpaudit.audits.on_demand.measures import ALL, EXPLORED, MOST, chosen_users, mean_divergence
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
