@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dpaudit.auditor.games.certify import Level, NoiseGame
 from dpaudit.auditor.games.controls import reported
-from dpaudit.audits.mechanism.early import SHARE
+from dpaudit.audits.mechanism.certificate import SHARE
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.claims.early import refuted
 from dpaudit.claims.entry import Check, ClaimGame

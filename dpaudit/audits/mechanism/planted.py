@@ -34,18 +34,32 @@ score claims to see any form, so every plant that the outputs can carry must be 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch
-from dpaudit.audits.mechanism.calls import Score, Trials
-from dpaudit.audits.mechanism.plants import Bits, Pair, Plant, Written, splits, writings
-from dpaudit.audits.mechanism.pool import Pool
+from dpaudit.auditor.games import certify as certifying
+from dpaudit.auditor.games.controls import Bar
+from dpaudit.audits.mechanism.calls import OutputTrials, Score
+from dpaudit.audits.mechanism.certificate import OutputCertificate
+from dpaudit.audits.mechanism.game import OutputBound
+from dpaudit.audits.mechanism.plants import (
+    Bits,
+    OutputPair,
+    OutputPool,
+    Plant,
+    Written,
+    splits,
+    writings,
+)
+from dpaudit.audits.mechanism.repetition import unrepeated
 from dpaudit.bounds.power.planning import found_from
 from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.core.streams import generator
 from dpaudit.record.result import Control
 
 Draw = Callable[[int], Any]
@@ -62,7 +76,7 @@ _LEAK = "a leak"
 
 def positive_control(
     draw: Draw,
-    certified: Callable[[Trials, Trials], float],
+    certified: Callable[[OutputTrials, OutputTrials], float],
     *,
     claim: float,
     factor: float,
@@ -100,8 +114,8 @@ def positive_control(
         )
     count = sum(sizes)
 
-    def drawn(wanted: int) -> Pool:
-        return Pool.of(draw(wanted), given_score=score is not None)
+    def drawn(wanted: int) -> OutputPool:
+        return OutputPool.of(draw(wanted), given_score=score is not None)
 
     pool = drawn(count + count // 4 + 200)
     plants: list[Plant] = list(splits(pool, score, rng))
@@ -169,18 +183,18 @@ def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) 
     return (" and " if found else " or ").join(parts)
 
 
-def _halves(outputs: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
+def _halves(outputs: Any, coins: Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
-        Trials(_taken(outputs, places), coins[places], np.arange(len(places)))
+        OutputTrials(_taken(outputs, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
     ]
     return (parts[0] if train else parts[1]), parts[1]
 
 
-def _mutated(plant: Plant, pool: Pool, bits: Bits, draw: Callable[[int], Pool]) -> Any:
+def _mutated(plant: Plant, pool: OutputPool, bits: Bits, draw: Callable[[int], OutputPool]) -> Any:
     """Make outputs that carry the bits; None if one set of a split has too few outputs."""
-    if isinstance(plant, Pair):
+    if isinstance(plant, OutputPair):
         return as_batch([plant.outputs[bit] for bit in bits.astype(int)])
     if isinstance(plant, Written):
         return plant.put(pool, bits)
@@ -210,3 +224,72 @@ def _rare_share(claim: float, trials: int, alpha: float, delta: float) -> float 
     needed = math.log(1 / alpha) / math.log1p(math.exp(-claim))
     share = max((_TIMES * needed + _MORE) / trials + 3 * delta, _RAREST)
     return share if share <= _COMMONEST else None
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedGame:
+    """A certificate that fresh processes repeat, and violations planted in outputs on D.
+
+    Attributes:
+        game: the game.
+        pair: the data sets D and D'.
+        trials: the number of outputs of the game.
+        alpha: the level of its bound.
+        claim: the claimed ε; None claims nothing.
+        first: what the calls of one process certify.
+        certificate: what fresh processes repeat of it.
+    """
+
+    game: OutputBound
+    pair: tuple[Any, Any]
+    trials: int
+    alpha: float
+    claim: float | None
+    first: OutputCertificate
+    certificate: OutputCertificate
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether one process breaks the claim, and fresh processes do not repeat that."""
+        claim, certified = self.claim, self.certificate.epsilon.lower
+        return claim is not None and certified <= claim < self.first.epsilon.lower
+
+    def run(self) -> certifying.Certificate[OutputTrials]:
+        """Return the certificate."""
+        certificate = self.certificate
+        return certifying.Certificate(certificate.trials, certificate.epsilon, certificate.event)
+
+    def rungs(self, bar: Bar, certificate: certifying.Certificate[OutputTrials]) -> Iterator[float]:
+        """Yield the one factor to try."""
+        yield bar.least
+
+    def control(self, rung: float, bar: Bar) -> Control | None:
+        """Return what the game certifies of violations of so many times the limit.
+
+        None if there are too few trials to find them.
+        """
+        game, calls = self.game, self.game.calls
+        if self.doubtful:
+            shown, certified = self.first.epsilon.lower, self.certificate.epsilon.lower
+            return unrepeated(shown, certified, rung)
+
+        def certified_of(train: OutputTrials, test: OutputTrials) -> float:
+            return game.certify(train, test, self.alpha).epsilon.lower
+
+        def on_d(count: int) -> Any:
+            calls.progress.expect(count)
+            return calls.of_one(self.pair[0], "control", count)
+
+        calls.progress.stage("positive control")
+        return positive_control(
+            on_d,
+            certified_of,
+            claim=bar.limit,
+            factor=rung,
+            sizes=game.sizes(self.trials),
+            alpha=self.alpha,
+            delta=game.delta,
+            rng=generator(calls.seed, "planted"),
+            score=None if game.score == "learned" else game.score,
+            unread=self.certificate.scorer.unread,
+        )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpaudit.audits.mechanism.certificate import Certificate
+from dpaudit.audits.mechanism.certificate import OutputCertificate
 from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
@@ -43,11 +43,11 @@ _MORE = "outputs depend on more than the data and rng"
 
 def repeated(
     game: OutputBound,
-    certificate: Certificate,
+    certificate: OutputCertificate,
     pair: tuple[Any, Any],
     alpha: float,
     claim: float | None,
-) -> tuple[Certificate, str | None]:
+) -> tuple[OutputCertificate, str | None]:
     """Return the certificate that may be believed, and a sentence if it is not the given one.
 
     Args:
@@ -132,7 +132,7 @@ def _given(kept: list[str]) -> str:
     )
 
 
-def _withheld(certificate: Certificate, why: str) -> tuple[Certificate, str]:
+def _withheld(certificate: OutputCertificate, why: str) -> tuple[OutputCertificate, str]:
     """Return the certificate with the bound that always holds, and why it has no other."""
     bound = certificate.epsilon.lower
     nothing = replace(certificate, epsilon=certificate.epsilon.changed(lower=0.0))

@@ -10,8 +10,9 @@ from typing import Any, Literal, Self
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
-from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
+from dpaudit.audits.mechanism.calls import Score
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
 from dpaudit.core.foreign import foreign
@@ -33,7 +34,7 @@ _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class CalledMechanism:
     """The mechanism as the one model of the run.
 
     Attributes:
@@ -75,7 +76,7 @@ class BlackBox(Subject[MechanismConfig]):
     """
 
     context: Context[MechanismConfig]
-    mechanism: Mechanism
+    mechanism: CalledMechanism
     pairs: list[tuple[Any, Any]]
     score: Score | Literal["learned"]
 
@@ -102,13 +103,13 @@ class BlackBox(Subject[MechanismConfig]):
                 raise ConfigError(
                     f"defense.score = {table.score!r} cannot be called: name a function"
                 )
-        return cls(context, Mechanism(table, mechanism), pairs, score)
+        return cls(context, CalledMechanism(table, mechanism), pairs, score)
 
     def trials(self) -> int:
         """Return the number of outputs drawn on the chosen pair."""
         return self.context.config.audit.trials
 
-    def models(self) -> Iterator[Mechanism]:
+    def models(self) -> Iterator[CalledMechanism]:
         """Yield the mechanism."""
         yield self.mechanism
 
@@ -133,7 +134,7 @@ class BlackBox(Subject[MechanismConfig]):
         return str(getattr(self.score, "__name__", "given"))
 
 
-class OutputGame(Measure[MechanismConfig, Mechanism]):
+class OutputGame(Measure[MechanismConfig, CalledMechanism]):
     """`epsilon`: the bound certified on the most informative pair, with a planted violation."""
 
     def __init__(self, subject: BlackBox) -> None:
@@ -145,7 +146,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
         """Yield the key of the one bound."""
         yield _key(config.defense)
 
-    def run(self, model: Mechanism) -> Iterator[RecordPart]:
+    def run(self, model: CalledMechanism) -> Iterator[RecordPart]:
         """Draw outputs and certify.
 
         Raises:

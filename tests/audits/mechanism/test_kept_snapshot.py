@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sharing_mechanisms as sharing  # type: ignore[import-not-found]
 
-from dpaudit.audits.mechanism.snapshot import Pickling, Snapshot
+from dpaudit.audits.mechanism.kept import Pickling, Snapshot
 
 Rng = np.random.Generator
 

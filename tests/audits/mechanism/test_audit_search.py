@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.audits.mechanism.search_pairs import most_informative
+from dpaudit.audits.mechanism.audit import most_informative
 
 
 @pytest.mark.long

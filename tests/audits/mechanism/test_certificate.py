@@ -10,11 +10,10 @@ from null_mechanisms import STATEFUL, itself  # type: ignore[import-not-found]
 from plain_mechanisms import laplace  # type: ignore[import-not-found]
 from sharing_mechanisms import cached  # type: ignore[import-not-found]
 
-from dpaudit.audits.mechanism.audit import audit
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.audits.mechanism.calls import Calls
-from dpaudit.audits.mechanism.certificate import Certificate, Scorer
+from dpaudit.audits.mechanism.certificate import OutputCertificate, Scorer
 from dpaudit.audits.mechanism.game import OutputBound
-from dpaudit.audits.mechanism.result import BlackBoxAudit
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.core.errors import InputError
 from dpaudit.execution.executor import Executor
@@ -129,7 +128,7 @@ def test_what_calls_share_is_not_repeated() -> None:
 
 
 def test_few_equal_outputs_are_not_called_constant() -> None:
-    def certificate(flips: float) -> Certificate:
+    def certificate(flips: float) -> OutputCertificate:
         def answer(data: float, rng: Rng) -> float:
             return 1 - data if rng.random() < flips else data
 
@@ -140,7 +139,7 @@ def test_few_equal_outputs_are_not_called_constant() -> None:
         process = CoinProcess(1.0)
         process.update(scores, trials.present)
         bound = anytime_epsilon(process, alpha=0.05)
-        few = Certificate(bound, process.witness(), scorer, trials, scores, early=True)
+        few = OutputCertificate(bound, process.witness(), scorer, trials, scores, early=True)
         assert few.noiseless
         return OutputBound(calls, itself, 0.0, 0.95).lengthened(few, (0.0, 1.0), 4000)
 

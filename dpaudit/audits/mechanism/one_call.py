@@ -1,38 +1,168 @@
-"""Calls of a mechanism in fresh processes, so that no state in memory outlives a call.
+"""One call of a mechanism: what it gives, in this process or in a fresh one.
 
-A worker is a new Python with its own seed of hashes. It loads numpy, and forks a fresh process for
-each unit of calls, which loads the mechanism's modules. Every worker loads this module, so it
-imports little.
+A mechanism may draw from the generators that a process has without being asked, of numpy, of
+`random` and of torch, and ignore its own stream. They are seeded from the stream of each call: so
+its outputs repeat, and processes that inherit equal states share no noise.
+
+A call gives a copy of its output, or the exception that it raised. An exception is an output:
+whoever calls the mechanism sees it, and one that is raised on one data set only tells it from the
+other.
+
+In fresh processes no state in memory outlives a call. A worker is a new Python with its own seed of
+hashes. It loads numpy, and forks a fresh process for each unit of calls, which loads the
+mechanism's modules. Every worker loads this module, so it imports little.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
+import random
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
 from threading import Event, local
 from typing import Any, BinaryIO, cast
 
 import cloudpickle
+import numpy as np
 
-from dpaudit.audits.mechanism.ambient import seed_ambient
-from dpaudit.audits.mechanism.outcome import Job, Raised, called
-from dpaudit.core.errors import InputError, said
+from dpaudit.core.errors import InputError, said, shortened
 from dpaudit.core.processes import module_places, restore_environment
 
+# The arguments of a call: the data set, the random stream, and a batched mechanism's number of
+# outputs.
+Job = tuple[Any, np.random.SeedSequence, int | None]
+# Most entries of an iterator, which may have no end.
+_MOST = 100_000
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+_VIEWS = (KeysView, ValuesView, ItemsView)
 _SERVE = """
 import sys
 sys.path[:] = {places!r}
-from dpaudit.audits.mechanism.isolated import serve
+from dpaudit.audits.mechanism.one_call import serve
 serve()
 """
 _FORKS = hasattr(os, "fork")
 _SIZE = 8
+
+
+def seed_ambient(stream: np.random.SeedSequence) -> None:
+    """Seed the process's generators from the stream of a call."""
+    first, second = stream.generate_state(2).tolist()
+    np.random.seed(first)  # noqa: NPY002  the mechanism may read it
+    random.seed(first << 32 | second)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _seed_torch(torch, second)
+
+
+def _seed_torch(torch: Any, seed: int) -> None:
+    """Seed torch's generators.
+
+    `torch.manual_seed` formats the stack of each call for devices that nobody uses, which takes
+    longer than many a mechanism: where there is no device, only the processor's is seeded. Counting
+    devices starts none, so that processes may still fork.
+    """
+    if torch.cuda.device_count() or torch.xpu.device_count() or torch.backends.mps.is_built():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
+@contextmanager
+def ambient_restored() -> Iterator[None]:
+    """Give the process's generators back the states that they had, whatever happens between."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    torch_state = torch.get_rng_state() if torch is not None else None
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
+        if torch is not None:
+            torch.set_rng_state(torch_state)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The exception that a call raised, as its output.
+
+    Attributes:
+        kind: the name of its type.
+        message: its text, which may tell something of the data; addresses of memory, which differ
+            from process to process, are left out.
+    """
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return shortened(f"{self.kind}: {self.message}" if self.message else self.kind)
+
+
+def called(mechanism: Any, job: Job, *, ambient: bool = True) -> Any:
+    """Call the mechanism for a job, and return what its caller receives.
+
+    Args:
+        mechanism: the mechanism.
+        job: the arguments of the call.
+        ambient: whether to seed the generators of this process from the job's stream; not where
+            other threads draw from them.
+    """
+    data, stream, count = job
+    rng = np.random.default_rng(stream)
+    if ambient:
+        seed_ambient(stream)
+    try:
+        output = mechanism(data, rng) if count is None else mechanism(data, rng, count)
+        return received(output)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit, by which a mechanism may answer
+        return _raised(error)
+
+
+def received(output: Any) -> Any:  # noqa: PLR0911  one kind of output each
+    """Return a copy of an output, which no later call can change.
+
+    Iterators and views, which show what is there when they are read, become lists, and views of
+    memory become bytes. What cannot be copied is returned as it is.
+    """
+    if isinstance(output, Iterator):
+        return [received(entry) for entry in islice(output, _MOST)]
+    if isinstance(output, _VIEWS):
+        return [received(entry) for entry in output]
+    if isinstance(output, memoryview):
+        return bytes(output)
+    try:
+        return copy.deepcopy(output)
+    except RecursionError:  # it is nested too deep, so all its parts are
+        return output
+    except Exception:  # some part cannot be copied: copy the others
+        if type(output) is dict:
+            return {key: received(value) for key, value in output.items()}
+        if type(output) in (list, tuple):
+            return type(output)(received(entry) for entry in output)
+        return output
+
+
+def _raised(error: BaseException) -> Raised:
+    try:
+        message = _ADDRESS.sub("0x…", str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # its own __str__ failed
+        return Raised(type(error).__name__, "")
+    return Raised(type(error).__name__, message)
 
 
 def each_in_a_process(
@@ -43,7 +173,7 @@ def each_in_a_process(
     If the caller stops, so do the processes.
 
     Args:
-        mechanism: the pickled mechanism, see `snapshot`.
+        mechanism: the pickled mechanism, see `kept.Snapshot`.
         units: jobs that are run one after the other in one process.
         at_once: the number of processes at a time; 0 for one per core.
         own_hash: whether every unit has a seed of hashes of its own, by the stream of its first
@@ -96,7 +226,7 @@ class _Worker:
             start_new_session=True,  # the parent process decides what Ctrl-C ends
         )
         with suppress(OSError):  # it has ended: each of its units will say so
-            _send(self._requests, mechanism)
+            _write_message(self._requests, mechanism)
 
     @property
     def _requests(self) -> BinaryIO:
@@ -127,8 +257,8 @@ class _Worker:
                 "pickled, or leave out fresh_process"
             ) from error
         try:
-            _send(self._requests, jobs)
-            answer = _received(self._answers)
+            _write_message(self._requests, jobs)
+            answer = _read_message(self._answers)
         except OSError:
             answer = b""
         if not answer:  # the process ended in the midst of a call, as its caller sees
@@ -158,9 +288,9 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     restore_environment()
-    mechanism = _received(requests)
-    while jobs := _received(requests):
-        _send(answers, _answer(mechanism, jobs))
+    mechanism = _read_message(requests)
+    while jobs := _read_message(requests):
+        _write_message(answers, _answer(mechanism, jobs))
 
 
 def _answer(mechanism: bytes, jobs: bytes) -> bytes:
@@ -208,12 +338,12 @@ def _worked(mechanism: bytes, jobs: bytes) -> bytes:
         )
 
 
-def _send(stream: BinaryIO, content: bytes) -> None:
+def _write_message(stream: BinaryIO, content: bytes) -> None:
     stream.write(len(content).to_bytes(_SIZE, "little"))
     stream.write(content)
     stream.flush()
 
 
-def _received(stream: BinaryIO) -> bytes:
+def _read_message(stream: BinaryIO) -> bytes:
     """Read what was sent; nothing at the end of the stream."""
     return stream.read(int.from_bytes(stream.read(_SIZE), "little"))
