@@ -106,8 +106,8 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         )
         executor = context.tasks(stage, model.model, *context.config.attack)
         finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
-        for place, defense in enumerate(model.defenses):
-            trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
+        for index, defense in enumerate(model.defenses):
+            trials = finished[index * wanted.trials : (index + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
             where = model.label, defense.epsilon
@@ -124,13 +124,13 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         """Yield each number over all trainings: jointly if a gate judges it, else its mean."""
         family = self.context.family
         errors = [finding for finding in findings if finding.metric == _ERROR]
-        others = [finding for finding in findings if finding.metric != _ERROR]
+        numbers = [finding for finding in findings if finding.metric != _ERROR]
         if self.gated["attack.auc"]:
-            yield from gated_areas(others, last, family.alpha, family.confidence)
+            yield from gated_areas(numbers, last, family.alpha, family.confidence)
         if self.gated["transcript.kl"]:
-            yield from gated_divergence(others, last, most, family.alpha, family.confidence)
-            others = [finding for finding in others if not is_whole(finding, last)]
-        yield from averaged(others)
+            yield from gated_divergence(numbers, last, most, family.alpha, family.confidence)
+            numbers = [finding for finding in numbers if not is_whole(finding, last)]
+        yield from averaged(numbers)
         for step, group in grouped(errors, lambda error: error.step).items():
             values = [error.estimate.value for error in group]
             yield Finding(_ERROR, step, student_mean(values, 1 - family.confidence, "trainings"))
@@ -202,8 +202,8 @@ class _Training:
 
     def _error(self, transcript: Any) -> float:
         fold = self.fold
-        shown = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
-        return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
+        predictions = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
+        return float(np.sqrt(np.mean((predictions - fold.values) ** 2)))
 
 
 def _measured(label: str, epsilon: float, finding: Finding) -> records.Measurement:

@@ -107,13 +107,13 @@ class _View:
         if self.local is None:
             self.reader.see(round_)
             return
-        place = self.local[round_.place]
-        mask = place >= 0
+        rows = self.local[round_.place]
+        mask = rows >= 0
         made_up = round_.made_up
         self.reader.see(
             replace(
                 round_,
-                place=place[mask],
+                place=rows[mask],
                 shown=round_.shown[mask],
                 gradients=round_.gradients[mask],
                 made_up=None if made_up is None else made_up[mask],

@@ -205,10 +205,10 @@ def _traced(mechanism: Any) -> Any:
     return traced
 
 
-def _equal(outputs: Any, others: Any) -> bool:
+def _equal(outputs: Any, again: Any) -> bool:
     """Whether outputs have the same types and bits."""
     try:
-        return pickle.dumps(outputs) == pickle.dumps(others)
+        return pickle.dumps(outputs) == pickle.dumps(again)
     except Exception:  # they are of a foreign type
         return False
 

@@ -182,8 +182,8 @@ class Calls:
         for end in ends:
             start = len(answers)
             answers += self._answers(caller, plan.block.at(start, end - start))
-            part = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
-            yield self._trials(purpose, part, answers)
+            begun = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
+            yield self._trials(purpose, begun, answers)
 
     def fresh(
         self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool
@@ -270,7 +270,7 @@ class Calls:
         """Return what each call of a block returned."""
         if self.fresh_process:
             return self._alone(caller, block, own_hash=False)
-        tasks = (Task(caller, part, part.trials) for part in block.parts())
+        tasks = (Task(caller, piece, piece.trials) for piece in block.parts())
         answers = (self.executor or INLINE).run(tasks)
         return [output for answer in answers for output in answer]
 
@@ -328,15 +328,17 @@ def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator
     return Plan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
 
 
-def _same_outputs(outputs: Any, places: NDArray[np.int64], others: Any) -> bool:
+def _same_outputs(outputs: Any, places: NDArray[np.int64], answers: Any) -> bool:
     """Whether a call made the outputs at these places."""
     if isinstance(outputs, np.ndarray):
         try:
-            return same_data(outputs[places], np.asarray(others, outputs.dtype))
+            return same_data(outputs[places], np.asarray(answers, outputs.dtype))
         except Exception:  # other types than numbers, or other shapes
             return False
-    alike = len(others) == len(places)
-    return alike and all(_equal(outputs[i], other) for i, other in zip(places, others, strict=True))
+    alike = len(answers) == len(places)
+    return alike and all(
+        _equal(outputs[i], other) for i, other in zip(places, answers, strict=True)
+    )
 
 
 def _equal(output: Any, other: Any) -> bool:

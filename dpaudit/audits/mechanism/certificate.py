@@ -81,8 +81,10 @@ class OutputCertificate:
         def alike(outputs: Any) -> bool:
             return all(same_data(outputs[0], output) for output in outputs)
 
-        both = len(absent) > 0 and len(present) > 0
-        return both and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
+        complete = len(absent) > 0 and len(present) > 0
+        return (
+            complete and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
+        )
 
 
 def scored(score: Score, outputs: Any) -> outcomes.Scores:

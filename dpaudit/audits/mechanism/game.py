@@ -261,7 +261,7 @@ def drift(trials: OutputTrials, scores: Scores) -> str | None:
             continue
         trend = max(trend, abs(float((unit * position).sum())) / count**0.5)
         memory = max(memory, abs(float((unit[1:] * unit[:-1]).sum())) / count**0.5)
-    said = [
+    signs = [
         words
         for size, words in (
             (trend, "change with the number of the call"),
@@ -269,10 +269,10 @@ def drift(trials: OutputTrials, scores: Scores) -> str | None:
         )
         if size > limit
     ]
-    if not said:
+    if not signs:
         return None
     return (
-        f"outputs {' and '.join(said)}: the mechanism keeps a state between calls, and this audit "
+        f"outputs {' and '.join(signs)}: the mechanism keeps a state between calls, and this audit "
         "is about a single call"
     )
 

@@ -123,9 +123,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, _PLAIN):
             return super().reducer_override(value)
-        place = self._pickling.place(value)
-        if place is not None:
-            return _imported, place
+        location = self._pickling.place(value)
+        if location is not None:
+            return _imported, location
         anew = made_anew(value)
         return super().reducer_override(value) if anew is None else anew
 
@@ -233,9 +233,9 @@ class _Search:
         self._pickling, self._constant = pickling, constant
         self._seen: dict[int, Any] = {}  # holds the values, so that no other has their identity
 
-    def suspects(self, part: Held) -> Iterator[str]:
+    def suspects(self, holder: Held) -> Iterator[str]:
         """Yield the names of the values in a part that may be noise."""
-        name, value = part
+        name, value = holder
         if value is None or id(value) in self._seen or self._is_new(value):
             return
         self._seen[id(value)] = value
@@ -247,7 +247,7 @@ class _Search:
             return
         try:
             attributes = _attributes(value) if _has_only_attributes(value) else None
-            parts = list(_parts(part)) if attributes is None else []
+            parts = list(_parts(holder)) if attributes is None else []
         except Exception:  # it cannot be copied, or not read
             yield name
             return
@@ -269,9 +269,12 @@ class _Search:
         self, value: Any, attributes: dict[str, Any]
     ) -> Generator[str, None, list[Held]]:
         """Yield the names of attributes that the constructor draws; return what decides others."""
-        needed, others = _arguments(value)
+        needed, optional = _arguments(value)
         parts: list[Held] = []
-        for arguments in (needed, {**needed, **others} if needed is not None and others else None):
+        for arguments in (
+            needed,
+            {**needed, **optional} if needed is not None and optional else None,
+        ):
             copies = self._remade(type(value), arguments) if arguments is not None else []
             if not copies or not attributes:
                 continue
@@ -290,7 +293,7 @@ class _Search:
             work = self._pickling.dumps(arguments)
             copies = [kind(**pickle.loads(work)) for _ in range(_REMADE)]  # noqa: S301  of ours
             return [
-                {name: self._pickling.dumps(part) for name, part in _attributes(copy).items()}
+                {name: self._pickling.dumps(value) for name, value in _attributes(copy).items()}
                 for copy in copies
             ]
         except Exception:  # whatever a constructor raises where arguments are not its own
@@ -358,7 +361,7 @@ def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     except (TypeError, ValueError):  # it is not written in Python
         return None, {}
     needed: dict[str, Any] | None = {}
-    others: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
     attributes = _attributes(value)
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -366,17 +369,17 @@ def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         known = [name for name in (parameter.name, f"_{parameter.name}") if name in attributes]
         if parameter.default is not parameter.empty:
             if known:
-                others[parameter.name] = attributes[known[0]]
+                optional[parameter.name] = attributes[known[0]]
         elif known and needed is not None:
             needed[parameter.name] = attributes[known[0]]
         else:
             needed = None
-    return needed, others
+    return needed, optional
 
 
-def _parts(part: Held) -> Iterable[Held]:  # noqa: PLR0911  one kind each
+def _parts(holder: Held) -> Iterable[Held]:  # noqa: PLR0911  one kind each
     """Return what a copy of a value holds."""
-    name, value = part
+    name, value = holder
     if isinstance(value, types.MethodType | classmethod | staticmethod):
         held = [value.__self__] if isinstance(value, types.MethodType) else [value.__func__]
         return [Held(name, element) for element in held]

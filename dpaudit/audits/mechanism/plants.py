@@ -162,8 +162,8 @@ class OutputPool:
             if dtype.kind in "iu" and largest + 2 > np.iinfo(dtype).max:
                 return None
             changed = [(leaves.INTEGER, largest + 1), (leaves.INTEGER, largest + 2)]
-            one, other = self.with_leaves(0, changed)
-            return one, other
+            first, second = self.with_leaves(0, changed)
+            return first, second
         last = range(max(len(self) - 100, 0), len(self))
         times = {self.keys[i]: 0 for i in last}
         for key in self.keys:
@@ -368,7 +368,7 @@ def _bit(pool: OutputPool, j: int, rng: np.random.Generator) -> Written | None:
         highest = _HIGHEST.get(np.asarray(values[0]).dtype.itemsize, 0)
     bit = int(rng.integers(highest + 1))
     entry = "the values" if pool.width == 1 else f"entry {j}"
-    return _written(pool, f"bit {bit} of {entry}", partial(_put_bit, place=bit), j)
+    return _written(pool, f"bit {bit} of {entry}", partial(_put_bit, position=bit), j)
 
 
 def _written(
@@ -400,17 +400,17 @@ def _last_digit(pool: OutputPool, k: int) -> Written:
     return Written(f"the last digit of number {k + 1} in the text", put, 1.0)
 
 
-def _put_bit(leaf: Leaf, bit: bool, place: int) -> Leaf | None:
+def _put_bit(leaf: Leaf, bit: bool, position: int) -> Leaf | None:
     """Set a bit of a fraction, or of an integer that has a higher one."""
     kind, value = leaf
-    if kind == leaves.INTEGER and abs(value) >> (place + 1):
-        return kind, value & ~(1 << place) | int(bit) << place
+    if kind == leaves.INTEGER and abs(value) >> (position + 1):
+        return kind, value & ~(1 << position) | int(bit) << position
     array = np.asarray(value)
     size = array.dtype.itemsize
     if kind != leaves.FLOAT or size not in _HIGHEST or value == np.round(value):
         return None
     whole = array.view(f"u{size}")
-    mask = whole.dtype.type(1 << place)
+    mask = whole.dtype.type(1 << position)
     return kind, (whole & ~mask | mask * whole.dtype.type(bit)).view(array.dtype)[()]
 
 

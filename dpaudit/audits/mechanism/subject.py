@@ -57,11 +57,39 @@ class CalledMechanism:
 
     def record(self) -> records.ModelRecord:
         """Record the first line of its docstring and how it is called."""
-        return _model(self.table, self.called)
+        table = self.table
+        isolated = {"isolate": table.isolate} if table.isolate else {}
+        title = (self.called.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
+        return records.ModelRecord(
+            label=table.label,
+            defense="python",
+            title=title,
+            variant="black box",
+            source=table.target,
+            params={"batched": table.batched, "score": table.score, **isolated},
+            top_k=0,
+        )
 
     def points(self) -> list[records.PointRecord]:
         """Return the one point of its claim."""
-        return [_point(self.table)]
+        table = self.table
+        claim = records.ClaimRecord(
+            epsilon=table.epsilon,
+            delta=table.delta,
+            adjacency=table.adjacency,
+            observer=table.observer,
+            public="nothing",
+            source=table.target,
+        )
+        return [
+            records.PointRecord(
+                model=table.label,
+                epsilon=table.epsilon,
+                sensitivity=None,
+                noise_scale=None,
+                claim=claim,
+            )
+        ]
 
 
 @dataclass(frozen=True)
@@ -233,7 +261,7 @@ def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, floa
         for bar in bars(config.gate, _key(table), claim)
         if bar.factor is not None and bar.limit > 0
     ]
-    return min(asked, key=lambda both: both[1], default=(claim, _FACTOR * claim))
+    return min(asked, key=lambda limits: limits[1], default=(claim, _FACTOR * claim))
 
 
 def _key(table: PythonDefense) -> MetricKey:
@@ -251,37 +279,6 @@ def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
         )
     ):
         return [(d, d_prime) for d, d_prime in (pairs() if callable(pairs) else pairs)]
-
-
-def _model(defense: PythonDefense, mechanism: Any) -> records.ModelRecord:
-    isolated = {"isolate": defense.isolate} if defense.isolate else {}
-    title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
-    return records.ModelRecord(
-        label=defense.label,
-        defense="python",
-        title=title,
-        variant="black box",
-        source=defense.target,
-        params={"batched": defense.batched, "score": defense.score, **isolated},
-        top_k=0,
-    )
-
-
-def _point(defense: PythonDefense) -> records.PointRecord:
-    return records.PointRecord(
-        model=defense.label,
-        epsilon=defense.epsilon,
-        sensitivity=None,
-        noise_scale=None,
-        claim=records.ClaimRecord(
-            epsilon=defense.epsilon,
-            delta=defense.delta,
-            adjacency=defense.adjacency,
-            observer=defense.observer,
-            public="nothing",
-            source=defense.target,
-        ),
-    )
 
 
 def _measurement(

@@ -138,29 +138,33 @@ def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
 
 def _rings(best: Sequence[Recommendation]) -> list[Datum]:
     """Return where the best ε at equal weights are; labels stand alternately below and above."""
-    at_half = [one for one in best if one.low <= _HALF <= one.high]
+    at_half = [
+        recommendation
+        for recommendation in best
+        if recommendation.low <= _HALF <= recommendation.high
+    ]
     return [
         {
-            "utility": one.utility,
-            "risk": one.risk,
-            "label": f"ε = {one.at}",
-            "offset": (24 + 14 * (place // 2)) * (-1) ** place,
+            "utility": recommendation.utility,
+            "risk": recommendation.risk,
+            "label": f"ε = {recommendation.at}",
+            "offset": (24 + 14 * (index // 2)) * (-1) ** index,
         }
-        for place, one in enumerate(at_half)
+        for index, recommendation in enumerate(at_half)
     ]
 
 
 def _advice(best: Sequence[Recommendation]) -> Table:
     cells = [
         [
-            one.model,
-            f"{one.low:.2f} to {one.high:.2f}",
-            one.at,
-            rounding.measured(one.utility),
-            rounding.measured(one.risk),
-            one.claim,
+            recommendation.model,
+            f"{recommendation.low:.2f} to {recommendation.high:.2f}",
+            recommendation.at,
+            rounding.measured(recommendation.utility),
+            rounding.measured(recommendation.risk),
+            recommendation.claim,
         ]
-        for one in best
+        for recommendation in best
     ]
     header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
     return Table("The best ε at every weight", header, cells)
@@ -340,19 +344,19 @@ def _divergences(result: AuditResult) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     data: list[Datum] = []
     for model, row in series.by_point(digest.rows(result)):
-        for one in row.of("chain.divergence"):
-            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {one.states}")
+        for divergence in row.of("chain.divergence"):
+            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")
             data.append(
                 {
                     "series": chain,
                     "label": plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}"),
                     "model": plain(model),
                     "attack": row.point.epsilon,
-                    "name": f"{chain}, {one.step} steps",
-                    "states": one.states,
-                    "step": one.step,
-                    "value": one.estimate.value,
-                    "words": rounding.measured(one.estimate.value),
+                    "name": f"{chain}, {divergence.step} steps",
+                    "states": divergence.states,
+                    "step": divergence.step,
+                    "value": divergence.estimate.value,
+                    "words": rounding.measured(divergence.estimate.value),
                 }
             )
     start = edge([datum["step"] for datum in data])

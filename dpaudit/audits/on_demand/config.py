@@ -112,10 +112,10 @@ class OnDemandConfig(ModelsConfig):
         for index, model in enumerate(self.model):
             for defense in model.defenses(f"model.{index}"):
                 pairs = [*defense.pairs(), "data"]
-                for place, game in enumerate(self.game):
+                for number, game in enumerate(self.game):
                     if game.pair not in pairs:
                         raise ConfigError(
-                            f"game.{place}.pair = {game.pair!r} is none of model {model.label!r} "
+                            f"game.{number}.pair = {game.pair!r} is none of model {model.label!r} "
                             f"({model.defense}){registry.suggestion(game.pair, pairs)}"
                         )
         check_attacks("attack", self.attack, (roles.Inference, roles.ListInference))

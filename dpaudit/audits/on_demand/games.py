@@ -117,9 +117,9 @@ def place_epsilon(
         The ε; None if there is no noise, or if the predictions spread over so many b that the grid
         would be too long.
     """
-    others = np.delete(before, item)
-    others = others[np.isfinite(others)].astype(np.float64)
-    ends = [*others, float(before[item]), float(after[item])]
+    rivals = np.delete(before, item)
+    rivals = rivals[np.isfinite(rivals)].astype(np.float64)
+    ends = [*rivals, float(before[item]), float(after[item])]
     low, high = min(ends) - _REACH * scale, max(ends) + _REACH * scale
     if scale == 0 or (high - low) / scale > _LONGEST:
         return None
@@ -127,7 +127,7 @@ def place_epsilon(
     # The distribution of the number of others above x, 0 to k − 1 and "k or more", `(k + 1, X)`.
     number = np.zeros((k + 1, len(x)))
     number[0] = 1.0
-    for other in others:
+    for other in rivals:
         above = laplace_tail((x - other) / scale)
         up = number * above
         number -= up
@@ -254,12 +254,12 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
     observer = observer_of(game, served.model.label, observers)
     check_covered(game, served.model.label, defense.claim(), observer)
     release, knowledge = observers[observer].shows
-    shown = partial(prediction_game, attack=attack, observer=observer)
+    predictions = partial(prediction_game, attack=attack, observer=observer)
     if issubclass(knowledge, LaplacePair):
         values = partial(_values_law, scale=scale)
-        return Match(pair.summary, partial(shown, model=model, pair=pair), values)
+        return Match(pair.summary, partial(predictions, model=model, pair=pair), values)
     if not issubclass(release, ItemList):
-        return Match(pair.summary, partial(shown, model=model, pair=pair), _unknown_law)
+        return Match(pair.summary, partial(predictions, model=model, pair=pair), _unknown_law)
     wider = _widened(pair, defense.top_k)
     if wider is not pair:
         pair, model = wider, defense.prepare(wider.ratings)
@@ -272,7 +272,7 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
             "params.outputs"
         )
     listed = partial(_predicted_list_law, scale=scale, item=pair.items[0])
-    return Match(pair.summary, partial(shown, model=model, pair=pair), listed)
+    return Match(pair.summary, partial(predictions, model=model, pair=pair), listed)
 
 
 def _pair_of(
@@ -337,9 +337,9 @@ class OnDemandGames(GameMeasure[OnDemandConfig, OnDemandModel]):
             executor = self.context.tasks(stage, model.model, game, of=[defense], controlled=True)
             return match.run(defense, game.trials, seed, executor)
 
-        one = OneGame(model.label, defense, game, score, trainings=2 * game.trials)
-        certificate = self.certificate(one)
-        yield from self.measurements(one, certificate, shift=certificate.outcomes.shift)
+        played = OneGame(model.label, defense, game, score, trainings=2 * game.trials)
+        certificate = self.certificate(played)
+        yield from self.measurements(played, certificate, shift=certificate.outcomes.shift)
 
 
 def _shift_share(shift: float, sensitivity: float) -> float:

@@ -159,19 +159,19 @@ def _shown_items(
     candidates: NDArray[np.int32], hidden: NDArray[np.int32], draws: NDArray[np.float64]
 ) -> NDArray[np.int32]:
     """Draw one item to show, uniformly among the candidates other than the hidden one `(W, 1)`."""
-    place = np.searchsorted(candidates, hidden)
-    inside = candidates[np.minimum(place, len(candidates) - 1)] == hidden
+    position = np.searchsorted(candidates, hidden)
+    inside = candidates[np.minimum(position, len(candidates) - 1)] == hidden
     chosen = (draws * (len(candidates) - inside)).astype(np.int64)
     # Skip the hidden item's place.
-    return candidates[chosen + (inside & (chosen >= place))][:, None]
+    return candidates[chosen + (inside & (chosen >= position))][:, None]
 
 
 def _true_index(
     profile: Profile, hidden: NDArray[np.int32], candidates: NDArray[np.float32]
 ) -> NDArray[np.int64]:
     """Return the index of the hidden rating among the candidates; 0 for an unrated item."""
-    place = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
-    value = np.where(profile.items[place] == hidden, profile.values[place], candidates[0])
+    position = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
+    value = np.where(profile.items[position] == hidden, profile.values[position], candidates[0])
     return np.abs(value[:, None] - candidates).argmin(1)
 
 
@@ -282,13 +282,13 @@ def run_held_out(
     def run(user: int, streams: Streams) -> NDArray[np.float64]:
         profile, draws = profiles[user], drawn.draws[streams.trials]
         rows = choose(draws[:, 0], len(profile))
-        items, place = np.unique(profile.items[rows], return_inverse=True)
+        items, inverse = np.unique(profile.items[rows], return_inverse=True)
         scores = np.zeros(model.ratings.n_items, np.float32)
         scores[items] = [defenses[0].exact_held_out(model, profile, int(i)) for i in items]
         exact = ExactScores(scores, defenses[0].noise_of_predictions(scale).sensitivity)
-        observer = SeesItems(items[place][:, None])
-        shown = np.stack([d.release(exact, streams, observer).values[:, 0] for d in defenses])
-        error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
+        observer = SeesItems(items[inverse][:, None])
+        predictions = np.stack([d.release(exact, streams, observer).values[:, 0] for d in defenses])
+        error = np.clip(predictions, scale.minimum, scale.maximum) - profile.values[rows]
         return np.abs(error.astype(np.float64) / scale.width)
 
     return run_blocks(drawn, run, executor, TOGETHER)
@@ -337,7 +337,7 @@ def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profil
     """Draw `count` users without replacement; all if there are no more."""
     rng = generator(seed, "convergence")
     picked = np.sort(rng.permutation(len(users))[:count])
-    return [users[int(place)] for place in picked]
+    return [users[int(index)] for index in picked]
 
 
 def mean_divergence(

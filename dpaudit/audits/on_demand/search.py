@@ -110,14 +110,14 @@ def _proposed(
     ratings = model.ratings
     counts = np.diff(ratings.by_user.start)[users]
     targets = users[np.argsort(counts, kind="stable")][:_TARGETS]
-    others = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
-    target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, others)
+    other_users = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
+    target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, other_users)
     propose = _crossings if ratings.scale.width else _rare_purchases
     places = propose(
-        model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == others
+        model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == other_users
     )
     return [
-        (int(targets[row]), RatingAdded(int(others[column]), item, value))
+        (int(targets[row]), RatingAdded(int(other_users[column]), item, value))
         for row, column, item, value in places
     ]
 

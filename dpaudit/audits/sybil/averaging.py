@@ -109,11 +109,11 @@ def run_sybil(
         draws = drawn.draws[index]
         items = ratings.profile(user).items
         hidden = int(items[choose(draws[:1], len(items))[0]])
-        game = _Trial(defense, attack, model, user, hidden, (seed, f"{purpose}/{index}"))
+        game = _HiddenRating(defense, attack, model, user, hidden, (seed, f"{purpose}/{index}"))
         accounts = game.accounts()
         seen = game.log_likelihood(accounts, game.truth(draws[1]), int(effort[-1]))
-        shown = np.maximum(effort - len(accounts.planted), 0)
-        correct = attack.guess(seen, shown, draws[2]) == game.truth(draws[1])
+        releases = np.maximum(effort - len(accounts.planted), 0)
+        correct = attack.guess(seen, releases, draws[2]) == game.truth(draws[1])
         return np.append(correct, [len(accounts.planted), accounts.signal])
 
     def run(position: int, streams: Streams) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ def run_sybil(
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _HiddenRating:
     """One hidden rating and the attack on it.
 
     Attributes:
@@ -175,8 +175,10 @@ class _Trial:
         noise_scale = exact[0].sensitivity / self.defense.epsilon
         if self.attack.observe == "values" and isinstance(self.defense, PredictionDefense):
             items = np.full((len(releases), 1), self.item, np.int32)
-            shown = self.defense.release_items(exact[truth], releases, items).values[:, 0]
-            return self.attack.laplace_log_likelihood(shown.astype(np.float64), scores, noise_scale)
+            values = self.defense.release_items(exact[truth], releases, items).values[:, 0]
+            return self.attack.laplace_log_likelihood(
+                values.astype(np.float64), scores, noise_scale
+            )
         if self.attack.category == "immediate":
             return self._listed(exact, truth, releases, "")
         levels = self.attack.thresholds(scores)
@@ -186,9 +188,9 @@ class _Trial:
             levels = levels[[len(levels) // 2]]
         seen = np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):
-            part = Streams(releases.key, releases.trials[turn :: len(levels)])
-            rows = [self._contested(one, float(level)) for one in exact]
-            seen[turn :: len(levels)] = self._listed(rows, truth, part, f"/{turn}")
+            streams = Streams(releases.key, releases.trials[turn :: len(levels)])
+            rows = [self._contested(candidate, float(level)) for candidate in exact]
+            seen[turn :: len(levels)] = self._listed(rows, truth, streams, f"/{turn}")
         return seen
 
     def _listed(
@@ -196,7 +198,7 @@ class _Trial:
     ) -> Numbers:
         """Log-likelihoods of lists, whose law is learned from trials of the known mechanism."""
         known = Streams.first(*self._purpose(f"calibration{turn}"), self.attack.calibration)
-        law = np.stack([self._read(one, known) for one in exact])
+        law = np.stack([self._read(candidate, known) for candidate in exact])
         return self.attack.learned_log_likelihood(self._read(exact[truth], releases), law)
 
     def _read(self, exact: ExactScores, streams: Streams) -> NDArray[np.int64]:
@@ -382,8 +384,8 @@ class AccountPlanner:
 
         Solves Σ_j P(f_j + Lap(b) > x) = k − ½ for x by bisection.
         """
-        others = exact.candidates[exact.candidates != self.item]
-        scores = exact.scores[others].astype(np.float64)
+        rivals = exact.candidates[exact.candidates != self.item]
+        scores = exact.scores[rivals].astype(np.float64)
         noise = max(self._noise, _NOTHING)
         low, high = scores.min() - 50 * noise, scores.max() + 50 * noise
         while high - low > noise / 10 and high - low > _NOTHING * abs(high):
@@ -449,8 +451,8 @@ class AccountPlanner:
         """Return the highest ratings for which `r_k + s_lk` stays in the scale, unclipped."""
         scale = self.model.ratings.scale.values
         room = scale[-1] - np.maximum(sight.least, sight.most)
-        place = np.searchsorted(scale, room + _NOTHING, side="right") - 1
-        return scale[np.maximum(place, 0)]
+        index = np.searchsorted(scale, room + _NOTHING, side="right") - 1
+        return scale[np.maximum(index, 0)]
 
     def _fake_accounts(self, sight: _Sight, aim: int) -> tuple[Profile, ...]:
         """Make accounts that rate l and the observer's items; their differences sum to `aim`."""

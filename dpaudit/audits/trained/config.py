@@ -192,10 +192,10 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
         ValueError: names the table and the remedy.
     """
     ranking = [model for model in models if model.ranks]
-    others = [model for model in models if not model.ranks]
-    if ranking and others:
+    predicting = [model for model in models if not model.ranks]
+    if ranking and predicting:
         raise ValueError(
-            f"model {ranking[0].label!r} ranks and model {others[0].label!r} predicts ratings: "
+            f"model {ranking[0].label!r} ranks and model {predicting[0].label!r} predicts ratings: "
             "audit them in two configs"
         )
     known = registry.names("attacks")
@@ -207,10 +207,10 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
                 f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
                 f"ranks: use {named_attacks(roles.ListReconstruction)}"
             )
-        if others and has_role(attack.name, roles.ListReconstruction):
+        if predicting and has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
-                f"{others[0].label!r} predicts ratings: use "
+                f"{predicting[0].label!r} predicts ratings: use "
                 f"{named_attacks(roles.RatingReconstruction)}"
             )
 

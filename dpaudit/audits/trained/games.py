@@ -65,7 +65,6 @@ def rare_ratings(ratings: Ratings, count: int) -> NDArray[np.int64]:
 
 def run_coins_game(
     defense: TrainedDefense[Any],
-    observer: str,
     ratings: Ratings,
     rows: NDArray[np.int64],
     attack: Distinguisher,
@@ -80,7 +79,6 @@ def run_coins_game(
 
     Args:
         defense: a defense whose steps show each rating separately, as `PairSearch.check` requires.
-        observer: the observer of these steps.
         ratings: the audited data; their statistics count as public.
         rows: the canaries' rows, increasing `(C,)`.
         attack: scores the steps.
@@ -96,15 +94,15 @@ def run_coins_game(
     coins = generator(seed, "coins").integers(0, 2, (trainings, len(rows)))
     streams = Streams.first(seed, "coins", trainings)
 
-    views = defense.observers()[observer].views
+    views = defense.observers()[MANY].views
 
-    def scores(part: tuple[NDArray[np.int64], Streams]) -> NDArray[np.float64]:
-        tossed, trial = part
+    def scores(training: tuple[NDArray[np.int64], Streams]) -> NDArray[np.float64]:
+        tossed, trial = training
         values = np.where(tossed, scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
         parts = views(PreparedPair(low, high), trained, trial)
         return attempted(
-            lambda: np.concatenate([_apart(attack, *part, len(rows)) for part in parts]),
+            lambda: np.concatenate([_apart(attack, *training, len(rows)) for training in parts]),
             np.zeros(len(rows)),
         )
 
@@ -197,11 +195,11 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
             laws.append(self._law(running, defense, executor(defense)))
             return replace(scores, truth=laws[0] and laws[0].epsilon)
 
-        one = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        certificate = self.certificate(one)
+        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        certificate = self.certificate(played)
         scores = certificate.outcomes
         observer = observe if submits else None
-        yield from self.measurements(one, certificate, observer=observer)
+        yield from self.measurements(played, certificate, observer=observer)
         divergences = {}
         if submits:
             divergences = score_divergences(scores, seed=seed, alpha=1 - family.confidence)
@@ -214,7 +212,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 confidence=family.confidence,
             )
         for name, estimate in divergences.items():
-            yield one.key("game.kl").measured(estimate, estimator=name)
+            yield played.key("game.kl").measured(estimate, estimator=name)
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
@@ -242,7 +240,6 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         def score(mechanism: Any, seed: int) -> CoinScores:
             return run_coins_game(
                 mechanism,
-                MANY,
                 self.ratings,
                 rows,
                 attack,
@@ -251,8 +248,8 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 executor=self._executor(stage, model, game, mechanism),
             )
 
-        one = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        yield from self.measurements(one, self.certificate(one))
+        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        yield from self.measurements(played, self.certificate(played))
         summary = (
             f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
             "on the items with the fewest raters, are at either end of the scale by coins of their "

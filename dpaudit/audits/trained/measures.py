@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
-from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
     Measure,
     MetricKey,
@@ -25,8 +24,8 @@ from dpaudit.audits.trained.recovery import Recovered, Recovery, recovery_key, r
 from dpaudit.audits.trained.scores import (
     KINDS,
     Numbers,
-    Scores,
-    Training,
+    ProbedTraining,
+    mean_measured,
     over_folds,
     over_trials,
     run_all,
@@ -93,25 +92,25 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
         kinds = self.kinds = (*scores.kinds, *scores.more)
 
-        def tested() -> Iterator[Training]:
+        def tested() -> Iterator[ProbedTraining]:
             for defense in defenses:
                 progress.stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
                     probes = [scores.tested(fold), *recovery.of_released(fold)]
                     words, trials = f"fold {number}", self._streams(number)
-                    yield Training(words, defense, fold.train, probes, trials)
+                    yield ProbedTraining(words, defense, fold.train, probes, trials)
                 yield from recovery.trainings(defense, self._streams)
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
         probed = iter(run_all(tested(), self.train.trials, executor))
-        most = self._most(scores)
+        most = np.max([scores.most(fold) for fold in self.folds], axis=0)
         for defense in defenses:
             released = [next(probed) for _ in self.folds]
-            others = [next(probed) for _ in range(recovery.count)]
+            compared = [next(probed) for _ in range(recovery.count)]
             point = label, defense.epsilon
             yield from self._diverged(released, "utility", kinds, point)
             if self.recovering:
-                every = (*released, *others)
+                every = (*released, *compared)
                 yield from self._diverged(every, "reconstruction", scores.kinds, point)
             if _without_model(released):
                 continue
@@ -119,9 +118,11 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             rows = np.stack(released, axis=1)
             seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
             self.by_fold[point] = seen[:, : len(kinds)]
-            yield from self._useful(rows, seen, most, point)
-            if self.recovering and not _without_model(others):
-                for score in recovery.recoveries(rows[:, :, len(kinds) :], iter(others)):
+            for column, kind in enumerate(kinds):
+                key, numbers = _useful_key(self.context.config, kind, *point), rows[:, :, column]
+                yield mean_measured(key, numbers, self.context.family, 0.0, float(most[column]))
+            if self.recovering and not _without_model(compared):
+                for score in recovery.recoveries(rows[:, :, len(kinds) :], iter(compared)):
                     yield from self._recovered(score, point)
 
     def _diverged(
@@ -134,50 +135,19 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         trainings = sum(map(len, probed))
         yield from diverged(_without_model(probed), trainings, group, *point, metrics=metrics)
 
-    def _recovered(self, score: Recovered, point: Point) -> Iterator[records.Measurement]:
+    def _recovered(self, score: Recovered, point: Point) -> Iterator[Measurement]:
         """Yield a score of an attack, jointly over trainings if a gate judges it."""
         config, family = self.context.config, self.context.family
-
-        def joint() -> Estimate:
-            return joint_mean(score.by_trial, family, least=score.least, most=score.most)
-
-        if score.kind == "accuracy":
-            if score.basis == bases.RELEASED and gated(config, "attack.accuracy"):
-                yield _accuracy_key(*point, score.attack).measured(joint())
+        if score.kind != "accuracy":
+            metric = metric_of("reconstruction", score.kind)
+            key = recovery_key(config, metric, *point, score.attack, score.basis)
+        elif score.basis == bases.RELEASED and gated(config, "attack.accuracy"):
+            key = _accuracy_key(*point, score.attack)
+        else:
             return
-        metric = metric_of("reconstruction", score.kind)
-        key = recovery_key(config, metric, *point, score.attack, score.basis)
-        estimate = joint() if key.joint else self._over_folds(over_trials(score.by_trial))
-        yield key.measured(estimate)
+        yield mean_measured(key, score.by_trial, family, score.least, score.most)
 
-    def _most(self, scores: Scores) -> list[float | None]:
-        """Return the largest possible value of each number on test ratings; None if not gated."""
-        config = self.context.config
-        judged = [gated(config, metric_of("utility", kind)) for kind in self.kinds]
-        if not any(judged):
-            return [None] * len(judged)
-        most = np.max([scores.most(fold) for fold in self.folds], axis=0).tolist()
-        return [value if wanted else None for value, wanted in zip(most, judged, strict=True)]
-
-    def _useful(
-        self, rows: Numbers, seen: Numbers, most: Sequence[float | None], point: Point
-    ) -> Iterator[records.Measurement]:
-        """Yield the numbers on test ratings, jointly over trainings if a gate judges them.
-
-        Args:
-            rows: the numbers in each trial on each fold `(W, F, k)`.
-            seen: their means over trials `(F, k)`.
-            most: the largest possible value of each; None if no gate judges it.
-            point: the model and the ε.
-        """
-        for place, (kind, largest) in enumerate(zip(self.kinds, most, strict=True)):
-            if largest is None:
-                estimate = self._over_folds(seen[:, place])
-            else:
-                estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
-            yield _useful_key(self.context.config, kind, *point).measured(estimate)
-
-    def compared(self) -> Iterator[records.Measurement]:
+    def compared(self) -> Iterator[Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
         rows = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
@@ -185,16 +155,14 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             if not rows or label == against or not (epsilon in rows or len(rows) == 1):
                 continue
             base = rows.get(epsilon, next(iter(rows.values())))
-            for place, kind in enumerate(self.kinds):
-                difference = self._over_folds((errors - base)[:, place])
+            for column, kind in enumerate(self.kinds):
+                differences = (errors - base)[:, column].tolist()
+                difference = over_folds(differences, self.context.family.confidence)
                 key = MetricKey("utility.difference", label, epsilon)
                 yield key.measured(difference, against=against, kind=kind)
 
     def _streams(self, number: int) -> Streams:
         return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
-
-    def _over_folds(self, values: Numbers) -> Estimate:
-        return over_folds(values.tolist(), self.context.family.confidence)
 
 
 def _useful_key(config: TrainedConfig, kind: str, model: str, epsilon: float) -> MetricKey:
@@ -238,8 +206,8 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
     def _quantiles(self, stage: str, model: TrainedModel) -> Iterator[Measurement]:
         ratings, seed = self.ratings, self.context.seed
 
-        def of(place: int) -> NDArray[np.float64]:
-            losses = model.defenses[place].personal_losses(ratings, seed)
+        def of(index: int) -> NDArray[np.float64]:
+            losses = model.defenses[index].personal_losses(ratings, seed)
             levels = list(QUANTILES.values())
             return np.stack(
                 [np.quantile(row, levels, method="higher") for row in (losses.epsilon, losses.loss)]
@@ -248,11 +216,11 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
         executor = self.context.tasks(stage, model.model, of=model.defenses)
         quantiles = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
         over = "quantile over users", "quantile over users and draws"
-        for defense, both in zip(model.defenses, quantiles, strict=True):
+        for defense, rows in zip(model.defenses, quantiles, strict=True):
             keys = _keys(model.label, defense.epsilon)
-            for key, values, method in zip(keys, both, over, strict=True):
-                for part, value in zip(QUANTILES, values, strict=True):
-                    yield key.measured(Estimate.exact(float(value), method), detail=part)
+            for key, values, method in zip(keys, rows, over, strict=True):
+                for name, value in zip(QUANTILES, values, strict=True):
+                    yield key.measured(Estimate.exact(float(value), method), detail=name)
 
 
 def _keys(model: str, epsilon: float) -> Iterator[MetricKey]:
@@ -288,8 +256,8 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
     ) -> Iterator[RecordPart]:
         ratings, seed = self.ratings, self.context.seed
 
-        def count(place: int) -> str:
-            counts = attempted(lambda: list(published[place].assumptions(ratings, seed)), None)
+        def count(index: int) -> str:
+            counts = attempted(lambda: list(published[index].assumptions(ratings, seed)), None)
             return _NONE if counts is None else _ASSUMPTIONS.dump_json(counts).decode()
 
         executor = self.context.tasks(stage, model.model, of=published)

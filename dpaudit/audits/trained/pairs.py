@@ -229,18 +229,18 @@ def _rating(
     moves = -abs(far - profile.values)
     # lexsort sorts by its last key first.
     ranks = (moves, -raters, ~allowed) if crowded else (raters, moves, ~allowed)
-    place = int(np.lexsort(ranks)[0])
-    item, value = int(profile.items[place]), float(profile.values[place])
-    sensitive = ", which is sensitive," if kept[place] else ""
+    row = int(np.lexsort(ranks)[0])
+    item, value = int(profile.items[row]), float(profile.values[row])
+    sensitive = ", which is sensitive," if kept[row] else ""
     words = _Subject(
         f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}",
-        (len(profile), int(raters[place])),
+        (len(profile), int(raters[row])),
     )
     if adjacency == "rating-add-remove":
         return RatingRemoved(user, item), words.end("disappears")
     return (
-        RatingReplaced(user, item, float(far[place])),
-        words.end("goes to the far end of the scale", f"goes from {value:g} to {far[place]:g}"),
+        RatingReplaced(user, item, float(far[row])),
+        words.end("goes to the far end of the scale", f"goes from {value:g} to {far[row]:g}"),
     )
 
 
@@ -250,15 +250,15 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _D
     if adjacency == "user-add-remove":
         return UserRemoved(user), who.end("disappears")
     if not ratings.scale.width:  # purchases
-        others = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
-        if not len(others):
+        other_items = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
+        if not len(other_items):
             raise DataError(
                 f"one user has bought all of the {ratings.n_items} items, so there are no others "
                 "to take: use more data"
             )
-        ones = np.ones(len(others), np.float32)
-        change = UserReplaced(user, others.astype(np.int32), ones)
-        return change, who.end("has others instead", f"has {len(others)} others instead")
+        ones = np.ones(len(other_items), np.float32)
+        change = UserReplaced(user, other_items.astype(np.int32), ones)
+        return change, who.end("has others instead", f"has {len(other_items)} others instead")
     opposed = _opposed(ratings, profile)
     return (
         UserReplaced(user, profile.items, opposed.values),
@@ -384,11 +384,11 @@ def _adjacency(label: str, game: Game, claim: Claim | None, purchases: bool = Fa
     Raises:
         ConfigError: the claim does not cover it.
     """
-    one: Adjacency = "rating-add-remove" if purchases else "rating-replace"
+    default: Adjacency = "rating-add-remove" if purchases else "rating-replace"
     if game.pair == "data":
-        return claim.adjacency if claim else one
+        return claim.adjacency if claim else default
     if claim is None:
-        return one if game.pair == "rating" else "user-replace"
+        return default if game.pair == "rating" else "user-replace"
     covered = covered_adjacencies(claim)
     kinds: tuple[Adjacency, ...] = get_args(Adjacency)
     reached = [kind for kind in kinds if kind.startswith(game.pair) and kind in covered]
@@ -397,7 +397,7 @@ def _adjacency(label: str, game: Game, claim: Claim | None, purchases: bool = Fa
             f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, only for "
             f"{claim.adjacency}: use pair = 'data'"
         )
-    return one if one in reached else reached[0]
+    return default if default in reached else reached[0]
 
 
 def _check_many(label: str, defense: TrainedDefense[Any]) -> None:

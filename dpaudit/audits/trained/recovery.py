@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
@@ -19,12 +18,11 @@ from dpaudit.audits.trained.scores import (
     KINDS,
     Numbers,
     Probe,
+    ProbedTraining,
     Scores,
-    Training,
     guessed,
     mean_errors,
-    over_folds,
-    over_trials,
+    mean_measured,
 )
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.streams import Streams, generator
@@ -102,7 +100,9 @@ class Recovery:
         """Return the probes of the released model: numbers per attack."""
         return self._probes(fold, [fold.train.kept_private])
 
-    def trainings(self, defense: Any, streams: Callable[[int], Streams]) -> Iterator[Training]:
+    def trainings(
+        self, defense: Any, streams: Callable[[int], Streams]
+    ) -> Iterator[ProbedTraining]:
         """Yield the trainings of the other models, three per fold; none if there are no attacks.
 
         Args:
@@ -114,26 +114,28 @@ class Recovery:
             halves = self._halves(kept, number)
             trials = streams(number)
             words = f"fold {number}, without"
-            yield Training(words, defense, train.shared, self.of_released(fold), trials)
-            for place, half in enumerate(halves):
-                words, probes = f"fold {number}, half {place}", self._probes(fold, halves)
-                yield Training(words, defense, train.only(~kept | half), probes, trials)
+            yield ProbedTraining(words, defense, train.shared, self.of_released(fold), trials)
+            for index, half in enumerate(halves):
+                words, probes = f"fold {number}, half {index}", self._probes(fold, halves)
+                yield ProbedTraining(words, defense, train.only(~kept | half), probes, trials)
 
-    def recoveries(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
+    def recoveries(self, released: Numbers, compared: Iterator[Numbers]) -> Iterator[Recovered]:
         """Yield the scores of each attack, kind and basis.
 
         Args:
             released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
-            others: the numbers from the models of `trainings`, in their order, `(W, …)` each.
+            compared: the numbers from the models of `trainings`, in their order, `(W, …)` each.
         """
         if not self.attackers:
             return
         count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.recovery_kinds)
         shape = (*released.shape[:2], count, len(kinds))
-        by_fold = [[next(others) for _ in range(3)] for _ in self.folds]
-        without = np.stack([one[0] for one in by_fold], axis=1).reshape(shape)
+        by_fold = [[next(compared) for _ in range(3)] for _ in self.folds]
+        without = np.stack([models[0] for models in by_fold], axis=1).reshape(shape)
         # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
-        halves = np.stack([np.stack([one[place] for one in by_fold], axis=1) for place in (1, 2)])
+        halves = np.stack(
+            [np.stack([models[index] for models in by_fold], axis=1) for index in (1, 2)]
+        )
         halves = halves.reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
             (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
@@ -150,12 +152,12 @@ class Recovery:
             bases.MEANS: np.broadcast_to(means, scores.shape),
             bases.BEYOND_MEANS: sign * (means - scores),
         }
-        for place, attack in enumerate(self.attackers):
+        for index, attack in enumerate(self.attackers):
             for number, kind in enumerate(kinds):
                 for name, values in numbers.items():
                     largest = float(most[number])
                     least = -largest if name in bases.GAINS else 0.0
-                    by_trial = values[:, :, place, number]
+                    by_trial = values[:, :, index, number]
                     yield Recovered(attack, kind, name, by_trial, least, largest)
 
     def _most(self) -> Numbers:
@@ -270,8 +272,8 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         """
         family, most = self.context.family, self.folds[0].train.scale.width
         config, numbers = self.context.config, []
-        for place, metric in enumerate(_METRICS):
-            submitted, released, means = np.moveaxis(errors[..., place], 2, 0)
+        for column, metric in enumerate(_METRICS):
+            submitted, released, means = np.moveaxis(errors[..., column], 2, 0)
             for basis, values in (
                 (bases.SUBMITTED, submitted),
                 (bases.RELEASED, released),
@@ -280,12 +282,8 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
                 (bases.BEYOND_RELEASED, released - submitted),
             ):
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
-                if key.joint:
-                    least = -most if basis in bases.GAINS else 0.0
-                    estimate = joint_mean(values.T, family, least=least, most=most)
-                else:
-                    estimate = over_folds(over_trials(values.T).tolist(), family.confidence)
-                numbers.append(key.measured(estimate))
+                least = -most if basis in bases.GAINS else 0.0
+                numbers.append(mean_measured(key, values.T, family, least, most))
         return numbers
 
 
@@ -328,8 +326,8 @@ class _Read:
             hidden = np.isin(train.user, followed) & train.kept_private
             released, submitted = attack.read(seen.of_users(followed), release, shared)
             truth = train.value[hidden]
-            shown = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
-            errors = mean_errors(shown, truth)
+            guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
+            errors = mean_errors(guesses, truth)
             by_attack.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
         return np.stack(by_attack)
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
 from dpaudit.bounds.frequentist.clusters import student_mean
@@ -23,6 +25,7 @@ from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
 from dpaudit.kernels.lanes import LANES
+from dpaudit.record.result import Family, Measurement
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
@@ -78,12 +81,12 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
 
     def listed(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
         shared, users, _ = _kept(ratings, np.logical_or.reduce(parts))
-        kept = [ratings.only(part) for part in parts]
+        kept = [ratings.only(mask) for mask in parts]
 
         def probe(models: Any) -> Numbers:
             release = models.public(np.arange(ratings.n_items, dtype=np.int32))
             lists = attack.lists(release, shared, users, k, held=ratings)
-            hits = [_hits(lists, users, part.user, part.item) for part in kept]
+            hits = [_hits(lists, users, mask.user, mask.item) for mask in kept]
             return np.concatenate(hits, axis=1)
 
         return probe
@@ -167,19 +170,19 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
 
     def probe(models: Any) -> Numbers:
         release = models.public(np.arange(ratings.n_items, dtype=np.int32))
-        shown = attack.reconstruct(release, shared, users, items)
-        shown = np.clip(shown, ratings.scale.minimum, ratings.scale.maximum)
+        guesses = attack.reconstruct(release, shared, users, items)
+        guesses = np.clip(guesses, ratings.scale.minimum, ratings.scale.maximum)
         values = ratings.value[wanted]
-        masks = [part[wanted] for part in parts]
-        numbers = [_recovered(shown[:, rows], values[rows], ratings.scale) for rows in masks]
+        masks = [mask[wanted] for mask in parts]
+        numbers = [_recovered(guesses[:, rows], values[rows], ratings.scale) for rows in masks]
         return np.concatenate(numbers, axis=1)
 
     return probe
 
 
-def recoverable(ratings: Ratings, part: NDArray[np.bool_]) -> Numbers:
+def recoverable(ratings: Ratings, mask: NDArray[np.bool_]) -> Numbers:
     """Compute the largest possible errors and accuracy of an attack on a part `(R,)`, `(3,)`."""
-    return np.append(largest(ratings.value[part], ratings.scale), 1.0)
+    return np.append(largest(ratings.value[mask], ratings.scale), 1.0)
 
 
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
@@ -194,19 +197,19 @@ def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Number
     return _recovered(means[None], ratings.value[rows], ratings.scale)[0]
 
 
-def _recovered(shown: NDArray[Any], values: NDArray[Any], scale: Scale) -> Numbers:
+def _recovered(guesses: NDArray[Any], values: NDArray[Any], scale: Scale) -> Numbers:
     """Compute both errors, and the share of guesses nearest to the true rating `(W, 3)`."""
-    near = 2 * abs(shown.astype(np.float64) - values) < scale.step
-    return np.column_stack([mean_errors(shown, values), near.mean(axis=1)])
+    near = 2 * abs(guesses.astype(np.float64) - values) < scale.step
+    return np.column_stack([mean_errors(guesses, values), near.mean(axis=1)])
 
 
-def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
+def mean_errors(predictions: NDArray[Any], values: NDArray[Any]) -> Numbers:
     """Compute the root mean squared and mean absolute errors `(W, 2)` of predictions `(W, n)`."""
     # Trial by trial, which saves memory, where that keeps the order of the sums.
-    parts = np.split(shown, len(shown)) if shown.flags.c_contiguous and len(shown) else [shown]
+    by_trial = predictions.flags.c_contiguous and len(predictions)
     means = []
-    for part in parts:
-        away = part.astype(np.float64) - values
+    for piece in np.split(predictions, len(predictions)) if by_trial else [predictions]:
+        away = piece.astype(np.float64) - values
         squares = np.sqrt(np.mean(away**2, axis=1))
         means.append(np.stack([squares, np.mean(abs(away), axis=1)], axis=1))
     return np.concatenate(means)
@@ -227,7 +230,7 @@ def guess_means(shared: Ratings, items: Indices) -> NDArray[np.float64]:
 
 
 @dataclass(eq=False)
-class Training:
+class ProbedTraining:
     """A defense to train on ratings and to probe, in pieces of up to 16 trials.
 
     Attributes:
@@ -249,17 +252,17 @@ class Training:
     def tasks(self) -> Iterator[Task]:
         """Yield tasks that train a piece and return the probes' numbers, joined `(W, k)`."""
         name = f"{self.words}, {self.defense!r}"
-        return (Task(self, part, len(part), name) for part in lane_blocks(self.streams))
+        return (Task(self, piece, len(piece), name) for piece in lane_blocks(self.streams))
 
-    def __call__(self, part: Streams) -> Numbers:
+    def __call__(self, piece: Streams) -> Numbers:
         """Train a piece and return the probes' numbers `(W, k)`, NaN without a model."""
         with self._lock:  # the first piece prepares the data for all pieces
             if self._prepared is None:
                 self._prepared = self.defense.prepare(self.ratings)
-        return outcomes(self._probed, part, np.full((1, 1), np.nan))
+        return outcomes(self._probed, piece, np.full((1, 1), np.nan))
 
-    def _probed(self, part: Streams) -> Numbers:
-        models = self.defense.train(self._prepared, part)
+    def _probed(self, piece: Streams) -> Numbers:
+        models = self.defense.train(self._prepared, piece)
         return np.concatenate([probe(models) for probe in self.probes], axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -270,7 +273,7 @@ class Training:
         vars(self).update(state, _lock=Lock())
 
 
-def run_all(trainings: Iterable[Training], trials: int, executor: Executor) -> list[Numbers]:
+def run_all(trainings: Iterable[ProbedTraining], trials: int, executor: Executor) -> list[Numbers]:
     """Run trainings, created lazily, and return each one's probes `(W, k)`."""
     parts = executor.run(task for training in trainings for task in training.tasks())
     blocks = -(-trials // LANES)
@@ -290,3 +293,20 @@ def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
     of the family of joint intervals.
     """
     return student_mean(errors, 1 - confidence, "folds")
+
+
+def mean_measured(
+    key: MetricKey, numbers: Numbers, family: Family, least: float, most: float
+) -> Measurement:
+    """Measure the mean of a number over folds, jointly over trainings if a gate judges it.
+
+    Args:
+        key: the key, which says whether a gate judges it.
+        numbers: the number in each trial on each fold `(W, F)`.
+        family: the family of the run's intervals.
+        least: the least possible number.
+        most: the largest possible number.
+    """
+    if key.joint:
+        return key.measured(joint_mean(numbers, family, least=least, most=most))
+    return key.measured(over_folds(over_trials(numbers).tolist(), family.confidence))

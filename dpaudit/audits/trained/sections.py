@@ -100,13 +100,13 @@ class TrainedSections(Sections):
     def notes(self) -> list[str]:
         """Return the notes on recovered ratings."""
         notes = ((_OF_MODELS, _MODELS_NOTE), (_OF_SUBMISSIONS, _SUBMISSIONS_NOTE))
-        shown = [note for section, note in notes if columns.within(self.result, section)]
-        return [*super().notes(), *shown]
+        present = [note for section, note in notes if columns.within(self.result, section)]
+        return [*super().notes(), *present]
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack recovers sensitive ratings of a model."""
         if strongest := _strongest(self.result, [model.label]):
-            yield _told(strongest, self.result)
+            yield _sentence(strongest, self.result)
 
     def strongest(self) -> str:
         """Return how well the strongest attack recovers sensitive ratings, of any model."""
@@ -114,7 +114,7 @@ class TrainedSections(Sections):
         if strongest is None:
             return ""
         named = f"{strongest.model}: " if len(self.result.models) > 1 else ""
-        return f"{named}{_told(strongest, self.result)}"
+        return f"{named}{_sentence(strongest, self.result)}"
 
     def brief(self) -> list[Table]:
         """Return what attacks recover."""
@@ -124,13 +124,13 @@ class TrainedSections(Sections):
 def _strongest(result: AuditResult, models: Collection[str]) -> Measurement | None:
     """Return the best recovery of sensitive ratings from these models, by the first measure."""
     recovered = [
-        one
+        recovery
         for section in (_OF_MODELS, _OF_SUBMISSIONS)
-        for one in columns.within(result, section)
-        if one.model in models and one.detail in (RELEASED, SUBMITTED)
+        for recovery in columns.within(result, section)
+        if recovery.model in models and recovery.detail in (RELEASED, SUBMITTED)
     ]
-    able = [one for one in recovered if one.metric == recovered[0].metric]
-    return max(able, key=lambda one: _sign(one) * one.estimate.value, default=None)
+    able = [recovery for recovery in recovered if recovery.metric == recovered[0].metric]
+    return max(able, key=lambda recovery: _sign(recovery) * recovery.estimate.value, default=None)
 
 
 def _sign(recovered: Measurement) -> int:
@@ -138,10 +138,13 @@ def _sign(recovered: Measurement) -> int:
     return -1 if entry(recovered.metric).larger == "better" else 1
 
 
-def _told(recovered: Measurement, result: AuditResult) -> str:
+def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
-    place = recovered.model_copy(update={"basis": MEANS}).key
-    means = next((one.estimate for one in result.measurements if one.key == place), None)
+    key = recovered.model_copy(update={"basis": MEANS}).key
+    means = next(
+        (measurement.estimate for measurement in result.measurements if measurement.key == key),
+        None,
+    )
     share = _sign(recovered) > 0
     guess = "the most popular items" if share else "item means"
     low, high = recovered.estimate.lower, recovered.estimate.upper
@@ -338,19 +341,23 @@ def _points(result: AuditResult) -> list[Datum]:
     attacks = {error.attack for error in recovered}
     return [
         {
-            "series": plain(one.model if len(attacks) == 1 else f"{one.model}, {one.attack}"),
-            "model": plain(one.model),
-            "attack": plain(one.attack or ""),
-            "at": words.epsilon(one.epsilon),
-            "name": plain(f"{one.model}, {one.attack}, ε = {words.epsilon(one.epsilon)}"),
+            "series": plain(
+                recovery.model if len(attacks) == 1 else f"{recovery.model}, {recovery.attack}"
+            ),
+            "model": plain(recovery.model),
+            "attack": plain(recovery.attack or ""),
+            "at": words.epsilon(recovery.epsilon),
+            "name": plain(
+                f"{recovery.model}, {recovery.attack}, ε = {words.epsilon(recovery.epsilon)}"
+            ),
             "rank": rank,
-            "error": errors[one.model, one.epsilon].value,
-            "error_words": words.interval(errors[one.model, one.epsilon]),
-            **series.ends(one.estimate),
-            "leak": -one.estimate.value,  # the smaller the error, the more leaks
+            "error": errors[recovery.model, recovery.epsilon].value,
+            "error_words": words.interval(errors[recovery.model, recovery.epsilon]),
+            **series.ends(recovery.estimate),
+            "leak": -recovery.estimate.value,  # the smaller the error, the more leaks
         }
-        for rank, one in enumerate(recovered)
-        if (one.model, one.epsilon) in errors and math.isfinite(one.estimate.upper)
+        for rank, recovery in enumerate(recovered)
+        if (recovery.model, recovery.epsilon) in errors and math.isfinite(recovery.estimate.upper)
     ]
 
 

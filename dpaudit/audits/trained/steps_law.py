@@ -171,7 +171,7 @@ def _mixture(mu: NDArray[np.float64], delta: float) -> float:
     from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
-        return float(np.mean([gaussian_delta(epsilon, float(one)) for one in mu])) - delta
+        return float(np.mean([gaussian_delta(epsilon, float(distance)) for distance in mu])) - delta
 
     if excess(0.0) <= 0:
         return 0.0

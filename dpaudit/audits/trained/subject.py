@@ -16,7 +16,14 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
 from dpaudit.audits.trained.config import Train, TrainedConfig, check_reading
 from dpaudit.audits.trained.pairs import PairSearch, check_games
-from dpaudit.audits.trained.scores import Numbers, Scores, Training, over_trials, run_all, scores_of
+from dpaudit.audits.trained.scores import (
+    Numbers,
+    ProbedTraining,
+    Scores,
+    over_trials,
+    run_all,
+    scores_of,
+)
 from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Attack, Game
@@ -302,12 +309,12 @@ class Grids:
         offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
         scores = scores_of(offered[0][0], train.top_k)
 
-        def searched() -> Iterator[Training]:
+        def searched() -> Iterator[ProbedTraining]:
             for epsilon, defenses in zip(model.epsilon, offered, strict=True):
                 executor.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
                     probes = [scores.tested(self._validation)]
-                    yield Training("grid", defense, self._validation.train, probes, streams)
+                    yield ProbedTraining("grid", defense, self._validation.train, probes, streams)
 
         rows = iter(run_all(searched(), train.trials, executor))
         best = []

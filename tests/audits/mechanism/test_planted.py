@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.audits.mechanism.calls import OutputTrials
-from dpaudit.audits.mechanism.planted import positive_control
+from dpaudit.audits.mechanism.planted import Violation, positive_control
 from dpaudit.core.errors import InputError
 
 Rng = np.random.Generator
@@ -44,12 +44,8 @@ def mutants(
     positive_control(
         draw,
         certified,
-        claim=CLAIM,
-        factor=FACTOR,
-        sizes=(0, count),
-        alpha=0.05,
-        delta=delta,
-        rng=np.random.default_rng(2),
+        Violation(CLAIM, FACTOR, sizes=(0, count), alpha=0.05, delta=delta),
+        np.random.default_rng(2),
         score=score,
     )
     return seen

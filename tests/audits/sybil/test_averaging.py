@@ -17,7 +17,7 @@ from dpaudit.audits.sybil.averaging import (
     AccountPlanner,
     FakeAccounts,
     SybilScores,
-    _Trial,
+    _HiddenRating,
     run_sybil,
 )
 from dpaudit.core.errors import ConfigError, DataError, InputError
@@ -150,7 +150,7 @@ def parted(fake_accounts: int) -> int:
     attack = Averaging(category="immediate", observe="list", fake_accounts=fake_accounts)
     for user in range(ratings.n_users):
         item = int(ratings.profile(user).items[0])
-        game = _Trial(part, attack, model, user, item, (0, "x"))
+        game = _HiddenRating(part, attack, model, user, item, (0, "x"))
         exact = game._exact(game.accounts())
         streams = Streams.first(0, "x", 1)
         lists = [part.release_list(one, streams).items for one in (exact[0], exact[-1])]
@@ -233,7 +233,7 @@ def test_exact_predictions_and_signal_are_those_of_the_data(
     user = int(np.flatnonzero(np.diff(ratings.by_user.start) > SIZE + 1)[0])
     item = int(ratings.profile(user).items[1])
     attack = Averaging(category="combined", fake_accounts=5)
-    game = _Trial(part, attack, part.prepare(ratings), user, item, (0, "x"))
+    game = _HiddenRating(part, attack, part.prepare(ratings), user, item, (0, "x"))
     accounts = game.accounts()
     assert len(accounts.observer) == SIZE
     assert np.isin(accounts.observer.items, ratings.profile(user).items).all()
@@ -315,7 +315,9 @@ def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
     accounts = []
     for value in STARS.values[STARS.values != values[2]]:
         trial = apply(ratings, RatingReplaced(4, item, float(value)))
-        accounts.append(_Trial(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts())
+        accounts.append(
+            _HiddenRating(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts()
+        )
     for other in accounts[1:]:
         np.testing.assert_array_equal(other.observer.items, accounts[0].observer.items)
         np.testing.assert_array_equal(other.observer.values, accounts[0].observer.values)

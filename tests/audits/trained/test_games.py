@@ -19,9 +19,9 @@ def test_a_training_that_diverges_guesses_nothing() -> None:
     rows = rare_ratings(ratings, 30)
     attack, few = LikelihoodRatio(), {"dimensions": 2, "epochs": 3, "error_bound": 1e6}
     wild = SgdFactors(1.0, **few, learning_rate=1.0, spread=10.0)  # type: ignore[arg-type]
-    result = run_coins_game(wild, "iterates", ratings, rows, attack, trainings=4, seed=1)
+    result = run_coins_game(wild, ratings, rows, attack, trainings=4, seed=1)
     assert not result.scores.any()
     assert one_run_scores_epsilon(result.scores, result.coins, seed=1).lower == 0
     calm = SgdFactors(50.0, **few)  # type: ignore[arg-type]
-    result = run_coins_game(calm, "iterates", ratings, rows, attack, trainings=4, seed=1)
+    result = run_coins_game(calm, ratings, rows, attack, trainings=4, seed=1)
     assert ((result.scores > 0) == (result.coins == 1)).mean() > 0.9
