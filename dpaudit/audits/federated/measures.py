@@ -69,8 +69,6 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
     @classmethod
     def plan(cls, config: FederatedConfig) -> Iterator[MetricKey]:
         """Yield gated AUCs and divergences where users submit fakes, and the transcript metrics."""
-        if config.transcript is None:
-            return
         private = {model.label for model in config.model if model.variant != "nonprivate"}
         areas, divergences = gated(config, "attack.auc"), gated(config, "transcript.kl")
         for model, epsilon in points(config):
@@ -88,15 +86,11 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         Raises:
             ConfigError: the data do not fit the model, or a chosen round is beyond its last.
         """
-        if self.wanted is not None:
-            stage = f"{model.label}: transcripts"
-            measured = partial(self._measured, stage, model, self.wanted)
-            yield from self.context.unit(stage, measured)
+        stage = f"{model.label}: transcripts"
+        yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(
-        self, stage: str, model: TrainedModel, wanted: Transcript
-    ) -> Iterator[RecordPart]:
-        context = self.context
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
+        context, wanted = self.context, self.wanted
         streams = Streams.first(context.seed, "transcript", wanted.trials)
         tasks = (
             Task(work, trial, 1, repr(defense))

@@ -36,7 +36,7 @@ from dpaudit.record.result import Control
 # What ends an audit before its last trial: that the claim is refuted.
 Stop = Literal["when-decided"]
 # `draw(pair, round, count)` draws `count` outputs on either data set of a pair.
-Draw = Callable[[int, int, int], tuple[Any, Any]]
+_Draw = Callable[[int, int, int], tuple[Any, Any]]
 # The least and the largest number of trials, and of outputs in the search.
 _LEAST, _MOST = 200, 100_000_000
 # The largest factor of a planted violation.
@@ -434,7 +434,7 @@ def _best_pair(
 
 
 def most_informative(
-    draw: Draw, pairs: int, budget: int, trials: int, seed: int, score: Score | None
+    draw: _Draw, pairs: int, budget: int, trials: int, seed: int, score: Score | None
 ) -> int:
     """Return the index of the pair with the largest forecast of the certified bound.
 

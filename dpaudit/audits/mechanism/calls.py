@@ -15,7 +15,7 @@ one call may share something, such as an offset, so that the coin of one reveals
 others. A batched mechanism is therefore asked for one output per call up to `MOST` calls, which
 needs no assumption. Beyond that, each block of trials makes two calls, one for each data set, in
 random order, for as many outputs as the coins ask for. This relies on the mechanism's promise that
-the outputs of a call are independent; `game.check_independent` refuses scores that are correlated
+the outputs of a call are independent; `game` refuses scores that are correlated
 within calls. With so many calls, a correlation that it overlooks raises the variance of a count by
 at most about 7 %.
 """

@@ -153,7 +153,7 @@ class OutputBound:
     def judge(self, scorer: Scorer, test: OutputTrials, alpha: float) -> OutputCertificate:
         """Certify on `test`, which the score must not have seen."""
         scores = scored(scorer.score, test.outputs)
-        check_independent(test, scores)
+        _check_independent(test, scores)
         # Rare events and the score share the level; the larger bound holds.
         guesses = scorer.guesses(test.outputs) if scorer.guesses else None
         level = alpha if guesses is None else alpha / 2
@@ -189,7 +189,7 @@ class OutputBound:
         return learned_scorer(learned)
 
 
-def check_independent(trials: OutputTrials, scores: Scores) -> None:
+def _check_independent(trials: OutputTrials, scores: Scores) -> None:
     """Refuse scores that are positively correlated within the calls of one data set.
 
     If the outputs of a call are independent, the product of two centred scores of one call has

@@ -41,7 +41,7 @@ import numpy as np
 
 from dpaudit.core.errors import said
 
-CACHED = type(functools.lru_cache(maxsize=None)(len))
+_CACHED = type(functools.lru_cache(maxsize=None)(len))
 _PLAIN = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _REMADE = 20
 # The digits of a number that a person writes, the size of such an integer and such a denominator.
@@ -66,7 +66,7 @@ class Snapshot:
     def of(cls, mechanism: Any) -> Self:
         """Take the snapshot of a mechanism."""
         home = sys.modules.get(_home(mechanism))
-        foreign = home is not None and home.__name__ != "__main__" and not can_be_imported(home)
+        foreign = home is not None and home.__name__ != "__main__" and not _can_be_imported(home)
         try:
             if foreign:
                 cloudpickle.register_pickle_by_value(home)
@@ -110,7 +110,7 @@ class Pickling:
     def place(self, value: Any) -> tuple[str, str] | None:
         """Return the module and the name from which a fresh process can import an object."""
         location = self._places.get(id(value))
-        return location if location and can_be_imported(sys.modules.get(location[0])) else None
+        return location if location and _can_be_imported(sys.modules.get(location[0])) else None
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
@@ -126,11 +126,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         location = self._pickling.place(value)
         if location is not None:
             return _imported, location
-        anew = made_anew(value)
+        anew = _made_anew(value)
         return super().reducer_override(value) if anew is None else anew
 
 
-def made_anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+def _made_anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """Return what makes a new object in place of one whose state is noise or a memory."""
     if isinstance(value, np.random.Generator):
         return _generator, (type(value.bit_generator),)
@@ -140,7 +140,7 @@ def made_anew(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         return _random_state, ()
     if isinstance(value, random.Random):
         return _python_generator, (type(value),)
-    if isinstance(value, CACHED):
+    if isinstance(value, _CACHED):
         return _with_empty_cache, (value.__wrapped__, value.cache_parameters())
     return None
 
@@ -177,7 +177,7 @@ def _home(mechanism: Any) -> str:
     return str(getattr(mechanism, "__module__", None) or type(mechanism).__module__)
 
 
-def can_be_imported(module: types.ModuleType | None) -> bool:
+def _can_be_imported(module: types.ModuleType | None) -> bool:
     """Whether a fresh process finds a module by its name, where this process has it from."""
     if module is None or module.__name__ == "__main__":
         return False
@@ -186,7 +186,7 @@ def can_be_imported(module: types.ModuleType | None) -> bool:
         return True
     parent, path = sys.modules.get(module.__name__.rpartition(".")[0]), None
     if "." in module.__name__:
-        if not can_be_imported(parent):
+        if not _can_be_imported(parent):
             return False
         path = getattr(parent, "__path__", None)
     try:
@@ -199,7 +199,7 @@ def can_be_imported(module: types.ModuleType | None) -> bool:
     return spec is not None and spec.origin == origin
 
 
-class Held(NamedTuple):
+class _Held(NamedTuple):
     """A value that another value holds, and its name there."""
 
     name: str
@@ -217,7 +217,7 @@ def may_be_noise(work: bytes, rng: Any, *, constant: bool) -> list[str]:
         rng: not used; the constructors have the generators of the process.
         constant: whether the mechanism's outputs on each data set are constant.
     """
-    mechanism = Held("the mechanism", pickle.loads(work))  # noqa: S301  pickled by us
+    mechanism = _Held("the mechanism", pickle.loads(work))  # noqa: S301  pickled by us
     return list(dict.fromkeys(_Search(Pickling(), constant).suspects(mechanism)))
 
 
@@ -233,7 +233,7 @@ class _Search:
         self._pickling, self._constant = pickling, constant
         self._seen: dict[int, Any] = {}  # holds the values, so that no other has their identity
 
-    def suspects(self, holder: Held) -> Iterator[str]:
+    def suspects(self, holder: _Held) -> Iterator[str]:
         """Yield the names of the values in a part that may be noise."""
         name, value = holder
         if value is None or id(value) in self._seen or self._is_new(value):
@@ -252,7 +252,7 @@ class _Search:
             yield name
             return
         if attributes is not None:
-            parts = [Held(name, type(value))]
+            parts = [_Held(name, type(value))]
             parts += yield from self._of_object(value, attributes)
         for held in parts:
             yield from self.suspects(held)
@@ -263,14 +263,14 @@ class _Search:
             return _is_imported(value)
         if isinstance(value, _NOTHING) or self._pickling.place(value):
             return True
-        return not isinstance(value, CACHED) and made_anew(value) is not None
+        return not isinstance(value, _CACHED) and _made_anew(value) is not None
 
     def _of_object(
         self, value: Any, attributes: dict[str, Any]
-    ) -> Generator[str, None, list[Held]]:
+    ) -> Generator[str, None, list[_Held]]:
         """Yield the names of attributes that the constructor draws; return what decides others."""
         needed, optional = _arguments(value)
-        parts: list[Held] = []
+        parts: list[_Held] = []
         for arguments in (
             needed,
             {**needed, **optional} if needed is not None and optional else None,
@@ -284,8 +284,8 @@ class _Search:
                     yield name
                 if len(values) > 1 or values == {self._pickling.dumps(attributes[name])}:
                     del attributes[name]
-            parts += [Held(*item) for item in (arguments or {}).items()]
-        return parts + [Held(*item) for item in attributes.items()]
+            parts += [_Held(*item) for item in (arguments or {}).items()]
+        return parts + [_Held(*item) for item in attributes.items()]
 
     def _remade(self, kind: type, arguments: dict[str, Any]) -> list[dict[str, bytes]]:
         """Return the pickled attributes of new objects; nothing if they cannot be made."""
@@ -323,7 +323,7 @@ def _may_be_written(value: Any) -> bool:  # noqa: PLR0911  one kind each
 def _is_imported(value: type | types.FunctionType) -> bool:
     """Whether a fresh process imports a class or a function by its name."""
     module = sys.modules.get(value.__module__)
-    if not can_be_imported(module):
+    if not _can_be_imported(module):
         return False
     try:
         return attrgetter(value.__qualname__)(module) is value
@@ -333,7 +333,9 @@ def _is_imported(value: type | types.FunctionType) -> bool:
 
 def _has_only_attributes(value: Any) -> bool:
     """Whether a copy of a value is made as an object with the same attributes."""
-    if isinstance(value, type | types.FunctionType | types.MethodType | functools.partial | CACHED):
+    if isinstance(
+        value, type | types.FunctionType | types.MethodType | functools.partial | _CACHED
+    ):
         return False
     reduced = value.__reduce_ex__(2)
     if isinstance(reduced, str):
@@ -377,52 +379,52 @@ def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     return needed, optional
 
 
-def _parts(holder: Held) -> Iterable[Held]:  # noqa: PLR0911  one kind each
+def _parts(holder: _Held) -> Iterable[_Held]:  # noqa: PLR0911  one kind each
     """Return what a copy of a value holds."""
     name, value = holder
     if isinstance(value, types.MethodType | classmethod | staticmethod):
         held = [value.__self__] if isinstance(value, types.MethodType) else [value.__func__]
-        return [Held(name, element) for element in held]
+        return [_Held(name, element) for element in held]
     if isinstance(value, property):
         return [
-            Held(name, function) for function in (value.fget, value.fset) if function is not None
+            _Held(name, function) for function in (value.fget, value.fset) if function is not None
         ]
-    if isinstance(value, CACHED):
-        return [Held(name, value.__wrapped__)]
+    if isinstance(value, _CACHED):
+        return [_Held(name, value.__wrapped__)]
     if isinstance(value, type):
         return _of_type(value)
     if isinstance(value, types.FunctionType):
         return _of_code(value)
     if isinstance(value, functools.partial):
-        known = [Held(name, argument) for argument in (value.func, *value.args)]
-        return [*known, *(Held(*item) for item in value.keywords.items())]
+        known = [_Held(name, argument) for argument in (value.func, *value.args)]
+        return [*known, *(_Held(*item) for item in value.keywords.items())]
     if isinstance(value, np.ndarray):
-        return [Held(name, element) for element in value.ravel()]
+        return [_Held(name, element) for element in value.ravel()]
     if isinstance(value, list | tuple | set | frozenset):
-        return [Held(name, element) for element in value]
+        return [_Held(name, element) for element in value]
     if type(value) is dict:
-        entries = [Held(key if isinstance(key, str) else name, value[key]) for key in value]
-        return [*entries, *(Held(name, key) for key in value)]
+        entries = [_Held(key if isinstance(key, str) else name, value[key]) for key in value]
+        return [*entries, *(_Held(name, key) for key in value)]
     reduced = value.__reduce_ex__(2)
     if isinstance(reduced, str):  # the name of something in a module
         return []
     _, arguments, state, items, pairs = [*reduced, None, None, None][:5]
     return [
-        Held(name, element) for element in (*arguments, state, [*(items or ())], [*(pairs or ())])
+        _Held(name, element) for element in (*arguments, state, [*(items or ())], [*(pairs or ())])
     ]
 
 
-def _of_type(kind: type) -> list[Held]:
+def _of_type(kind: type) -> list[_Held]:
     """Return what a copy of a class holds: its attributes, methods and bases."""
     members = [
-        Held(name, value)
+        _Held(name, value)
         for name, value in vars(kind).items()
         if not name.startswith(("__", "_abc_")) or callable(value)
     ]
-    return [*members, *(Held(base.__name__, base) for base in kind.__bases__)]
+    return [*members, *(_Held(base.__name__, base) for base in kind.__bases__)]
 
 
-def _of_code(function: types.FunctionType) -> list[Held]:
+def _of_code(function: types.FunctionType) -> list[_Held]:
     """Return what a copy of a function holds: what it refers to, its defaults and attributes."""
     code, names = function.__code__, _names(function.__code__)
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
@@ -438,7 +440,7 @@ def _of_code(function: types.FunctionType) -> list[Held]:
         **(function.__kwdefaults__ or {}),
         **vars(function),
     }
-    return [Held(*item) for item in references.items()]
+    return [_Held(*item) for item in references.items()]
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -62,7 +62,7 @@ from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Control
 
-Draw = Callable[[int], Any]
+_Draw = Callable[[int], Any]
 
 # A rare leak occurs `_TIMES` times as often as the best bound needs, plus `_MORE` times. Its share
 # of the outputs is at least `_RAREST`; above `_COMMONEST` it is not rare, and is not planted.
@@ -134,7 +134,7 @@ class Violation:
 
 
 def positive_control(
-    draw: Draw,
+    draw: _Draw,
     certified: Callable[[OutputTrials, OutputTrials], float],
     violation: Violation,
     rng: np.random.Generator,

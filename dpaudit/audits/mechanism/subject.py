@@ -116,8 +116,6 @@ class BlackBox(Subject[MechanismConfig]):
             ConfigError: one cannot be imported or called, or there are no pairs.
         """
         table = context.config.defense
-        if table is None:
-            raise TypeError("the config names no mechanism")
         mechanism = import_object(table.target, "defense.target")
         if not callable(mechanism):
             raise ConfigError(
@@ -229,24 +227,17 @@ def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
     """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
     if audit.noiseless:
         yield _NOISELESS
-    if audit.repetition:
-        yield {
-            "about": "repetition",
-            "text": f"{audit.repetition}.",
-            "remedy": "Draw all noise from rng, in each call.",
-        }
-    if audit.settings:
-        yield {
-            "about": "settings",
-            "text": f"Given its settings: {audit.settings}.",
-            "remedy": "Draw all noise from rng, in each call; what is a setting may stay.",
-        }
-    if audit.raised:
-        yield {
-            "about": "exceptions",
-            "text": f"{audit.raised}.",
-            "remedy": "Let it answer whatever the data are.",
-        }
+    sentences = {
+        "repetition": (audit.repetition, "Draw all noise from rng, in each call."),
+        "settings": (
+            audit.settings and f"Given its settings: {audit.settings}",
+            "Draw all noise from rng, in each call; what is a setting may stay.",
+        ),
+        "exceptions": (audit.raised, "Let it answer whatever the data are."),
+    }
+    for about, (sentence, remedy) in sentences.items():
+        if sentence:
+            yield {"about": about, "text": f"{sentence}.", "remedy": remedy}
 
 
 def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, float]:

@@ -22,10 +22,10 @@ from dpaudit.reports.sections.line_chart import Lines
 from dpaudit.reports.series import ByModel, Datum, edge
 from dpaudit.reports.table import Table
 
-Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
-FALSE, DOUBTED, NO_CLAIM = "claim false", "claim in doubt", "no claim"
+_Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
+_FALSE, _DOUBTED, _NO_CLAIM = "claim false", "claim in doubt", "no claim"
 # The weights of leakage against utility that are compared.
-WEIGHTS = [step / 100 for step in range(101)]
+_WEIGHTS = [step / 100 for step in range(101)]
 _HALF = 0.5  # the weight at which the best ε are ringed
 _TRADEOFF = {
     "series": "model, attack",
@@ -39,13 +39,13 @@ _MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
 
 def tradeoff(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
-    by_model, claims = digest.rows(result), claims_of(result.verdicts)
+    by_model, claims = digest.rows(result), _claims_of(result.verdicts)
     data, shares = _points(by_model, claims), guesses.of_attacks(result)
     if not data:
         return None
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
-    recommended = recommendations(by_model, claims)
+    recommended = _recommendations(by_model, claims)
     notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
     advice = _advice(recommended)
     return Chart(
@@ -67,7 +67,7 @@ def tradeoff(result: AuditResult, look: Look) -> Chart | None:
 def _spec(
     data: list[Datum],
     shares: Sequence[Guess],
-    recommended: Sequence[Recommendation],
+    recommended: Sequence[_Recommendation],
     look: Look,
     x: Axis,
     y: Axis,
@@ -111,7 +111,7 @@ def _spec(
     return parts.spec(layers, points=data, guesses=guesses, best=_rings(recommended), labels=rows)
 
 
-def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
+def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
     """Return ε-Risk and ε-Utility; `rank` orders the ε."""
     data: list[Datum] = []
     for model, sweep in by_model.items():
@@ -128,15 +128,15 @@ def _points(by_model: ByModel, claims: Claims) -> list[Datum]:
                     "utility_words": words.interval(kept),
                     "value": estimate.value,
                     "words": words.interval(estimate),
-                    "claim": claims[point_of(row)],
-                    "offered": offered(row, claims),
+                    "claim": claims[_point_of(row)],
+                    "offered": _offered(row, claims),
                 }
                 for label, estimate in row.accuracy.items()
             )
     return data
 
 
-def _rings(best: Sequence[Recommendation]) -> list[Datum]:
+def _rings(best: Sequence[_Recommendation]) -> list[Datum]:
     """Return where the best ε at equal weights are; labels stand alternately below and above."""
     at_half = [
         recommendation
@@ -154,7 +154,7 @@ def _rings(best: Sequence[Recommendation]) -> list[Datum]:
     ]
 
 
-def _advice(best: Sequence[Recommendation]) -> Table:
+def _advice(best: Sequence[_Recommendation]) -> Table:
     cells = [
         [
             recommendation.model,
@@ -170,11 +170,11 @@ def _advice(best: Sequence[Recommendation]) -> Table:
     return Table("The best ε at every weight", header, cells)
 
 
-def _not_offered(model: str, sweep: Sequence[Row], claims: Claims) -> str:
+def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
     """Return at which ε a model is not offered and why; empty if it is offered at every ε."""
     shut: dict[str, list[float]] = {}
     for row in sweep:
-        if not offered(row, claims):
+        if not _offered(row, claims):
             claim = claims[model, row.point.epsilon]
             shut.setdefault(claim, []).append(row.point.epsilon)
     if not shut:
@@ -188,7 +188,7 @@ def _not_offered(model: str, sweep: Sequence[Row], claims: Claims) -> str:
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class _Recommendation:
     """The ε of a model that is best at some weights of leakage against utility.
 
     Attributes:
@@ -210,21 +210,21 @@ class Recommendation:
     claim: str
 
 
-def claims_of(verdicts: Sequence[VerdictRecord]) -> Claims:
+def _claims_of(verdicts: Sequence[VerdictRecord]) -> _Claims:
     """Return what was found out about the claim at each point, in words."""
-    reasons = {"no claim": NO_CLAIM, "doubt": DOUBTED, "finding": DOUBTED}
+    reasons = {"no claim": _NO_CLAIM, "doubt": _DOUBTED, "finding": _DOUBTED}
     return {
         (record.model, record.epsilon): reasons.get(record.reason or "", f"claim {record.verdict}")
         for record in verdicts
     }
 
 
-def offered(row: Row, claims: Claims) -> bool:
+def _offered(row: Row, claims: _Claims) -> bool:
     """Return whether a point may be recommended: its claim is neither false nor in doubt."""
-    return claims[point_of(row)] not in (FALSE, DOUBTED)
+    return claims[_point_of(row)] not in (_FALSE, _DOUBTED)
 
 
-def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
+def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation]:
     """Return the best ε of each model by the weight w of leakage against utility.
 
     The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
@@ -237,16 +237,16 @@ def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
             for row in sweep
             if (kept := row.one("utility.overlap"))
             and row.strongest is not None
-            and offered(row, claims)
+            and _offered(row, claims)
         ]
-        best = [_best(able, weight) for weight in WEIGHTS] if able else []
+        best = [_best(able, weight) for weight in _WEIGHTS] if able else []
         for at, same in groupby(range(len(best)), key=lambda weight: best[weight][0].point.epsilon):
             weights = list(same)
             row, utility, risk = best[weights[0]]
-            low, high = WEIGHTS[weights[0]], WEIGHTS[weights[-1]]
-            claim = claims[point_of(row)]
+            low, high = _WEIGHTS[weights[0]], _WEIGHTS[weights[-1]]
+            claim = claims[_point_of(row)]
             recommended.append(
-                Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
+                _Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
             )
     return recommended
 
@@ -258,7 +258,7 @@ def _best(able: Sequence[_Offer], weight: float) -> _Offer:
     return max(able, key=lambda offer: (1 - weight) * offer[1] - weight * offer[2])
 
 
-def point_of(row: Row) -> tuple[str, float]:
+def _point_of(row: Row) -> tuple[str, float]:
     """Return the model and the ε of a row."""
     return row.point.model, row.point.epsilon
 

@@ -79,7 +79,7 @@ class OnDemandConfig(ModelsConfig):
     @classmethod
     def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
         """Fill in missing names with that of an attack on lists, if no model shows more."""
-        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
+        return [_for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -122,7 +122,7 @@ class OnDemandConfig(ModelsConfig):
         check_attacks("game", self.game, (roles.Distinguisher,))
 
 
-def for_lists(given: Any, models: Sequence[Model]) -> Any:
+def _for_lists(given: Any, models: Sequence[Model]) -> Any:
     """Add the default attack on lists to an `[[attack]]` that names none, if all models show lists.
 
     Args:

@@ -99,7 +99,7 @@ def run_sybil(
             f"no user has more than {defense.min_ratings} ratings: use more data or lower "
             "model.params.min_ratings"
         )
-    similar(defense)
+    _similar(defense)
     model = defense.prepare(ratings)
     # All categories and observers attack the same ratings, each with its own noise.
     drawn = draw_trials(seed, "campaign", trials, len(users))
@@ -228,7 +228,7 @@ class _HiddenRating:
 
     @property
     def _candidates(self) -> NDArray[np.float32]:
-        return similar(self.defense).candidates(self.model.ratings.scale)
+        return _similar(self.defense).candidates(self.model.ratings.scale)
 
     @cached_property
     def _others(self) -> Ratings:
@@ -242,7 +242,7 @@ class _HiddenRating:
         return seed, f"{purpose}/{name}"
 
 
-def similar(defense: OnDemandDefense) -> Similarities:
+def _similar(defense: OnDemandDefense) -> Similarities:
     """Return the item similarities behind a defense's predictions.
 
     Raises:
@@ -407,7 +407,7 @@ class AccountPlanner:
 
     @property
     def _values(self) -> NDArray[np.float32]:
-        return similar(self.defense).candidates(self.model.ratings.scale)
+        return _similar(self.defense).candidates(self.model.ratings.scale)
 
     def _signal(self, sight: _Sight) -> float:
         return float(np.mean(sight.most - sight.least)) / (len(self._values) - 1)
@@ -442,10 +442,10 @@ class AccountPlanner:
         """Compute `s_lk` for the target's items `k`, with `more` additional raters of l."""
         degree = degree.copy()
         degree[self.item] += more
-        value = similar(self.defense).pair_similarity(
+        value = _similar(self.defense).pair_similarity(
             PairCounts(self.item, self.target.items, count, total, degree)
         )
-        return np.where(count > similar(self.defense).pair_floor(), value, 0.0)
+        return np.where(count > _similar(self.defense).pair_floor(), value, 0.0)
 
     def _own_values(self, sight: _Sight) -> NDArray[np.float32]:
         """Return the highest ratings for which `r_k + s_lk` stays in the scale, unclipped."""

@@ -104,8 +104,8 @@ class TrainedConfig(ModelsConfig):
             self._check_role(attack, trained)
         for game in self.game:
             _check_game(game)
-        check_against(self.training.against, [model.label for model in self.model])
-        check_files(self.training.files, self.data.least_raters)
+        _check_against(self.training.against, [model.label for model in self.model])
+        _check_files(self.training.files, self.data.least_raters)
         return self
 
     def _check_role(self, attack: Attack, trained: Model) -> None:
@@ -160,7 +160,7 @@ class TrainedConfig(ModelsConfig):
         return [attack for attack in self.attack if reads(attack.name)]
 
 
-def check_against(against: str | None, labels: Sequence[str]) -> None:
+def _check_against(against: str | None, labels: Sequence[str]) -> None:
     """Refuse a comparison with a model that does not exist.
 
     Raises:
@@ -172,7 +172,7 @@ def check_against(against: str | None, labels: Sequence[str]) -> None:
         )
 
 
-def check_files(files: Sequence[str], least_raters: int) -> None:
+def _check_files(files: Sequence[str], least_raters: int) -> None:
     """Refuse published test files beside a filter of items, which does not apply to them.
 
     Raises:

@@ -182,10 +182,6 @@ def _without_model(probed: Sequence[Numbers]) -> int:
 class Personal(Measure[TrainedConfig, TrainedModel]):
     """`personal.epsilon` and `….loss`: the ε of single users, and their losses in draws."""
 
-    def __init__(self, subject: TrainedModels[Any]) -> None:
-        """Keep the context and the ratings."""
-        self.context, self.ratings = subject.context, subject.learned
-
     @classmethod
     def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield both metrics at every ε of the models whose users have an ε of their own."""
@@ -204,7 +200,7 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
             yield from self.context.unit(stage, partial(self._quantiles, stage, model))
 
     def _quantiles(self, stage: str, model: TrainedModel) -> Iterator[Measurement]:
-        ratings, seed = self.ratings, self.context.seed
+        ratings, seed = self.subject.learned, self.context.seed
 
         def of(index: int) -> NDArray[np.float64]:
             losses = model.defenses[index].personal_losses(ratings, seed)
@@ -231,10 +227,6 @@ def _keys(model: str, epsilon: float) -> Iterator[MetricKey]:
 class Assumptions(Measure[TrainedConfig, TrainedModel]):
     """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
 
-    def __init__(self, subject: TrainedModels[Any]) -> None:
-        """Keep the context and the ratings."""
-        self.context, self.ratings = subject.context, subject.learned
-
     @classmethod
     def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield the assumptions that each published model counts."""
@@ -254,7 +246,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
     def _counted(
         self, stage: str, model: TrainedModel, published: Sequence[Any]
     ) -> Iterator[RecordPart]:
-        ratings, seed = self.ratings, self.context.seed
+        ratings, seed = self.subject.learned, self.context.seed
 
         def count(index: int) -> str:
             counts = attempted(lambda: list(published[index].assumptions(ratings, seed)), None)

@@ -134,10 +134,10 @@ def errors(fold: Fold) -> Probe:
 
 def largest_errors(fold: Fold) -> Numbers:
     """Compute the largest root mean squared and mean absolute error on the fold's test ratings."""
-    return largest(fold.values, fold.train.scale)
+    return _largest(fold.values, fold.train.scale)
 
 
-def largest(values: NDArray[Any], scale: Scale) -> Numbers:
+def _largest(values: NDArray[Any], scale: Scale) -> Numbers:
     """Compute the largest root mean squared and mean absolute error of guesses on the scale.
 
     A rating's largest error is its distance from the farther end of the scale.
@@ -182,7 +182,7 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
 
 def recoverable(ratings: Ratings, mask: NDArray[np.bool_]) -> Numbers:
     """Compute the largest possible errors and accuracy of an attack on a part `(R,)`, `(3,)`."""
-    return np.append(largest(ratings.value[mask], ratings.scale), 1.0)
+    return np.append(_largest(ratings.value[mask], ratings.scale), 1.0)
 
 
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
