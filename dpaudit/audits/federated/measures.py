@@ -15,7 +15,8 @@ from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
-from dpaudit.audits.federated.scores import (
+from dpaudit.audits.federated.subject import FederatedModels
+from dpaudit.audits.federated.transcripts import (
     Finding,
     Truth,
     averaged,
@@ -23,9 +24,8 @@ from dpaudit.audits.federated.scores import (
     gated_divergence,
     grouped,
     is_whole,
+    run_transcript,
 )
-from dpaudit.audits.federated.subject import FederatedModels
-from dpaudit.audits.federated.transcripts import run_transcript
 from dpaudit.audits.trained.subject import TrainedModel
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.errors import ConfigError

@@ -160,10 +160,6 @@ class Calls:
         answers = self._answers(self._caller(pair, purpose), plan.block)
         return self._trials(purpose, plan, answers)
 
-    def several(self, count: int) -> bool:
-        """Whether some call of `run` for so many outputs makes more than one."""
-        return self.batched and count > MOST
-
     def growing(
         self, pair: tuple[Any, Any], purpose: str, ends: Sequence[int]
     ) -> Iterator[OutputTrials]:
@@ -247,10 +243,6 @@ class Calls:
         if isinstance(names, Raised):
             raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
         return list(names)
-
-    def of_one(self, data: Any, purpose: str, count: int) -> Any:
-        """Draw `count` outputs of one data set."""
-        return self.run((data, data), purpose, count).outputs
 
     def _plan(self, purpose: str, count: int, most: int) -> Plan:
         coins = generator(self.seed, f"{purpose}/coins")

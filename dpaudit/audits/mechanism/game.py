@@ -97,7 +97,8 @@ class OutputBound:
             bettor: bets on the outputs, and ends the game once it refutes the claim. Where calls
                 make several outputs, it has some at the beginning that are made one a call.
         """
-        if bettor is not None and self.calls.several(trials):
+        # Some calls for so many outputs make more than one.
+        if bettor is not None and self.calls.batched and trials > MOST:
             bettor.watch(self.calls.growing(pair, f"{purpose}/first", block_ends(_FIRST)))
             if bettor.certificate:
                 return bettor.certificate

@@ -299,7 +299,7 @@ class PlantedGame:
 
         def on_d(count: int) -> Any:
             calls.progress.expect(count)
-            return calls.of_one(self.pair[0], "control", count)
+            return calls.run((self.pair[0], self.pair[0]), "control", count).outputs
 
         calls.progress.stage("positive control")
         return positive_control(

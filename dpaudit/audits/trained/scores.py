@@ -1,4 +1,4 @@
-"""Scores of trained models: errors of ratings, or hits of lists."""
+"""Scores of trained models, errors of ratings or hits of lists, and trainings that have them."""
 
 from __future__ import annotations
 

@@ -14,20 +14,21 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.multitest import multipletests
 
-from dpaudit.audits.federated.scores import (
+from dpaudit.audits.federated.transcripts import (
     CORRECTIONS,
     LEVEL,
     MULTIPLE,
     QUARTERS,
     RATES,
+    Checkpoint,
     Finding,
+    Seen,
     Truth,
     averaged,
     benjamini_hochberg,
     gated_areas,
     holm,
 )
-from dpaudit.audits.federated.transcripts import Checkpoint, Seen
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.bounds.frequentist.roc_limits import calls
@@ -241,7 +242,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
         seen.append(scores.copy())
         return clustered_auc(scores, *arguments, **named)
 
-    monkeypatch.setattr("dpaudit.audits.federated.scores.clustered_auc", noted)
+    monkeypatch.setattr("dpaudit.audits.federated.transcripts.clustered_auc", noted)
     findings = found_in(truth, checkpoint(truth, scores[rows], rows=rows), last=True)
     whole, *quarters = seen
     assert len(whole) == len(rows)

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.audits.trained.games import score_divergences, steps_law
 from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game
-from dpaudit.audits.trained.steps_law import score_divergences, steps_law
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.observation import PreparedPair
