@@ -29,8 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import DistinguishingGame
-from dpaudit.audits.trained.game_targets import target_pair
-from dpaudit.audits.trained.trained_game import trained_game
+from dpaudit.audits.trained.pairs import target_pair, trained_game
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factorization.sgd import SgdFactors

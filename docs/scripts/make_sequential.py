@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 # It stands beside this file.
 from pages import ROOT, page, write
 
-from dpaudit.audits.mechanism.calls import Trials
-from dpaudit.audits.mechanism.early import SHARE, Bettor
+from dpaudit.audits.mechanism.calls import OutputTrials
+from dpaudit.audits.mechanism.certificate import SHARE, Bettor
 from dpaudit.audits.mechanism.patterns import input_pairs
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon
@@ -94,7 +94,7 @@ def _learned(mechanism: Mechanism, pair: Any, seed: int) -> tuple[int | None, fl
     bettor = Bettor(process, BETS, 1 - LEVEL, None, seed)
     outputs, present = _outputs(mechanism, pair, seed)
     calls = np.arange(OUTPUTS)
-    bettor.watch(Trials(outputs[:n], present[:n], calls[:n]) for n in block_ends(OUTPUTS))
+    bettor.watch(OutputTrials(outputs[:n], present[:n], calls[:n]) for n in block_ends(OUTPUTS))
     return bettor.outputs if bettor.certificate else None, process.highest
 
 

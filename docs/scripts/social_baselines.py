@@ -21,11 +21,9 @@ from social_verdicts import PAPERS, Places
 from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
 from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.auditor.top_lists import most_popular, precision_and_recall
-from dpaudit.audits.trained.baselines import guess_means
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.errors import mean_errors
-from dpaudit.audits.trained.grids import Grids
-from dpaudit.audits.trained.scores import scores_of
+from dpaudit.audits.trained.scores import guess_means, mean_errors, scores_of
+from dpaudit.audits.trained.subject import Grids
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

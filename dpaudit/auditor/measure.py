@@ -107,15 +107,17 @@ class Measure(ABC, Generic[C, M]):
     package adds a measure under the entry point group `dpaudit.measures`.
 
     Attributes:
+        subject: what is audited.
+        context: inputs that the measures share.
         audit: the kind of audit to which a measure of another package belongs, by its name
             (`dpaudit list audits`).
     """
 
     audit: ClassVar[str] = ""
 
-    @abstractmethod
     def __init__(self, subject: Any) -> None:
-        """Prepare what is shared between models."""
+        """Keep what is audited; a measure may prepare more that its models share."""
+        self.subject, self.context = subject, subject.context
 
     @classmethod
     @abstractmethod

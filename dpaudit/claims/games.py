@@ -16,8 +16,7 @@ from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.on_demand.list_truth import entry_truth
-from dpaudit.audits.on_demand.predictions import entry_game, prediction_game, shifts
+from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate

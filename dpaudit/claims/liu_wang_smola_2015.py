@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, Ratings, from_profiles

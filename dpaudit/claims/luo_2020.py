@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.claims.trained_games import StepsGame

@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 
 from dpaudit.audits.on_demand.search import search_pair
-from dpaudit.audits.trained.game_targets import size_class, target_pair
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair, size_class, target_pair
 from dpaudit.claims.entry import Check, Experiment, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.trained_games import StepsGame

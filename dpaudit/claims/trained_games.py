@@ -13,7 +13,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair, trained_game
+from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.claims.games import TRIALS, DefenseGame, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.audits.mechanism.arguments import (
+from dpaudit.audits.mechanism.audit import (
+    BlackBoxAudit,
     Stop,
+    audit_pairs,
     check_arguments,
     check_calls,
     check_claim,
     check_probability,
     check_stop,
 )
-from dpaudit.audits.mechanism.audit import BlackBoxAudit, Mechanism, Score, audit_pairs
-from dpaudit.audits.mechanism.early import SHARE
+from dpaudit.audits.mechanism.calls import Mechanism, Score
+from dpaudit.audits.mechanism.certificate import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.power.planning import found_from

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair, trained_game
+from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import Observer, TargetUser, View
 from dpaudit.core.streams import Streams

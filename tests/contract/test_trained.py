@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.audits.trained.game_targets import target_pair
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair, target_pair
 from dpaudit.core import registry
 from dpaudit.core.claim import OBSERVERS, Adjacency, Claim, Variant
 from dpaudit.core.errors import ConfigError, DpauditError

@@ -16,9 +16,8 @@ PACKAGE = Path(dpaudit.__file__).parent
 # and adapters seed it for libraries that draw from it, as do calls of a mechanism that may. A
 # network that DP-SGD trains starts from the seed of its training.
 MADE = {
-    "audits/mechanism/ambient.py": 1,
     "audits/mechanism/blocks.py": 1,
-    "audits/mechanism/outcome.py": 1,
+    "audits/mechanism/one_call.py": 2,
     "recommenders/base.py": 1,
     "recommenders/networks/private.py": 1,
     "testing/contract.py": 1,

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.audits.on_demand.predictions import prediction_game
+from dpaudit.audits.on_demand.games import prediction_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.audits.on_demand.risk import run_risk
+from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale

@@ -16,7 +16,7 @@ from dpaudit.attacks.base import Distinguisher, Readable
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.sybil.averaging import Averaging
-from dpaudit.audits.trained.game_targets import target_pair
+from dpaudit.audits.trained.pairs import target_pair
 from dpaudit.core.claim import Claim
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemInDoubt, ItemList, Observer, PreparedPair, View

@@ -85,15 +85,19 @@ def _divergences(result: AuditResult, look: Look) -> Chart | None:
     floor = edge([datum["value"] for datum in data])
     for datum in data:
         datum["lower"] = max(datum.get("lower", floor), floor)
-    return _by_model(
-        "divergences",
-        "How far real submissions are from fakes",
-        "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
-        "axes logarithmic.",
-        "divergence",
-        data,
-        Axis.over("divergence (nats)", _ends(data)),
-        look,
+    return lines_chart(
+        Lines(
+            "divergences",
+            "How far real submissions are from fakes",
+            "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
+            "axes logarithmic.",
+            extremes("divergence", data),
+            x=_rounds(data),
+            y=Axis.over("divergence (nats)", _ends(data)),
+            data=data,
+            columns={"series": "model", "x": "rounds", "words": "divergence"},
+            series=look.series(data, "value"),
+        )
     )
 
 
@@ -103,15 +107,19 @@ def _errors(result: AuditResult, look: Look) -> Chart | None:
     data = [_datum(m) for m in errors if m.step in steps]
     if not data:
         return None
-    return _by_model(
-        "rounds",
-        "How fast the model learns",
-        "The root mean squared error on held-out ratings after each number of rounds, a mean over "
-        "trainings.",
-        "rmse",
-        data,
-        Axis.around("rmse on held-out ratings", _ends(data)),
-        look,
+    return lines_chart(
+        Lines(
+            "rounds",
+            "How fast the model learns",
+            "The root mean squared error on held-out ratings after each number of rounds, a mean "
+            "over trainings.",
+            extremes("rmse", data),
+            x=_rounds(data),
+            y=Axis.around("rmse on held-out ratings", _ends(data)),
+            data=data,
+            columns={"series": "model", "x": "rounds", "words": "rmse"},
+            series=look.series(data, "value"),
+        )
     )
 
 
@@ -122,25 +130,6 @@ def _foremost(data: Sequence[Datum]) -> list[Datum]:
         most[datum["attack"]] = max(most.get(datum["attack"], 0.0), datum["value"])
     kept = sorted(most, key=lambda attack: -most[attack])[:_ATTACKS]
     return [datum for datum in data if datum["attack"] in kept]
-
-
-def _by_model(
-    name: str, title: str, caption: str, what: str, data: list[Datum], y: Axis, look: Look
-) -> Chart:
-    """Draw a number against rounds, one line for each model and ε."""
-    return lines_chart(
-        Lines(
-            name,
-            title,
-            caption,
-            extremes(what, data),
-            x=_rounds(data),
-            y=y,
-            data=data,
-            columns={"series": "model", "x": "rounds", "words": what},
-            series=look.series(data, "value"),
-        )
-    )
 
 
 def _ends(data: Sequence[Datum]) -> list[float]:

@@ -91,8 +91,8 @@ class FederatedConfig(TrainedConfig):
     @property
     def submission_tests(self) -> list[Attack]:
         """Return the attacks on submissions: the named ones, else the default battery."""
-        others = [*self.recovering, *self.reading]
-        named = [attack for attack in self.attack if attack not in others]
+        recoveries = [*self.recovering, *self.reading]
+        named = [attack for attack in self.attack if attack not in recoveries]
         return named or battery(roles.SubmissionTest)
 
 

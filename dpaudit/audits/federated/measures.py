@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -15,16 +15,17 @@ from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
-from dpaudit.audits.federated.scores import (
+from dpaudit.audits.federated.subject import FederatedModels
+from dpaudit.audits.federated.transcripts import (
     Finding,
     Truth,
     averaged,
     gated_areas,
     gated_divergence,
+    grouped,
     is_whole,
+    run_transcript,
 )
-from dpaudit.audits.federated.subject import FederatedModels
-from dpaudit.audits.federated.transcripts import run_transcript
 from dpaudit.audits.trained.subject import TrainedModel
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.errors import ConfigError
@@ -68,8 +69,6 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
     @classmethod
     def plan(cls, config: FederatedConfig) -> Iterator[MetricKey]:
         """Yield gated AUCs and divergences where users submit fakes, and the transcript metrics."""
-        if config.transcript is None:
-            return
         private = {model.label for model in config.model if model.variant != "nonprivate"}
         areas, divergences = gated(config, "attack.auc"), gated(config, "transcript.kl")
         for model, epsilon in points(config):
@@ -87,15 +86,11 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         Raises:
             ConfigError: the data do not fit the model, or a chosen round is beyond its last.
         """
-        if self.wanted is not None:
-            stage = f"{model.label}: transcripts"
-            measured = partial(self._measured, stage, model, self.wanted)
-            yield from self.context.unit(stage, measured)
+        stage = f"{model.label}: transcripts"
+        yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(
-        self, stage: str, model: TrainedModel, wanted: Transcript
-    ) -> Iterator[RecordPart]:
-        context = self.context
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
+        context, wanted = self.context, self.wanted
         streams = Streams.first(context.seed, "transcript", wanted.trials)
         tasks = (
             Task(work, trial, 1, repr(defense))
@@ -105,8 +100,8 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         )
         executor = context.tasks(stage, model.model, *context.config.attack)
         finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
-        for place, defense in enumerate(model.defenses):
-            trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
+        for index, defense in enumerate(model.defenses):
+            trials = finished[index * wanted.trials : (index + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
             where = model.label, defense.epsilon
@@ -115,27 +110,24 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
             if lost:
                 continue
             most = max(largest for _, largest in trials)
-            findings = [seen for seen, _ in trials]
+            findings = [finding for seen, _ in trials for finding in seen]
             for finding in self._together(findings, defense.rounds, most):
                 yield _measured(*where, finding)
 
-    def _together(self, trials: list[list[Finding]], last: int, most: float) -> Iterator[Finding]:
-        measured = [[finding for finding in trial if finding.metric != _ERROR] for trial in trials]
-        alpha, confidence = self.context.family.alpha, self.context.family.confidence
+    def _together(self, findings: Sequence[Finding], last: int, most: float) -> Iterator[Finding]:
+        """Yield each number over all trainings: jointly if a gate judges it, else its mean."""
+        family = self.context.family
+        errors = [finding for finding in findings if finding.metric == _ERROR]
+        numbers = [finding for finding in findings if finding.metric != _ERROR]
         if self.gated["attack.auc"]:
-            yield from gated_areas(measured, last, alpha, confidence)
+            yield from gated_areas(numbers, last, family.alpha, family.confidence)
         if self.gated["transcript.kl"]:
-            yield from gated_divergence(measured, last, most, alpha, confidence)
-            measured = [[e for e in trial if not is_whole(e, last)] for trial in measured]
-        yield from averaged(measured)
-        errors: dict[int, list[float]] = {}
-        for trial in trials:
-            for finding in trial:
-                if finding.metric == _ERROR:
-                    errors.setdefault(finding.step, []).append(finding.estimate.value)
-        for step, values in errors.items():
-            mean = student_mean(values, 1 - self.context.family.confidence, "trainings")
-            yield Finding(_ERROR, step, mean)
+            yield from gated_divergence(numbers, last, most, family.alpha, family.confidence)
+            numbers = [finding for finding in numbers if not is_whole(finding, last)]
+        yield from averaged(numbers)
+        for step, group in grouped(errors, lambda error: error.step).items():
+            values = [error.estimate.value for error in group]
+            yield Finding(_ERROR, step, student_mean(values, 1 - family.confidence, "trainings"))
 
 
 @dataclass(frozen=True)
@@ -204,8 +196,8 @@ class _Training:
 
     def _error(self, transcript: Any) -> float:
         fold = self.fold
-        shown = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
-        return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
+        predictions = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
+        return float(np.sqrt(np.mean((predictions - fold.values) ** 2)))
 
 
 def _measured(label: str, epsilon: float, finding: Finding) -> records.Measurement:
@@ -224,8 +216,8 @@ def _check_pairs(transcript: Any) -> None:
         ConfigError: fewer than two users submit real pairs, or fakes.
     """
     real, users = transcript.real, transcript.pairs.users
-    for what, these in (("real pairs", real), ("fakes", ~real)):
-        if len(np.unique(users[these])) < 2:
+    for what, chosen in (("real pairs", real), ("fakes", ~real)):
+        if len(np.unique(users[chosen])) < 2:
             raise ConfigError(
                 f"fewer than two of the observed users submit {what}, so nothing can be said of "
                 "users like them: raise transcript.users or params.density, or use more data"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.federated import charts
-from dpaudit.audits.trained.sections import TrainedSections, interval
+from dpaudit.audits.trained.sections import TrainedSections, crossed, interval
 from dpaudit.core import rounding
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
@@ -66,8 +66,8 @@ class FederatedSections(TrainedSections):
 
     def notes(self) -> list[str]:
         """Return the notes on recovered ratings and on submissions."""
-        shown = _NOTES if digest.of(self.result, "transcript.auc") else ()
-        return [*super().notes(), *shown]
+        present = _NOTES if digest.of(self.result, "transcript.auc") else ()
+        return [*super().notes(), *present]
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack on submissions tells rated from other items."""
@@ -148,7 +148,7 @@ def _last(areas: Sequence[Measurement]) -> dict[Key, int]:
 
 def _ideal(result: AuditResult) -> set[str]:
     """Return the attacks that know the noiseless gradient, which no server does."""
-    return {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
+    return {label for label, attack in result.attacks.items() if attack.get("knows") == "gradient"}
 
 
 def _key(measurement: Measurement) -> Key:
@@ -163,20 +163,12 @@ def _name(key: Key) -> str:
     return f"{key[0]}, ε = {words.epsilon(key[1])}"
 
 
-def _attacks(measurements: Iterable[Measurement]) -> list[str]:
-    return list(dict.fromkeys(m.attack or "" for m in measurements))
-
-
 def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
-    at = {
-        (_key(m), m.attack): m.estimate
-        for m in areas
-        if m.detail is None and m.step == last[_key(m)]
-    }
-    return Table(
+    return crossed(
         "Area under the curve of real submissions against fakes after the last round, by attack",
-        ["attack", *(_name(key) for key in last)],
-        [[name, *(interval(at.get((key, name))) for key in last)] for name in _attacks(areas)],
+        [area for area in areas if area.detail is None and area.step == last[_key(area)]],
+        ["attack"],
+        lambda area: _name(_key(area)),
     )
 
 
@@ -219,11 +211,11 @@ def _details(result: AuditResult, key: Key, step: int) -> Table:
         row = cells.setdefault(m.attack, [])
         if (m.metric, m.detail) != ("transcript.auc", None):
             row.append(m)
-    shown = list(columns.columns(list(cells.values()), but=["attack", "step"]))
+    filled = list(columns.columns(list(cells.values()), but=["attack", "step"]))
     return Table(
         f"{_name(key)}: what each attack finds after {step} rounds",
-        ["attack", *(column.name for column in shown)],
-        [[attack, *(column.cells[row] for column in shown)] for row, attack in enumerate(cells)],
+        ["attack", *(column.name for column in filled)],
+        [[attack, *(column.cells[row] for column in filled)] for row, attack in enumerate(cells)],
     )
 
 
@@ -231,14 +223,14 @@ def _divergences(divergences: Sequence[Measurement], last: dict[Key, int]) -> Ta
     cells = []
     for key, step in last.items():
         at = {m.detail: m.estimate for m in divergences if _key(m) == key and m.step == step}
-        shown = [
+        estimates = [
             interval(at.get(WHOLE)),
             *(
                 rounding.measured(at[name].value) if name in at else NONE
                 for name in _PARTS.values()
             ),
         ]
-        cells.append([_name(key), str(step), *shown])
+        cells.append([_name(key), str(step), *estimates])
     return Table(
         "Divergence of a real item's submissions from fakes, in nats, and its parts",
         ["model", "rounds", WHOLE, *_PARTS],

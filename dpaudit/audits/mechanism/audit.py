@@ -1,36 +1,46 @@
-"""Black-box audits of any mechanism that can be called, from its outputs alone."""
+"""Black-box audits of any mechanism that can be called, from its outputs alone.
+
+The arguments are checked first. Among several pairs of data sets the most informative one is
+searched for, and the game is run on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from dpaudit.attacks.black_box.encoding import joined_batches
+from dpaudit.attacks.black_box.learned import LearnedScore
+from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar, reported
-from dpaudit.audits.mechanism.arguments import (
-    Stop,
-    check_arguments,
-    check_calls,
-    check_claim,
-    check_probability,
-    check_stop,
-)
+from dpaudit.audits.mechanism.blocks import same_data
 from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score
-from dpaudit.audits.mechanism.control import PlantedGame
-from dpaudit.audits.mechanism.early import SHARE
-from dpaudit.audits.mechanism.game import OutputBound, exceptions, with_exceptions
-from dpaudit.audits.mechanism.order import drift
+from dpaudit.audits.mechanism.certificate import SHARE
+from dpaudit.audits.mechanism.game import OutputBound, drift, exceptions, with_exceptions
+from dpaudit.audits.mechanism.planted import PlantedGame
 from dpaudit.audits.mechanism.repetition import repeated
-from dpaudit.audits.mechanism.result import BlackBoxAudit, Stopped
-from dpaudit.audits.mechanism.search_pairs import most_informative
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
-from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.core.estimate import Estimate
+from dpaudit.execution.executor import Executor
+from dpaudit.record.values import Control
 
-__all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
-
+# What ends an audit before its last trial: that the claim is refuted.
+Stop = Literal["when-decided"]
+# `draw(pair, round, count)` draws `count` outputs on either data set of a pair.
+_Draw = Callable[[int, int, int], tuple[Any, Any]]
+# The least and the largest number of trials, and of outputs in the search.
+_LEAST, _MOST = 200, 100_000_000
+# The largest factor of a planted violation.
+_STRONGEST = 1e6
 # Most calls of a batched mechanism in one round of the search. Fewer than `MOST` suffice, as the
 # search certifies nothing.
 _SEARCH_CALLS = 256
@@ -169,33 +179,16 @@ def audit_pairs(
     check_arguments(pairs, score, delta, alpha)
     for name, value in (("trials", trials), ("search", search)):
         check_calls(name, value)
-    if log_ratio is not None:
-        if score != "learned":
-            raise InputError("both score and log_ratio are given: the log-ratio is the score")
-        if not callable(log_ratio):
-            raise InputError(f"log_ratio = {log_ratio!r} is not a function: give one of outputs")
-        score = log_ratio
+    score = _given_score(score, log_ratio)
     check_claim(claim, detectable)
     check_stop(stop, claim)
     claim = None if claim is None else float(claim)
     calls = Calls(
         mechanism, batched, settled(seed), fresh_process, score == "learned", executor
     ).on_workers(pairs[0])
-    progress = (executor or INLINE).progress
-    if score != "learned":
-        score = with_exceptions(score)
     game = OutputBound(calls, score, delta, confidence)
-
-    def drawn(index: int, turn: int, count: int) -> tuple[Any, Any]:
-        progress.expect(2 * count)
-        outputs = calls.run(pairs[index], f"search/{turn}/{index}", 2 * count, _SEARCH_CALLS)
-        return outputs.of(False), outputs.of(True)
-
-    given = None if score == "learned" else score
-    if len(pairs) > 1:
-        progress.stage("search for the most informative pair")
-    best = most_informative(drawn, len(pairs), search, trials, calls.seed % 2**32, given)
-    pair = pairs[best]
+    best = _best_pair(game, pairs, search, trials)
+    pair, progress = pairs[best], calls.progress
     progress.stage("certificate")
     bettor = None
     if stop and claim is not None:
@@ -235,7 +228,264 @@ def audit_pairs(
         raised=exceptions(first.trials),
         doubtful=planted.doubtful,
         unread=certificate.scorer.unread,
-        stopped=Stopped(bettor.outputs, bettor.p_value) if bettor and first.early else None,
+        stopped=EarlyEnd(bettor.outputs, bettor.p_value) if bettor and first.early else None,
         finds=finds,
         held=held,
     )
+
+
+@dataclass(frozen=True)
+class BlackBoxAudit:
+    """The result of an audit of a mechanism on one pair of data sets.
+
+    Attributes:
+        epsilon: certified lower bound on the mechanism's ε at `delta`.
+        delta: the δ at which it holds.
+        event: the event that certifies it, with its frequencies.
+        pair: the index of the audited pair among those given.
+        score: name of the score.
+        likelihood: the bound that holds if the given `log_ratio` is the true one; for information
+            only.
+        seed: the seed, with which the same audit can be repeated.
+        drift: a sentence if outputs change with the number of the call or depend on the previous
+            call's; None if neither was found.
+        control: the positive control: what the same game certified where a violation was planted;
+            None if no claim was given, the mechanism itself was found to break it, or there are
+            too few trials.
+        noiseless: whether each call on D gave the same output, and each on D' the same other one.
+        repetition: a sentence if the calls of one process alone certify nothing, as their outputs
+            depend on more than the data and `rng`; says what fresh processes repeat. Else None.
+        raised: a sentence if calls raised exceptions, which are outputs; else None.
+        doubtful: whether the calls of one process break the claim, and fresh processes do not
+            repeat that: neither is it false, nor does the audit speak for it.
+        unread: what the learned score does not read in the outputs, in words.
+        stopped: where it ended early; the bound then holds at any time. Else None.
+        finds: the least true ε above the claim that all trials find with 95 % power, as forecast
+            for Laplace noise, see `bounds.power.power.detectable_epsilon`; infinite if they find
+            none, None without a claim.
+        held: the names of values from when the mechanism was made that count as settings, where
+            more than the claim is certified: were one of them noise, it would hold for this noise.
+    """
+
+    epsilon: Estimate
+    delta: float
+    event: LabelTest
+    pair: int
+    score: str
+    likelihood: Estimate | None = None
+    seed: int = 0
+    drift: str | None = None
+    control: Control | None = None
+    noiseless: bool = False
+    repetition: str | None = None
+    raised: str | None = None
+    doubtful: bool = False
+    unread: tuple[str, ...] = ()
+    stopped: EarlyEnd | None = None
+    finds: float | None = None
+    held: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> str | None:
+        """Return a sentence on the values that count as settings; None without such."""
+        if not self.held:
+            return None
+        return (
+            f"it holds {', '.join(self.held)} from when it was made, which looks like a setting: "
+            "if it is noise, the bound is that of this noise alone, so draw it from rng in each "
+            "call"
+        )
+
+
+@dataclass(frozen=True)
+class EarlyEnd:
+    """An audit that ended early, as it had refuted the claim.
+
+    Attributes:
+        outputs: the number of outputs so far.
+        p_value: the p-value of the claim, which holds at any time.
+    """
+
+    outputs: int
+    p_value: float
+
+
+def check_arguments(
+    pairs: Sequence[tuple[Any, Any]],
+    score: Score | Literal["learned"],
+    delta: float,
+    alpha: float,
+) -> None:
+    """Refuse the arguments of `audit_pairs` that no audit can use, before the mechanism is called.
+
+    Args:
+        pairs: pairs of data sets.
+        score: a function, or "learned".
+        delta: the δ at which ε is bounded.
+        alpha: the level of the bound.
+
+    Raises:
+        InputError: an argument is out of range, or a pair is none or holds equal data sets.
+    """
+    outcomes.check_alpha(alpha)
+    outcomes.check_delta(delta)
+    if score != "learned" and not callable(score):
+        raise InputError(f"score = {score!r} is neither 'learned' nor a function")
+    if not isinstance(pairs, Sized):
+        raise InputError(f"pairs = {pairs!r} is no list: give a list of pairs (d, d_prime)")
+    if not len(pairs):
+        raise InputError("pairs are empty: give at least one pair of neighbouring data sets")
+    for index, pair in enumerate(pairs):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(f"pairs[{index}] is not a tuple (d, d_prime): make it one")
+        if same_data(*pair):
+            raise InputError(
+                f"pairs[{index}] holds the same data set twice, which no mechanism tells apart: "
+                "give two neighbouring data sets"
+            )
+
+
+def check_calls(name: str, value: Any) -> None:
+    """Refuse a number of calls that is no whole number, too small for any audit, or too large.
+
+    Raises:
+        InputError: it is.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not _LEAST <= value <= _MOST:
+        raise InputError(f"{name} = {value!r} is not a whole number from {_LEAST} to {_MOST}")
+
+
+def check_claim(claim: Any, detectable: Any) -> None:
+    """Refuse a claimed ε and a factor of planted violations that no audit can use.
+
+    Args:
+        claim: the claimed ε; None claims nothing.
+        detectable: the factor; None plants nothing.
+
+    Raises:
+        InputError: one is no number, or out of range.
+    """
+    if claim is not None:
+        outcomes.check_epsilon(claim, "claim")
+    if detectable is not None:
+        outcomes.check_number("detectable", detectable)
+        if not 1 < detectable <= _STRONGEST:
+            raise InputError(
+                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
+            )
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse what is no number in (0, 1).
+
+    Raises:
+        InputError: it is none.
+    """
+    outcomes.check_number(name, value)
+    if not 0 < value < 1:
+        raise InputError(f"{name} = {value!r} is not in (0, 1): use e.g. 0.95 or 0.05")
+
+
+def check_stop(stop: Any, claim: float | None) -> None:
+    """Refuse another word than "when-decided", and to decide where nothing is claimed.
+
+    Raises:
+        InputError: it is another word, or there is no claim.
+    """
+    if stop not in (None, "when-decided"):
+        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
+    if stop and claim is None:
+        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
+
+
+def _given_score(
+    score: Score | Literal["learned"], log_ratio: Score | None
+) -> Score | Literal["learned"]:
+    """Return the score to use, a given one with exceptions above all other outputs.
+
+    Raises:
+        InputError: a score is given beside the log-ratio, or this is no function.
+    """
+    if log_ratio is not None:
+        if score != "learned":
+            raise InputError("both score and log_ratio are given: the log-ratio is the score")
+        if not callable(log_ratio):
+            raise InputError(f"log_ratio = {log_ratio!r} is not a function: give one of outputs")
+        score = log_ratio
+    return score if score == "learned" else with_exceptions(score)
+
+
+def _best_pair(
+    game: OutputBound, pairs: Sequence[tuple[Any, Any]], search: int, trials: int
+) -> int:
+    """Return the index of the most informative pair."""
+    calls, progress = game.calls, game.calls.progress
+
+    def drawn(index: int, turn: int, count: int) -> tuple[Any, Any]:
+        progress.expect(2 * count)
+        outputs = calls.run(pairs[index], f"search/{turn}/{index}", 2 * count, _SEARCH_CALLS)
+        return outputs.of(False), outputs.of(True)
+
+    if len(pairs) > 1:
+        progress.stage("search for the most informative pair")
+    given = None if game.score == "learned" else game.score
+    return most_informative(drawn, len(pairs), search, trials, calls.seed % 2**32, given)
+
+
+def most_informative(
+    draw: _Draw, pairs: int, budget: int, trials: int, seed: int, score: Score | None
+) -> int:
+    """Return the index of the pair with the largest forecast of the certified bound.
+
+    Successive halving (Karnin, Koren & Somekh 2013): each pair gets `budget` outputs, the better
+    half as many again as it has, and so on; all outputs of a pair are kept. A quick score is
+    learned on half of a pair's outputs, and its bound is forecast from the others; ties, such as
+    forecasts of 0, are broken by the AUC.
+
+    Args:
+        draw: draws fresh outputs.
+        pairs: number of pairs.
+        budget: outputs of each pair in the first round.
+        trials: number of outputs that the certificate will use.
+        seed: seed of the scores.
+        score: the given score; None if it is learned.
+    """
+    left = list(range(pairs))
+    held: dict[int, tuple[Any, Any]] = {}
+    turn = 0
+    while len(left) > 1:
+        turn += 1
+        worth = {}
+        for index in left:
+            fresh = draw(index, turn, budget // 2)
+            old = held.get(index)
+            held[index] = fresh if old is None else _extended(old, fresh)
+            worth[index] = _promise(held[index], trials, seed, score)
+        left = sorted(left, key=lambda index: worth[index], reverse=True)[: -(-len(left) // 2)]
+        # Double each pair's outputs, with at most `trials` new ones in a round.
+        budget = min(budget * (2 if turn > 1 else 1), trials)
+        held = {index: held[index] for index in left}
+    return left[0]
+
+
+def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
+    return joined_batches([old[0], fresh[0]]), joined_batches([old[1], fresh[1]])
+
+
+def _promise(
+    outputs: tuple[Any, Any], trials: int, seed: int, score: Score | None
+) -> tuple[float, float]:
+    """Return a pair's forecast bound, and the distance of its AUC from ½."""
+    from scipy.stats import rankdata
+
+    judged = outputs
+    if score is None:
+        half = len(outputs[0]) // 2
+        score = LearnedScore.fit(outputs[0][:half], outputs[1][:half], seed, quick=True).score
+        judged = outputs[0][half:], outputs[1][half:]
+    absent, present = (np.asarray(score(batch), np.float64) for batch in judged)
+    scores, labels = np.r_[absent, present], np.repeat([0, 1], [len(absent), len(present)])
+    excess = rankdata(scores)[len(absent) :].mean() - (len(scores) + 1) / 2
+    promise = prospect(scores, labels, trials, calibrated=True)
+    return promise.epsilon, abs(float(excess)) / len(absent)

@@ -20,9 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.mechanism.ambient import ambient_restored
-from dpaudit.audits.mechanism.outcome import Job, called
-from dpaudit.audits.mechanism.same import same_data
+from dpaudit.audits.mechanism.one_call import Job, ambient_restored, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
@@ -72,7 +70,7 @@ class Caller:
         pair: the data sets D and D'.
         seed: seed of every call's stream.
         purpose: names the streams.
-        ambient: whether calls seed the generators of their process, see `ambient`; not where
+        ambient: whether calls seed the generators of their process, see `one_call`; not where
             several threads call.
     """
 
@@ -119,6 +117,36 @@ class Caller:
         except Exception:
             return None
         return twin if same_data(twin, self.pair) else None
+
+
+def same_data(d: Any, d_prime: Any) -> bool:
+    """Whether two data sets are certainly equal: one object, or the same type with equal parts.
+
+    Data that cannot be compared, or are nested too deep, are not known to be equal.
+    """
+    try:
+        return _same(d, d_prime)
+    except Exception:  # a comparison of the user's types raises whatever it likes
+        return False
+
+
+def _same(d: Any, d_prime: Any) -> bool:  # noqa: PLR0911  one kind of data each
+    if d is d_prime:
+        return True
+    if type(d) is not type(d_prime):
+        return False
+    if isinstance(d, dict):
+        return d.keys() == d_prime.keys() and all(_same(d[key], d_prime[key]) for key in d)
+    if isinstance(d, list | tuple):
+        return len(d) == len(d_prime) and all(map(_same, d, d_prime))
+    if isinstance(d, np.ndarray):
+        nan = d.dtype.kind in "fc"
+        return d.dtype == d_prime.dtype and bool(np.array_equal(d, d_prime, equal_nan=nan))
+    if hasattr(d, "equals"):  # frames and series
+        return bool(d.equals(d_prime))
+    if hasattr(d, "nnz"):  # sparse arrays
+        return bool(d.shape == d_prime.shape and (d != d_prime).nnz == 0)
+    return bool(d == d_prime) or bool(d != d and d_prime != d_prime)  # noqa: PLR0124  NaN
 
 
 def failed(words: str, culprit: str = "the mechanism") -> RunError:
@@ -177,10 +205,10 @@ def _traced(mechanism: Any) -> Any:
     return traced
 
 
-def _equal(outputs: Any, others: Any) -> bool:
+def _equal(outputs: Any, again: Any) -> bool:
     """Whether outputs have the same types and bits."""
     try:
-        return pickle.dumps(outputs) == pickle.dumps(others)
+        return pickle.dumps(outputs) == pickle.dumps(again)
     except Exception:  # they are of a foreign type
         return False
 

@@ -15,9 +15,9 @@ one call may share something, such as an offset, so that the coin of one reveals
 others. A batched mechanism is therefore asked for one output per call up to `MOST` calls, which
 needs no assumption. Beyond that, each block of trials makes two calls, one for each data set, in
 random order, for as many outputs as the coins ask for. This relies on the mechanism's promise that
-the outputs of a call are independent; `order.check_calls` refuses scores that are correlated within
-calls. With so many calls, a correlation that it overlooks raises the variance of a count by at most
-about 7 %.
+the outputs of a call are independent; `game` refuses scores that are correlated
+within calls. With so many calls, a correlation that it overlooks raises the variance of a count by
+at most about 7 %.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch, batch_of, joined_batches
-from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
-from dpaudit.audits.mechanism.isolated import each_in_a_process
-from dpaudit.audits.mechanism.kept import may_be_noise
-from dpaudit.audits.mechanism.outcome import Raised
-from dpaudit.audits.mechanism.same import same_data
-from dpaudit.audits.mechanism.snapshot import Snapshot
+from dpaudit.audits.mechanism.blocks import Block, Caller, parallel, same_data
+from dpaudit.audits.mechanism.kept import Snapshot, may_be_noise
+from dpaudit.audits.mechanism.one_call import Raised, each_in_a_process
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator, seed_sequence
 from dpaudit.execution.executor import INLINE, Executor
@@ -56,7 +53,7 @@ MOST = 2**14
 
 
 @dataclass(frozen=True)
-class Trials:
+class OutputTrials:
     """Outputs in the order of the calls.
 
     Attributes:
@@ -147,7 +144,9 @@ class Calls:
         chosen = parallel(self.executor, caller, batched=self.batched)
         return replace(self, executor=chosen)
 
-    def run(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:
+    def run(
+        self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST
+    ) -> OutputTrials:
         """Draw `count` outputs, each from a data set chosen by its own coin.
 
         Args:
@@ -161,11 +160,9 @@ class Calls:
         answers = self._answers(self._caller(pair, purpose), plan.block)
         return self._trials(purpose, plan, answers)
 
-    def several(self, count: int) -> bool:
-        """Whether some call of `run` for so many outputs makes more than one."""
-        return self.batched and count > MOST
-
-    def growing(self, pair: tuple[Any, Any], purpose: str, ends: Sequence[int]) -> Iterator[Trials]:
+    def growing(
+        self, pair: tuple[Any, Any], purpose: str, ends: Sequence[int]
+    ) -> Iterator[OutputTrials]:
         """Draw the outputs of `run` part by part, one a call.
 
         Args:
@@ -181,10 +178,12 @@ class Calls:
         for end in ends:
             start = len(answers)
             answers += self._answers(caller, plan.block.at(start, end - start))
-            part = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
-            yield self._trials(purpose, part, answers)
+            begun = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
+            yield self._trials(purpose, begun, answers)
 
-    def fresh(self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool) -> Trials:
+    def fresh(
+        self, pair: tuple[Any, Any], purpose: str, count: int, *, own_hash: bool
+    ) -> OutputTrials:
         """Draw outputs as `run` does, each in a fresh process, and one a call.
 
         Args:
@@ -201,7 +200,9 @@ class Calls:
         caller = self._caller(pair, purpose)
         return self._trials(purpose, plan, self._alone(caller, plan.block, own_hash=own_hash))
 
-    def repeats(self, trials: Trials, pair: tuple[Any, Any], count: int, *, own_hash: bool) -> bool:
+    def repeats(
+        self, trials: OutputTrials, pair: tuple[Any, Any], count: int, *, own_hash: bool
+    ) -> bool:
         """Whether some calls of `run` give the same outputs again in fresh processes.
 
         Args:
@@ -243,10 +244,6 @@ class Calls:
             raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
         return list(names)
 
-    def of_one(self, data: Any, purpose: str, count: int) -> Any:
-        """Draw `count` outputs of one data set."""
-        return self.run((data, data), purpose, count).outputs
-
     def _plan(self, purpose: str, count: int, most: int) -> Plan:
         coins = generator(self.seed, f"{purpose}/coins")
         present = coins.random(count) < 0.5
@@ -265,7 +262,7 @@ class Calls:
         """Return what each call of a block returned."""
         if self.fresh_process:
             return self._alone(caller, block, own_hash=False)
-        tasks = (Task(caller, part, part.trials) for part in block.parts())
+        tasks = (Task(caller, piece, piece.trials) for piece in block.parts())
         answers = (self.executor or INLINE).run(tasks)
         return [output for answer in answers for output in answer]
 
@@ -289,10 +286,10 @@ class Calls:
                 "it at the top of a module, without locks and open files"
             )
 
-    def _trials(self, purpose: str, plan: Plan, answers: list[Any]) -> Trials:
+    def _trials(self, purpose: str, plan: Plan, answers: list[Any]) -> OutputTrials:
         if not self.batched:
             outputs = as_batch(answers) if self.exact else alike(answers)
-            return Trials(outputs, plan.present, plan.calls, purpose)
+            return OutputTrials(outputs, plan.present, plan.calls, purpose)
         sizes = plan.block.sizes.tolist()
         sized = zip(answers, sizes, strict=True)
         outputs = joined_batches([self._outputs(answer, size) for answer, size in sized])
@@ -300,8 +297,8 @@ class Calls:
         # The calls made their outputs one after the other: put these at their trials' places.
         order = np.argsort(np.argsort(plan.calls, kind="stable"))
         if isinstance(outputs, list):
-            return Trials([outputs[i] for i in order], plan.present, plan.calls, purpose)
-        return Trials(outputs[order], plan.present, plan.calls, purpose)
+            return OutputTrials([outputs[i] for i in order], plan.present, plan.calls, purpose)
+        return OutputTrials(outputs[order], plan.present, plan.calls, purpose)
 
     def _outputs(self, answer: Any, count: int) -> Any:
         """Return the outputs of one call."""
@@ -323,15 +320,17 @@ def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator
     return Plan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
 
 
-def _same_outputs(outputs: Any, places: NDArray[np.int64], others: Any) -> bool:
+def _same_outputs(outputs: Any, places: NDArray[np.int64], answers: Any) -> bool:
     """Whether a call made the outputs at these places."""
     if isinstance(outputs, np.ndarray):
         try:
-            return same_data(outputs[places], np.asarray(others, outputs.dtype))
+            return same_data(outputs[places], np.asarray(answers, outputs.dtype))
         except Exception:  # other types than numbers, or other shapes
             return False
-    alike = len(others) == len(places)
-    return alike and all(_equal(outputs[i], other) for i, other in zip(places, others, strict=True))
+    alike = len(answers) == len(places)
+    return alike and all(
+        _equal(outputs[i], other) for i, other in zip(places, answers, strict=True)
+    )
 
 
 def _equal(output: Any, other: Any) -> bool:

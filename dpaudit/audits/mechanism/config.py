@@ -59,8 +59,8 @@ class PythonDefense(Table):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        both = self.d is not None and self.d_prime is not None
-        if both == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
+        complete = self.d is not None and self.d_prime is not None
+        if complete == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
             raise ValueError("give d and d_prime, or pairs")
         return self
 

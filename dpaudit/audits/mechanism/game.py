@@ -1,4 +1,7 @@
-"""The game of a black-box audit: outputs on two data sets, a score, and the bound it certifies."""
+"""The game of a black-box audit: outputs on two data sets, a score, and the bound it certifies.
+
+Two checks ask whether outputs depend on the call that made them, or on its place in the order.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,19 @@ from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.auditor.games.certify import Level, bound
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.mechanism.blocks import failed
-from dpaudit.audits.mechanism.calls import MOST, Calls, Score, Trials, alike, numeric
-from dpaudit.audits.mechanism.certificate import Certificate, Scorer, learned_scorer, scored
-from dpaudit.audits.mechanism.early import Bettor
-from dpaudit.audits.mechanism.order import check_calls
-from dpaudit.audits.mechanism.outcome import Raised
+from dpaudit.audits.mechanism.calls import MOST, Calls, OutputTrials, Score, alike, numeric
+from dpaudit.audits.mechanism.certificate import (
+    Bettor,
+    OutputCertificate,
+    Scorer,
+    learned_scorer,
+    scored,
+)
+from dpaudit.audits.mechanism.one_call import Raised
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import guessed_epsilon
+from dpaudit.bounds.outcomes import Scores
+from dpaudit.core.errors import InputError
 
 # A learned score is trained on half of the trials, at most on this many.
 _TRAINING = 400_000
@@ -26,6 +35,11 @@ _TRAINING = 400_000
 _FIRST = 4_096
 # The most outputs that have to be equal on each data set where bets ended the game.
 _CONSTANT = 1_000
+# Standard errors beyond which the scores within calls count as correlated.
+_ALIKE = 6.0
+# The number of entries tested for drift; the level of that test; the divisor of √n in the limit on
+# a fourth moment.
+_COORDINATES, _DRIFT, _TAIL = 8, 1e-6, 5
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class OutputBound:
         trials: int,
         alpha: float,
         bettor: Bettor | None = None,
-    ) -> Certificate:
+    ) -> OutputCertificate:
         """Draw outputs on both data sets, and certify.
 
         Args:
@@ -83,7 +97,8 @@ class OutputBound:
             bettor: bets on the outputs, and ends the game once it refutes the claim. Where calls
                 make several outputs, it has some at the beginning that are made one a call.
         """
-        if bettor is not None and self.calls.several(trials):
+        # Some calls for so many outputs make more than one.
+        if bettor is not None and self.calls.batched and trials > MOST:
             bettor.watch(self.calls.growing(pair, f"{purpose}/first", block_ends(_FIRST)))
             if bettor.certificate:
                 return bettor.certificate
@@ -101,8 +116,8 @@ class OutputBound:
         return self.judge(scorer, judged, alpha)
 
     def lengthened(
-        self, certificate: Certificate, pair: tuple[Any, Any], trials: int
-    ) -> Certificate:
+        self, certificate: OutputCertificate, pair: tuple[Any, Any], trials: int
+    ) -> OutputCertificate:
         """Return a certificate with as many outputs as it takes to call them constant.
 
         An early end may have few outputs, which are all equal although some noise is rare.
@@ -127,19 +142,19 @@ class OutputBound:
         count: int,
         bettor: Bettor | None,
         scorer: Scorer | None = None,
-    ) -> Trials:
+    ) -> OutputTrials:
         if bettor is None:
             return self.calls.run(pair, stream, count, MOST)
         return bettor.watch(self.calls.growing(pair, stream, block_ends(count)), scorer)
 
-    def certify(self, train: Trials, test: Trials, alpha: float) -> Certificate:
+    def certify(self, train: OutputTrials, test: OutputTrials, alpha: float) -> OutputCertificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
         return self.judge(self.scorer(train, len(test)), test, alpha)
 
-    def judge(self, scorer: Scorer, test: Trials, alpha: float) -> Certificate:
+    def judge(self, scorer: Scorer, test: OutputTrials, alpha: float) -> OutputCertificate:
         """Certify on `test`, which the score must not have seen."""
         scores = scored(scorer.score, test.outputs)
-        check_calls(test, scores)
+        _check_independent(test, scores)
         # Rare events and the score share the level; the larger bound holds.
         guesses = scorer.guesses(test.outputs) if scorer.guesses else None
         level = alpha if guesses is None else alpha / 2
@@ -158,9 +173,9 @@ class OutputBound:
             if rare.lower > estimate.lower:
                 estimate, event = rare, rare_event
                 scorer = scorer._replace(name="learned (rare events)")
-        return Certificate(estimate, event, scorer, test, scores)
+        return OutputCertificate(estimate, event, scorer, test, scores)
 
-    def scorer(self, train: Trials | None, trials: int) -> Scorer:
+    def scorer(self, train: OutputTrials | None, trials: int) -> Scorer:
         """Return the given score, or one that is learned to certify with so many trials."""
         if self.score != "learned":
             return Scorer(self.score, getattr(self.score, "__name__", "given"), "top")
@@ -175,7 +190,103 @@ class OutputBound:
         return learned_scorer(learned)
 
 
-def exceptions(trials: Trials) -> str | None:
+def _check_independent(trials: OutputTrials, scores: Scores) -> None:
+    """Refuse scores that are positively correlated within the calls of one data set.
+
+    If the outputs of a call are independent, the product of two centred scores of one call has
+    mean 0. Tested on the ranks, and on the indicators of the upper nine tenths, half and tenth.
+
+    Raises:
+        InputError: the scores are correlated.
+    """
+    if len(np.unique(trials.calls)) == len(trials):
+        return
+    from scipy.stats import rankdata
+
+    statistic = 0.0
+    for name in (None, 0.1, 0.5, 0.9):
+        excess = variance = 0.0
+        for dataset in (False, True):
+            here = trials.present == dataset
+            ranks = rankdata(scores[here])
+            values = ranks if name is None else (ranks > name * len(ranks)).astype(float)
+            spread = values.std()
+            if spread == 0:
+                continue
+            values = (values - values.mean()) / spread
+            sums = np.bincount(trials.calls[here], values)
+            sizes = np.bincount(trials.calls[here]).astype(float)
+            pairs = float((sizes * (sizes - 1)).sum())
+            excess += float((sums**2).sum() - len(values) + pairs / max(len(values) - 1, 1))
+            variance += 2 * pairs
+        if variance:
+            statistic = max(statistic, excess / variance**0.5)
+    if statistic > _ALIKE:
+        raise InputError(
+            "outputs of one call are alike, so one output reveals the data set of the others: make "
+            f"the n outputs of a call independent, leave out batched, or use at most {MOST} "
+            "trials, which are drawn one per call"
+        )
+
+
+def drift(trials: OutputTrials, scores: Scores) -> str | None:
+    """Describe how outputs change with the call's number or depend on the previous call; else None.
+
+    Tests the score and the first entries of numeric outputs, and their distances from the median,
+    by Spearman's correlation with the call's number and between successive calls, at a joint level
+    of one in a million. The certificate stays valid because of the coins, but a claim about a
+    single call says little about a mechanism with memory.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    series = [scores]
+    if numeric(trials.outputs):
+        flat = trials.outputs.reshape(len(trials), -1)
+        series += [flat[:, j] for j in range(min(flat.shape[1], _COORDINATES))]
+    count = len(trials)
+    # NaN ranks below all numbers.
+    ranked = [rankdata(np.where(np.isnan(values), -np.inf, values)) for values in series]
+    ranked += [_distance_ranks(ranks) for ranks in ranked]
+    limit = -float(ndtri(_DRIFT / (4 * len(ranked))))
+    position = np.linspace(-1, 1, count) * (3 * (count - 1) / (count + 1)) ** 0.5
+    trend = memory = 0.0
+    for ranks in ranked:
+        spread = ranks.std()
+        if spread == 0:
+            continue
+        unit = (ranks - ranks.mean()) / spread
+        squares = unit * unit
+        # With a few extreme values the correlations are not approximately normal.
+        if (squares * squares).sum() / count > count**0.5 / _TAIL:
+            continue
+        trend = max(trend, abs(float((unit * position).sum())) / count**0.5)
+        memory = max(memory, abs(float((unit[1:] * unit[:-1]).sum())) / count**0.5)
+    signs = [
+        words
+        for size, words in (
+            (trend, "change with the number of the call"),
+            (memory, "depend on those of the call before"),
+        )
+        if size > limit
+    ]
+    if not signs:
+        return None
+    return (
+        f"outputs {' and '.join(signs)}: the mechanism keeps a state between calls, and this audit "
+        "is about a single call"
+    )
+
+
+def _distance_ranks(ranks: Scores) -> Scores:
+    """Rank the distances of ranks from their middle, by counting instead of sorting."""
+    distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
+    counts = np.bincount(distances)
+    midranks: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
+    return midranks
+
+
+def exceptions(trials: OutputTrials) -> str | None:
     """Describe how often calls raised an exception on either data set; None if none did."""
     raised = np.array([isinstance(output, Raised) for output in trials.outputs], np.bool_)
     if not raised.any():

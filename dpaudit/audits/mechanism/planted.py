@@ -34,21 +34,35 @@ score claims to see any form, so every plant that the outputs can carry must be 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch
-from dpaudit.audits.mechanism.calls import Score, Trials
-from dpaudit.audits.mechanism.plants import Bits, Pair, Plant, Written, splits, writings
-from dpaudit.audits.mechanism.pool import Pool
+from dpaudit.auditor.games import certify as certifying
+from dpaudit.auditor.games.controls import Bar
+from dpaudit.audits.mechanism.calls import OutputTrials, Score
+from dpaudit.audits.mechanism.certificate import OutputCertificate
+from dpaudit.audits.mechanism.game import OutputBound
+from dpaudit.audits.mechanism.plants import (
+    Bits,
+    OutputPair,
+    OutputPool,
+    Plant,
+    Written,
+    splits,
+    writings,
+)
+from dpaudit.audits.mechanism.repetition import unrepeated
 from dpaudit.bounds.power.planning import found_from
 from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.core.streams import generator
 from dpaudit.record.values import Control
 
-Draw = Callable[[int], Any]
+_Draw = Callable[[int], Any]
 
 # A rare leak occurs `_TIMES` times as often as the best bound needs, plus `_MORE` times. Its share
 # of the outputs is at least `_RAREST`; above `_COMMONEST` it is not rare, and is not planted.
@@ -60,16 +74,71 @@ _LONGEST = 4
 _LEAK = "a leak"
 
 
+@dataclass(frozen=True)
+class Violation:
+    """A planted violation of a claim, and the trials that are to find it.
+
+    Attributes:
+        claim: the claimed ε, which bounds must exceed.
+        factor: the planted ε as a multiple of the claim.
+        sizes: the numbers of trials that train and that certify.
+        alpha: the level of the bound.
+        delta: the δ of the claim.
+    """
+
+    claim: float
+    factor: float
+    sizes: tuple[int, int]
+    alpha: float
+    delta: float
+
+    @property
+    def epsilon(self) -> float:
+        """The planted ε."""
+        return self.factor * self.claim
+
+    @property
+    def right(self) -> float:
+        """The probability with which a planted bit equals its coin."""
+        odds = math.exp(min(self.epsilon, 700.0))
+        return (odds + self.delta) / (1 + odds)
+
+    @property
+    def findable(self) -> bool:
+        """Whether the trials find noise of such an ε with the best score."""
+        trials = self.sizes[1]
+        least = found_from(self.claim, trials, self.alpha, delta=self.delta) if trials else math.inf
+        return least <= self.epsilon
+
+    def surely_found_in(self, share: float) -> bool:
+        """Whether this share of the trials surely finds a bit in these, by forecast."""
+        trials = int(share * self.sizes[1])
+        if trials == 0:
+            return False
+        least = detectable_epsilon(self.claim, trials, self.alpha, delta=self.delta, power=_SURE)
+        return least <= self.epsilon
+
+    @property
+    def rare_share(self) -> float | None:
+        """The share of outputs that must leak to be detected; None if it is not rare."""
+        needed = math.log(1 / self.alpha) / math.log1p(math.exp(-self.claim))
+        share = max((_TIMES * needed + _MORE) / self.sizes[1] + 3 * self.delta, _RAREST)
+        return share if share <= _COMMONEST else None
+
+    def untried(self, mutant: str) -> Control:
+        """Return the control of mutants that are missed without a trial."""
+        factor = self.epsilon / self.claim
+        return Control(
+            mutant=mutant, factor=factor, epsilon=self.epsilon, certified=0.0, found=False
+        )
+
+
 def positive_control(
-    draw: Draw,
-    certified: Callable[[Trials, Trials], float],
-    *,
-    claim: float,
-    factor: float,
-    sizes: tuple[int, int],
-    alpha: float,
-    delta: float,
+    draw: _Draw,
+    certified: Callable[[OutputTrials, OutputTrials], float],
+    violation: Violation,
     rng: np.random.Generator,
+    *,
     score: Score | None = None,
     unread: Sequence[str] = (),
 ) -> Control | None:
@@ -78,11 +147,7 @@ def positive_control(
     Args:
         draw: draws the given number of outputs on D; a larger number extends the same sequence.
         certified: the bound that the game certifies from trials that train and that certify.
-        claim: the claimed ε, which the bounds must exceed.
-        factor: the mutants' ε as a multiple of `claim`.
-        sizes: the numbers of trials that train and that certify.
-        alpha: the level of the bound.
-        delta: the δ of the claim.
+        violation: the violation to plant.
         rng: generator of coins, bits and the choice of an entry.
         score: the given score; None if it is learned.
         unread: what a learned score does not read; no mutant is tried then.
@@ -91,40 +156,30 @@ def positive_control(
         The least certified bound and the mutants that it belongs to; None if there are too few
         trials to find noise of such an ε even with the best score.
     """
-    epsilon = factor * claim
-    if sizes[1] == 0 or found_from(claim, sizes[1], alpha, delta=delta) > epsilon:
+    if not violation.findable:
         return None
     if unread:
-        return _not_found(
-            f"any violation in what it does not read: {', '.join(unread)}", epsilon, claim
-        )
-    count = sum(sizes)
+        return violation.untried(f"any violation in what it does not read: {', '.join(unread)}")
+    (train, _), count = violation.sizes, sum(violation.sizes)
 
-    def drawn(wanted: int) -> Pool:
-        return Pool.of(draw(wanted), given_score=score is not None)
+    def drawn(wanted: int) -> OutputPool:
+        return OutputPool.of(draw(wanted), given_score=score is not None)
 
     pool = drawn(count + count // 4 + 200)
     plants: list[Plant] = list(splits(pool, score, rng))
     if not plants:
-        alike = "any planted violation (the outputs on D are too much alike to carry one)"
-        return _not_found(alike, epsilon, claim)
-    odds = math.exp(min(epsilon, 700.0))
-    right = (odds + delta) / (1 + odds)
+        alike = "the outputs on D are too much alike to carry one"
+        return violation.untried(f"any planted violation ({alike})")
     if score is None:
-        plants += [
-            plant
-            for plant in writings(pool, rng)
-            if _enough(claim, epsilon, int(plant.share * sizes[1]), alpha, delta)
-        ]
+        places = writings(pool, rng)
+        plants += [writing for writing in places if violation.surely_found_in(writing.share)]
     bounds: dict[str, float] = {}
     for plant in plants:
         coins = rng.random(count) < 0.5
-        bits = coins ^ (rng.random(count) >= right)
+        bits = coins ^ (rng.random(count) >= violation.right)
         outputs = _mutated(plant, pool, bits, drawn)
-        bounds[plant.name] = (
-            0.0 if outputs is None else certified(*_halves(outputs, coins, sizes[0]))
-        )
-    rare = None if score else _rare_share(claim, sizes[1], alpha, delta)
+        bounds[plant.name] = 0.0 if outputs is None else certified(*_halves(outputs, coins, train))
+    rare = None if score else violation.rare_share
     tells = pool.informative()
     if rare is not None and tells is not None:
         coins, leaks = rng.random(count) < 0.5, rng.random(count) < rare
@@ -132,31 +187,18 @@ def positive_control(
             tells[int(coin)] if leak else output
             for output, coin, leak in zip(pool.content, coins, leaks, strict=False)
         ]
-        bounds[_LEAK] = certified(*_halves(as_batch(leaky), coins, sizes[0]))
-    missed = [name for name, bound in bounds.items() if bound <= claim]
+        bounds[_LEAK] = certified(*_halves(as_batch(leaky), coins, train))
+    missed = [name for name, bound in bounds.items() if bound <= violation.claim]
     return Control(
-        mutant=_said(missed or list(bounds), epsilon, rare, found=not missed),
-        factor=factor,
-        epsilon=epsilon,
+        mutant=_described(missed or list(bounds), violation.epsilon, rare, found=not missed),
+        factor=violation.factor,
+        epsilon=violation.epsilon,
         certified=min(bounds.values()),
         found=not missed,
     )
 
 
-def _not_found(mutant: str, epsilon: float, claim: float) -> Control:
-    return Control(
-        mutant=mutant, factor=epsilon / claim, epsilon=epsilon, certified=0.0, found=False
-    )
-
-
-def _enough(claim: float, epsilon: float, trials: int, alpha: float, delta: float) -> bool:
-    """Whether this number of trials surely finds a planted violation of this ε, by forecast."""
-    if trials == 0:
-        return False
-    return detectable_epsilon(claim, trials, alpha, delta=delta, power=_SURE) <= epsilon
-
-
-def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) -> str:
+def _described(names: list[str], epsilon: float, rare: float | None, *, found: bool) -> str:
     """Describe the plants in words."""
     places = [name for name in names if name != _LEAK]
     parts = []
@@ -169,18 +211,18 @@ def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) 
     return (" and " if found else " or ").join(parts)
 
 
-def _halves(outputs: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
+def _halves(outputs: Any, coins: Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
-        Trials(_taken(outputs, places), coins[places], np.arange(len(places)))
+        OutputTrials(_taken(outputs, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
     ]
     return (parts[0] if train else parts[1]), parts[1]
 
 
-def _mutated(plant: Plant, pool: Pool, bits: Bits, draw: Callable[[int], Pool]) -> Any:
+def _mutated(plant: Plant, pool: OutputPool, bits: Bits, draw: Callable[[int], OutputPool]) -> Any:
     """Make outputs that carry the bits; None if one set of a split has too few outputs."""
-    if isinstance(plant, Pair):
+    if isinstance(plant, OutputPair):
         return as_batch([plant.outputs[bit] for bit in bits.astype(int)])
     if isinstance(plant, Written):
         return plant.put(pool, bits)
@@ -205,8 +247,66 @@ def _taken(outputs: Any, places: NDArray[np.int64]) -> Any:
     return [outputs[i] for i in places]
 
 
-def _rare_share(claim: float, trials: int, alpha: float, delta: float) -> float | None:
-    """Return the share of outputs that must leak to be detected; None if it is not rare."""
-    needed = math.log(1 / alpha) / math.log1p(math.exp(-claim))
-    share = max((_TIMES * needed + _MORE) / trials + 3 * delta, _RAREST)
-    return share if share <= _COMMONEST else None
+@dataclass(frozen=True, eq=False)
+class PlantedGame:
+    """A certificate that fresh processes repeat, and violations planted in outputs on D.
+
+    Attributes:
+        game: the game.
+        pair: the data sets D and D'.
+        trials: the number of outputs of the game.
+        alpha: the level of its bound.
+        claim: the claimed ε; None claims nothing.
+        first: what the calls of one process certify.
+        certificate: what fresh processes repeat of it.
+    """
+
+    game: OutputBound
+    pair: tuple[Any, Any]
+    trials: int
+    alpha: float
+    claim: float | None
+    first: OutputCertificate
+    certificate: OutputCertificate
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether one process breaks the claim, and fresh processes do not repeat that."""
+        claim, certified = self.claim, self.certificate.epsilon.lower
+        return claim is not None and certified <= claim < self.first.epsilon.lower
+
+    def run(self) -> certifying.Certificate[OutputTrials]:
+        """Return the certificate."""
+        certificate = self.certificate
+        return certifying.Certificate(certificate.trials, certificate.epsilon, certificate.event)
+
+    def rungs(self, bar: Bar, certificate: certifying.Certificate[OutputTrials]) -> Iterator[float]:
+        """Yield the one factor to try."""
+        yield bar.least
+
+    def control(self, rung: float, bar: Bar) -> Control | None:
+        """Return what the game certifies of violations of so many times the limit.
+
+        None if there are too few trials to find them.
+        """
+        game, calls = self.game, self.game.calls
+        if self.doubtful:
+            broken, certified = self.first.epsilon.lower, self.certificate.epsilon.lower
+            return unrepeated(broken, certified, rung)
+
+        def certified_of(train: OutputTrials, test: OutputTrials) -> float:
+            return game.certify(train, test, self.alpha).epsilon.lower
+
+        def on_d(count: int) -> Any:
+            calls.progress.expect(count)
+            return calls.run((self.pair[0], self.pair[0]), "control", count).outputs
+
+        calls.progress.stage("positive control")
+        return positive_control(
+            on_d,
+            certified_of,
+            Violation(bar.limit, rung, game.sizes(self.trials), self.alpha, game.delta),
+            generator(calls.seed, "planted"),
+            score=None if game.score == "learned" else game.score,
+            unread=self.certificate.scorer.unread,
+        )

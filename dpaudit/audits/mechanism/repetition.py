@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpaudit.audits.mechanism.certificate import Certificate
+from dpaudit.audits.mechanism.certificate import OutputCertificate
 from dpaudit.audits.mechanism.game import OutputBound
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
@@ -43,11 +43,11 @@ _MORE = "outputs depend on more than the data and rng"
 
 def repeated(
     game: OutputBound,
-    certificate: Certificate,
+    certificate: OutputCertificate,
     pair: tuple[Any, Any],
     alpha: float,
     claim: float | None,
-) -> tuple[Certificate, str | None]:
+) -> tuple[OutputCertificate, str | None]:
     """Return the certificate that may be believed, and a sentence if it is not the given one.
 
     Args:
@@ -71,8 +71,8 @@ def repeated(
         ):
             return certificate, None
         # A bound of bets lies little above the claim; their event shows more.
-        shown = certificate.event.epsilon(game.delta, _DOUBT) if certificate.early else 0.0
-        count = _sufficient(max(bound, shown), claim, alpha, game.delta)
+        event_bound = certificate.event.epsilon(game.delta, _DOUBT) if certificate.early else 0.0
+        count = _sufficient(max(bound, event_bound), claim, alpha, game.delta)
         # Few seeds of hashes first, which is faster; then each call with its own.
         for own_hash in (False, True):
             trials = calls.fresh(pair, f"repetition/{own_hash}", count, own_hash=own_hash)
@@ -84,13 +84,13 @@ def repeated(
     alone = replace(alone, epsilon=alone.epsilon.changed(lower=min(bound, alone.epsilon.lower)))
     if certificate.noiseless and alone.noiseless:
         return alone, None
-    said = f"{_MORE}, so the bound is that of {count} calls in fresh processes"
+    sentence = f"{_MORE}, so the bound is that of {count} calls in fresh processes"
     if alone.epsilon.lower <= (claim or 0.0) < bound:
-        said = (
+        sentence = (
             f"{_MORE}: {count} calls in fresh processes do not repeat the ε >= {at_least(bound)} "
             "that calls in one process show, as where noise or a state is kept between calls"
         )
-    return alone, said
+    return alone, sentence
 
 
 def unrepeated(bound: float, certified: float, factor: float) -> Control:
@@ -132,7 +132,7 @@ def _given(kept: list[str]) -> str:
     )
 
 
-def _withheld(certificate: Certificate, why: str) -> tuple[Certificate, str]:
+def _withheld(certificate: OutputCertificate, why: str) -> tuple[OutputCertificate, str]:
     """Return the certificate with the bound that always holds, and why it has no other."""
     bound = certificate.epsilon.lower
     nothing = replace(certificate, epsilon=certificate.epsilon.changed(lower=0.0))

@@ -10,8 +10,9 @@ from typing import Any, Literal, Self
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
-from dpaudit.audits.mechanism.audit import BlackBoxAudit, Score, audit_pairs
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
 from dpaudit.audits.mechanism.blocks import failed
+from dpaudit.audits.mechanism.calls import Score
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
 from dpaudit.core.foreign import foreign, import_object
@@ -32,7 +33,7 @@ _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class CalledMechanism:
     """The mechanism as the one model of the run.
 
     Attributes:
@@ -55,11 +56,39 @@ class Mechanism:
 
     def record(self) -> records.ModelRecord:
         """Record the first line of its docstring and how it is called."""
-        return _model(self.table, self.called)
+        table = self.table
+        isolated = {"isolate": table.isolate} if table.isolate else {}
+        title = (self.called.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
+        return records.ModelRecord(
+            label=table.label,
+            defense="python",
+            title=title,
+            variant="black box",
+            source=table.target,
+            params={"batched": table.batched, "score": table.score, **isolated},
+            top_k=0,
+        )
 
     def points(self) -> list[records.PointRecord]:
         """Return the one point of its claim."""
-        return [_point(self.table)]
+        table = self.table
+        claim = records.ClaimRecord(
+            epsilon=table.epsilon,
+            delta=table.delta,
+            adjacency=table.adjacency,
+            observer=table.observer,
+            public="nothing",
+            source=table.target,
+        )
+        return [
+            records.PointRecord(
+                model=table.label,
+                epsilon=table.epsilon,
+                sensitivity=None,
+                noise_scale=None,
+                claim=claim,
+            )
+        ]
 
 
 @dataclass(frozen=True)
@@ -74,7 +103,7 @@ class BlackBox(Subject[MechanismConfig]):
     """
 
     context: Context[MechanismConfig]
-    mechanism: Mechanism
+    mechanism: CalledMechanism
     pairs: list[tuple[Any, Any]]
     score: Score | Literal["learned"]
 
@@ -86,8 +115,6 @@ class BlackBox(Subject[MechanismConfig]):
             ConfigError: one cannot be imported or called, or there are no pairs.
         """
         table = context.config.defense
-        if table is None:
-            raise TypeError("the config names no mechanism")
         mechanism = import_object(table.target, "defense.target")
         if not callable(mechanism):
             raise ConfigError(
@@ -101,13 +128,13 @@ class BlackBox(Subject[MechanismConfig]):
                 raise ConfigError(
                     f"defense.score = {table.score!r} cannot be called: name a function"
                 )
-        return cls(context, Mechanism(table, mechanism), pairs, score)
+        return cls(context, CalledMechanism(table, mechanism), pairs, score)
 
     def trials(self) -> int:
         """Return the number of outputs drawn on the chosen pair."""
         return self.context.config.audit.trials
 
-    def models(self) -> Iterator[Mechanism]:
+    def models(self) -> Iterator[CalledMechanism]:
         """Yield the mechanism."""
         yield self.mechanism
 
@@ -132,7 +159,7 @@ class BlackBox(Subject[MechanismConfig]):
         return str(getattr(self.score, "__name__", "given"))
 
 
-class OutputGame(Measure[MechanismConfig, Mechanism]):
+class OutputGame(Measure[MechanismConfig, CalledMechanism]):
     """`epsilon`: the bound certified on the most informative pair, with a planted violation."""
 
     def __init__(self, subject: BlackBox) -> None:
@@ -144,7 +171,7 @@ class OutputGame(Measure[MechanismConfig, Mechanism]):
         """Yield the key of the one bound."""
         yield _key(config.defense)
 
-    def run(self, model: Mechanism) -> Iterator[RecordPart]:
+    def run(self, model: CalledMechanism) -> Iterator[RecordPart]:
         """Draw outputs and certify.
 
         Raises:
@@ -199,24 +226,17 @@ def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
     """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
     if audit.noiseless:
         yield _NOISELESS
-    if audit.repetition:
-        yield {
-            "about": "repetition",
-            "text": f"{audit.repetition}.",
-            "remedy": "Draw all noise from rng, in each call.",
-        }
-    if audit.settings:
-        yield {
-            "about": "settings",
-            "text": f"Given its settings: {audit.settings}.",
-            "remedy": "Draw all noise from rng, in each call; what is a setting may stay.",
-        }
-    if audit.raised:
-        yield {
-            "about": "exceptions",
-            "text": f"{audit.raised}.",
-            "remedy": "Let it answer whatever the data are.",
-        }
+    sentences = {
+        "repetition": (audit.repetition, "Draw all noise from rng, in each call."),
+        "settings": (
+            audit.settings and f"Given its settings: {audit.settings}",
+            "Draw all noise from rng, in each call; what is a setting may stay.",
+        ),
+        "exceptions": (audit.raised, "Let it answer whatever the data are."),
+    }
+    for about, (sentence, remedy) in sentences.items():
+        if sentence:
+            yield {"about": about, "text": f"{sentence}.", "remedy": remedy}
 
 
 def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, float]:
@@ -231,7 +251,7 @@ def _planted(config: MechanismConfig, table: PythonDefense) -> tuple[float, floa
         for bar in bars(config.gate, _key(table), claim)
         if bar.factor is not None and bar.limit > 0
     ]
-    return min(asked, key=lambda both: both[1], default=(claim, _FACTOR * claim))
+    return min(asked, key=lambda limits: limits[1], default=(claim, _FACTOR * claim))
 
 
 def _key(table: PythonDefense) -> MetricKey:
@@ -249,37 +269,6 @@ def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
         )
     ):
         return [(d, d_prime) for d, d_prime in (pairs() if callable(pairs) else pairs)]
-
-
-def _model(defense: PythonDefense, mechanism: Any) -> records.ModelRecord:
-    isolated = {"isolate": defense.isolate} if defense.isolate else {}
-    title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
-    return records.ModelRecord(
-        label=defense.label,
-        defense="python",
-        title=title,
-        variant="black box",
-        source=defense.target,
-        params={"batched": defense.batched, "score": defense.score, **isolated},
-        top_k=0,
-    )
-
-
-def _point(defense: PythonDefense) -> records.PointRecord:
-    return records.PointRecord(
-        model=defense.label,
-        epsilon=defense.epsilon,
-        sensitivity=None,
-        noise_scale=None,
-        claim=records.ClaimRecord(
-            epsilon=defense.epsilon,
-            delta=defense.delta,
-            adjacency=defense.adjacency,
-            observer=defense.observer,
-            public="nothing",
-            source=defense.target,
-        ),
-    )
 
 
 def _measurement(

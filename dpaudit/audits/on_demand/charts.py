@@ -1,15 +1,23 @@
-"""The charts of lists that noise changes, and of the divergence of chains against their steps."""
+"""The charts of models on demand: which ε to choose, what noise costs, how chains converge."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, VerdictRecord
+from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import (
     Axis,
+    ByModel,
     Chart,
     Datum,
+    Label,
     Look,
     by_point,
     edge,
@@ -18,9 +26,250 @@ from dpaudit.reports.chart_parts import (
     position,
 )
 from dpaudit.reports.columns import left
+from dpaudit.reports.digest import Row
+from dpaudit.reports.frequency import Guess, attack_guesses
 from dpaudit.reports.sections.line_chart import Lines, against_epsilon, finite, lines_chart
+from dpaudit.reports.table import Table
 
+_Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
+_FALSE, _DOUBTED, _NO_CLAIM = "claim false", "claim in doubt", "no claim"
+# The weights of leakage against utility that are compared.
+_WEIGHTS = [step / 100 for step in range(101)]
+_HALF = 0.5  # the weight at which the best ε are ringed
+_TRADEOFF = {
+    "series": "model, attack",
+    "at": "ε",
+    "utility_words": "utility",
+    "words": "risk",
+    "claim": "claim",
+}
 _MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
+
+
+def tradeoff(result: AuditResult, look: Look) -> Chart | None:
+    """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
+    by_model, claims = digest.rows(result), _claims_of(result.verdicts)
+    data, shares = _points(by_model, claims), attack_guesses(result)
+    if not data:
+        return None
+    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
+    recommended = _recommendations(by_model, claims)
+    notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
+    advice = _advice(recommended)
+    return Chart(
+        "tradeoff",
+        "Which ε to choose",
+        "Risk against utility, one point for each ε. The best ε of a model at a weight w of "
+        "leakage has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
+        "accuracy of any attack at that ε (the strongest adversary). The best ε at w = 0.5 is "
+        "ringed; the table has the others. It is chosen by point estimates; near-ties may be "
+        "chance. A cross (✚) is a claim that is broken or in doubt, which is not offered.",
+        extremes("risk", data),
+        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look, x, y)),
+        parts.numbers(_TRADEOFF, data),
+        notes=[note for note in notes if note],
+        advice=advice if advice.cells else None,
+    )
+
+
+def _spec(
+    data: list[Datum],
+    shares: Sequence[Guess],
+    recommended: Sequence[_Recommendation],
+    look: Look,
+    x: Axis,
+    y: Axis,
+) -> dict[str, Any]:
+    from dpaudit.reports.vega import alt
+
+    lines = parts.foremost(look.series(data, "value"), data)
+    last = {datum["series"]: datum for datum in data}
+    named, rows = parts.labels(
+        [Label.of(line, line.name, y.share(last[line.name]["value"])) for line in lines]
+        + [Label(label, y.share(share)) for label, share in shares]
+    )
+    base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"))
+    best = parts.drawn_from("best").encode(x=x.x("utility"), y=y.y("risk"))
+    layers = [
+        parts.drawn_from("guesses")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("share")),
+        base.mark_line().encode(
+            color=parts.color(lines),
+            strokeDash=parts.dash(lines),
+            strokeWidth=parts.width(lines),
+            order=alt.Order("rank:Q"),
+        ),
+        base.mark_point(size=55, opacity=1).encode(
+            shape=alt.Shape(
+                "offered:N",
+                legend=None,
+                scale=alt.Scale(domain=[False, True], range=["cross", "circle"]),
+            ),
+            fill=parts.color(lines, "Fill"),
+            stroke=parts.color(lines, "Stroke"),
+        ),
+        best.mark_point(size=330, strokeWidth=2.5, color=parts.INK, opacity=1),
+        best.mark_text(fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")).encode(
+            text=alt.Text("label:N")
+        ),
+        *named,
+    ]
+    guesses = [{"low": x.low, "high": x.high, "share": share} for _, share in shares]
+    return parts.spec(layers, points=data, guesses=guesses, best=_rings(recommended), labels=rows)
+
+
+def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
+    """Return ε-Risk and ε-Utility; `rank` orders the ε."""
+    data: list[Datum] = []
+    for model, sweep in by_model.items():
+        for rank, row in enumerate(sweep):
+            kept = row.estimate("utility.overlap")
+            if kept is None:
+                continue
+            data.extend(
+                {
+                    **position(model, row, label),
+                    "rank": rank,
+                    "attack": plain(label),
+                    "utility": kept.value,
+                    "utility_words": words.interval(kept),
+                    "value": estimate.value,
+                    "words": words.interval(estimate),
+                    "claim": claims[_point_of(row)],
+                    "offered": _offered(row, claims),
+                }
+                for label, estimate in row.accuracy.items()
+            )
+    return data
+
+
+def _rings(best: Sequence[_Recommendation]) -> list[Datum]:
+    """Return where the best ε at equal weights are; labels stand alternately below and above."""
+    at_half = [
+        recommendation
+        for recommendation in best
+        if recommendation.low <= _HALF <= recommendation.high
+    ]
+    return [
+        {
+            "utility": recommendation.utility,
+            "risk": recommendation.risk,
+            "label": f"ε = {recommendation.at}",
+            "offset": (24 + 14 * (index // 2)) * (-1) ** index,
+        }
+        for index, recommendation in enumerate(at_half)
+    ]
+
+
+def _advice(best: Sequence[_Recommendation]) -> Table:
+    cells = [
+        [
+            recommendation.model,
+            f"{recommendation.low:.2f} to {recommendation.high:.2f}",
+            recommendation.at,
+            rounding.measured(recommendation.utility),
+            rounding.measured(recommendation.risk),
+            recommendation.claim,
+        ]
+        for recommendation in best
+    ]
+    header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
+    return Table("The best ε at every weight", header, cells)
+
+
+def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
+    """Return at which ε a model is not offered and why; empty if it is offered at every ε."""
+    shut: dict[str, list[float]] = {}
+    for row in sweep:
+        if not _offered(row, claims):
+            claim = claims[model, row.point.epsilon]
+            shut.setdefault(claim, []).append(row.point.epsilon)
+    if not shut:
+        return ""
+    why = " and ".join(
+        f"{claim.removeprefix('claim ')} at ε = {words.listed(epsilons)}"
+        for claim, epsilons in sorted(shut.items())
+    )
+    every = sum(map(len, shut.values())) == len(sweep)
+    return f"{model} is {'not offered' if every else 'offered at some ε only'}: its claim is {why}."
+
+
+@dataclass(frozen=True)
+class _Recommendation:
+    """The ε of a model that is best at some weights of leakage against utility.
+
+    Attributes:
+        model: the model.
+        low: the least such weight.
+        high: the largest.
+        at: the ε, as text.
+        utility: ε-Utility.
+        risk: ε-Risk of the strongest attack.
+        claim: what was found out about the claim there.
+    """
+
+    model: str
+    low: float
+    high: float
+    at: str
+    utility: float
+    risk: float
+    claim: str
+
+
+def _claims_of(verdicts: Sequence[VerdictRecord]) -> _Claims:
+    """Return what was found out about the claim at each point, in words."""
+    reasons = {"no claim": _NO_CLAIM, "doubt": _DOUBTED, "finding": _DOUBTED}
+    return {
+        (record.model, record.epsilon): reasons.get(record.reason or "", f"claim {record.verdict}")
+        for record in verdicts
+    }
+
+
+def _offered(row: Row, claims: _Claims) -> bool:
+    """Return whether a point may be recommended: its claim is neither false nor in doubt."""
+    return claims[_point_of(row)] not in (_FALSE, _DOUBTED)
+
+
+def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation]:
+    """Return the best ε of each model by the weight w of leakage against utility.
+
+    The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
+    claim is false or in doubt is never recommended.
+    """
+    recommended = []
+    for model, sweep in by_model.items():
+        able = [
+            (row, kept.value, row.accuracy[row.strongest].value)
+            for row in sweep
+            if (kept := row.estimate("utility.overlap"))
+            and row.strongest is not None
+            and _offered(row, claims)
+        ]
+        best = [_best(able, weight) for weight in _WEIGHTS] if able else []
+        for at, same in groupby(range(len(best)), key=lambda weight: best[weight][0].point.epsilon):
+            weights = list(same)
+            row, utility, risk = best[weights[0]]
+            low, high = _WEIGHTS[weights[0]], _WEIGHTS[weights[-1]]
+            claim = claims[_point_of(row)]
+            recommended.append(
+                _Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
+            )
+    return recommended
+
+
+_Offer = tuple[Row, float, float]  # with utility and risk
+
+
+def _best(able: Sequence[_Offer], weight: float) -> _Offer:
+    return max(able, key=lambda offer: (1 - weight) * offer[1] - weight * offer[2])
+
+
+def _point_of(row: Row) -> tuple[str, float]:
+    """Return the model and the ε of a row."""
+    return row.point.model, row.point.epsilon
 
 
 def difference(result: AuditResult, look: Look) -> Chart | None:
@@ -104,19 +353,19 @@ def _divergences(result: AuditResult) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     data: list[Datum] = []
     for model, row in by_point(digest.rows(result)):
-        for one in row.of("chain.divergence"):
-            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {one.states}")
+        for divergence in row.of("chain.divergence"):
+            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")
             data.append(
                 {
                     "series": chain,
                     "label": plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}"),
                     "model": plain(model),
                     "attack": row.point.epsilon,
-                    "name": f"{chain}, {one.step} steps",
-                    "states": one.states,
-                    "step": one.step,
-                    "value": one.estimate.value,
-                    "words": rounding.measured(one.estimate.value),
+                    "name": f"{chain}, {divergence.step} steps",
+                    "states": divergence.states,
+                    "step": divergence.step,
+                    "value": divergence.estimate.value,
+                    "words": rounding.measured(divergence.estimate.value),
                 }
             )
     start = edge([datum["step"] for datum in data])

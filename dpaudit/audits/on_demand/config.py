@@ -79,7 +79,7 @@ class OnDemandConfig(ModelsConfig):
     @classmethod
     def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
         """Fill in missing names with that of an attack on lists, if no model shows more."""
-        return [for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
+        return [_for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -112,17 +112,17 @@ class OnDemandConfig(ModelsConfig):
         for index, model in enumerate(self.model):
             for defense in model.defenses(f"model.{index}"):
                 pairs = [*defense.pairs(), "data"]
-                for place, game in enumerate(self.game):
+                for number, game in enumerate(self.game):
                     if game.pair not in pairs:
                         raise ConfigError(
-                            f"game.{place}.pair = {game.pair!r} is none of model {model.label!r} "
+                            f"game.{number}.pair = {game.pair!r} is none of model {model.label!r} "
                             f"({model.defense}){registry.suggestion(game.pair, pairs)}"
                         )
         check_attacks("attack", self.attack, (roles.Inference, roles.ListInference))
         check_attacks("game", self.game, (roles.Distinguisher,))
 
 
-def for_lists(given: Any, models: Sequence[Model]) -> Any:
+def _for_lists(given: Any, models: Sequence[Model]) -> Any:
     """Add the default attack on lists to an `[[attack]]` that names none, if all models show lists.
 
     Args:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Key, Streams, stream_key
-from dpaudit.core.user_profile import Profile
 from dpaudit.execution.executor import Executor
 from dpaudit.kernels import noise
 
@@ -107,8 +106,8 @@ def run_blocks(
     """
     blocks = list(draws.blocks())
 
-    def work(part: tuple[Block, ...]) -> NDArray[Number]:
-        return np.concatenate([run(*block) for block in part], axis=1)
+    def work(joined: tuple[Block, ...]) -> NDArray[Number]:
+        return np.concatenate([run(*block) for block in joined], axis=1)
 
     parts = executor.map("blocks", work, _joined(blocks, together), _trials)
     order = np.concatenate([streams.trials for _, streams in blocks])
@@ -117,20 +116,15 @@ def run_blocks(
 
 def _joined(blocks: Sequence[Block], least: int) -> Iterator[tuple[Block, ...]]:
     """Yield runs of blocks of at least `least` trials together; the last may have fewer."""
-    part: tuple[Block, ...] = ()
+    joined: tuple[Block, ...] = ()
     for block in blocks:
-        part = (*part, block)
-        if _trials(part) >= least:
-            yield part
-            part = ()
-    if part:
-        yield part
+        joined = (*joined, block)
+        if _trials(joined) >= least:
+            yield joined
+            joined = ()
+    if joined:
+        yield joined
 
 
-def _trials(part: tuple[Block, ...]) -> int:
-    return sum(len(streams) for _, streams in part)
-
-
-def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:
-    """Select the profiles with `least` to `most` ratings."""
-    return [profile for profile in profiles if least <= len(profile) <= most]
+def _trials(blocks: tuple[Block, ...]) -> int:
+    return sum(len(streams) for _, streams in blocks)

@@ -11,7 +11,7 @@ from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import PairScores, match_of
-from dpaudit.audits.on_demand.model import OnDemandModel
+from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.power.planning import found_from, trials_needed
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import Claim

@@ -31,12 +31,10 @@ class OnDemandAudits(AuditKind):
 
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the measures of each model."""
-        from dpaudit.audits.on_demand.convergence import Convergence
-        from dpaudit.audits.on_demand.games import Games
-        from dpaudit.audits.on_demand.risk import Risk
-        from dpaudit.audits.on_demand.utility import Utility
+        from dpaudit.audits.on_demand.games import OnDemandGames
+        from dpaudit.audits.on_demand.measures import ChainDivergence, OnDemandUtility, Risk
 
-        return (Risk, Utility, Convergence, Games)
+        return (Risk, OnDemandUtility, ChainDivergence, OnDemandGames)
 
     def sections(self) -> type[Sections]:
         """Return what reports show of its records."""

@@ -22,7 +22,7 @@ _TARGETS, _ENTRIES, _COMPARED = 100, 50_000_000, 200
 
 Users = NDArray[np.int64]
 Rated = NDArray[np.float32]
-Candidate = tuple[int, RatingChange]
+_Candidate = tuple[int, RatingChange]
 
 
 def search_pair(
@@ -63,7 +63,7 @@ def search_pair(
             "more data, or more game.candidates"
         )
 
-    def shift(candidate: Candidate) -> float:
+    def shift(candidate: _Candidate) -> float:
         target, change = candidate
         before = defense.exact(model, model.ratings.profile(target))
         after = defense.exact_after(model, change, target)
@@ -83,7 +83,7 @@ def search_pair(
 
 def _random_change(
     ratings: Ratings, defense: PredictionDefense, users: NDArray[np.int64], rng: np.random.Generator
-) -> Candidate | None:
+) -> _Candidate | None:
     target, other = (int(user) for user in rng.choice(users, 2, replace=False))
     value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
     target_profile, other_profile = ratings.profile(target), ratings.profile(other)
@@ -105,29 +105,29 @@ def _random_change(
 
 def _proposed(
     defense: PredictionDefense, model: ItemModel, users: Users, rng: np.random.Generator
-) -> list[Candidate]:
+) -> list[_Candidate]:
     """Return the directed candidates, the best first."""
     ratings = model.ratings
     counts = np.diff(ratings.by_user.start)[users]
     targets = users[np.argsort(counts, kind="stable")][:_TARGETS]
-    others = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
-    target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, others)
+    other_users = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
+    target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, other_users)
     propose = _crossings if ratings.scale.width else _rare_purchases
     places = propose(
-        model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == others
+        model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == other_users
     )
     return [
-        (int(targets[row]), RatingAdded(int(others[column]), item, value))
+        (int(targets[row]), RatingAdded(int(other_users[column]), item, value))
         for row, column, item, value in places
     ]
 
 
-Place = tuple[int, int, int, float]
+_Place = tuple[int, int, int, float]
 
 
 def _crossings(
     model: ItemModel, floor: int, target_rated: Rated, other_rated: Rated, same: NDArray[np.bool_]
-) -> list[Place]:
+) -> list[_Place]:
     """Find ratings that lift the largest share of a target's items over the co-rater threshold."""
     best: list[tuple[float, int, int, int]] = []
     size = target_rated.sum(1, keepdims=True)
@@ -151,7 +151,7 @@ def _crossings(
 
 def _rare_purchases(
     model: ItemModel, _: int, target_rated: Rated, other_rated: Rated, same: NDArray[np.bool_]
-) -> list[Place]:
+) -> list[_Place]:
     """Find purchases of the rarest free item by a user who shares rare items with a target."""
     from scipy.sparse import csr_array
 

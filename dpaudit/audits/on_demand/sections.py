@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dpaudit.audits.on_demand import charts, tradeoff
+from dpaudit.audits.on_demand import charts
 from dpaudit.core import rounding
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
@@ -33,7 +33,7 @@ class OnDemandSections(Sections):
         accuracy, certified, rmse = super().charts(look)
         return [
             accuracy,
-            tradeoff.chart(self.result, look),
+            charts.tradeoff(self.result, look),
             certified,
             charts.difference(self.result, look),
             rmse,
@@ -56,11 +56,15 @@ class OnDemandSections(Sections):
 
 def _chain(model: str, sweep: Sequence[Row]) -> Table:
     """Return a table with a row for each number of steps, and a column for each ε and states."""
-    divergences = [(row.point.epsilon, one) for row in sweep for one in row.of("chain.divergence")]
-    at = {(one.states, epsilon, one.step): one.estimate.value for epsilon, one in divergences}
-    order = list(dict.fromkeys(one.states for _, one in divergences))
+    divergences = [
+        (row.point.epsilon, divergence)
+        for row in sweep
+        for divergence in row.of("chain.divergence")
+    ]
+    at = {(m.states, epsilon, m.step): m.estimate.value for epsilon, m in divergences}
+    order = list(dict.fromkeys(divergence.states for _, divergence in divergences))
     columns = sorted(dict.fromkeys(key[:2] for key in at), key=lambda key: order.index(key[0]))
-    steps = sorted({one.step or 0 for _, one in divergences})
+    steps = sorted({divergence.step or 0 for _, divergence in divergences})
     return Table(
         caption=f"{model}: divergence of the chain's law after each number of steps from its limit "
         "law, in nats (computed)",

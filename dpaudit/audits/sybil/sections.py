@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from dpaudit.audits.on_demand.sections import OnDemandSections
-from dpaudit.audits.sybil import charts
-from dpaudit.audits.sybil.charts import LEVEL
 from dpaudit.core import rounding
+from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import columns, words
-from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, ends, extremes
+from dpaudit.reports.frequency import COIN, Frequency, Guess, rating_guess
 from dpaudit.reports.sections.base import MEMBERSHIP_UNTRIED
+from dpaudit.reports.sections.line_chart import Lines, level, lines_chart
 from dpaudit.reports.table import NONE, Table
 
+# The accuracy that an attacker is to reach.
+LEVEL = 0.9
 _NOTE = (
     "An effort is the number of accounts that the attacker creates (those created before training "
     "included), of changes, or of observed lists. 'a to b': the first effort tried that has "
@@ -38,7 +40,7 @@ class SybilSections(OnDemandSections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and that of accuracy against effort."""
-        return [*super().charts(look), charts.efforts(self.result, look)]
+        return [*super().charts(look), _accuracy_chart(self.result, look)]
 
     def metered(self) -> Iterable[Measurement]:
         """Return what attackers with accounts recover, besides what others do."""
@@ -51,7 +53,7 @@ class SybilSections(OnDemandSections):
         clause = "hidden ratings are recovered"
         label = measurement.attack or ""
         attack = self.result.sybil_attacks.get(label, {})
-        return Frequency(measurement, label, clause, charts.guess(self.result, attack)[1])
+        return Frequency(measurement, label, clause, _guess(self.result, attack)[1])
 
     def notes(self) -> list[str]:
         """Return the note on efforts, and those on models."""
@@ -109,3 +111,50 @@ def _effort(accuracies: Sequence[Measurement]) -> str:
         possible = "" if least is None else f"{least} to "
         return f"{possible}> {last.effort} ({reached})"
     return str(most) if least == most else f"{least} to {most}"
+
+
+def _accuracy_chart(result: AuditResult, look: Look) -> Chart | None:
+    """Return the chart of accuracy against effort, if there are Sybil attacks."""
+    data = [_datum(accuracy) for accuracy in columns.within(result, "sybil")]
+    if not data:
+        return None
+    tried = sorted({datum["x"] for datum in data})
+    x = Axis.over("accounts, changes or observed lists", tried, values=tried, units=True)
+    baselines = [*_guesses(result), (words.percent(LEVEL), LEVEL)]
+    return lines_chart(
+        Lines(
+            "sybil",
+            "How many accounts, changes or lists an attacker needs",
+            "How often the attacker reads a hidden rating, by the number of accounts that they "
+            "create (those created before training included), changes that they make, or lists "
+            f"that they observe. Dashed lines: what a guess reaches, and {words.percent(LEVEL)}.",
+            extremes("accuracy", data),
+            x=x,
+            y=Axis("accuracy", 0, 1),
+            data=data,
+            columns={"series": "model, attack", "x": "effort", "words": "accuracy"},
+            series=look.series(data, "value"),
+            baselines=[level(label, share, x) for label, share in baselines],
+        )
+    )
+
+
+def _guess(result: AuditResult, attack: Mapping[str, Any]) -> Guess:
+    """Return how often a guess is right; who observes lists only tells one user from another."""
+    return rating_guess(result) if "category" in attack else COIN
+
+
+def _guesses(result: AuditResult) -> list[Guess]:
+    return list(dict.fromkeys(_guess(result, attack) for attack in result.sybil_attacks.values()))
+
+
+def _datum(accuracy: Measurement) -> Datum:
+    line = plain(f"{accuracy.model}, ε = {words.epsilon(accuracy.epsilon)}, {accuracy.attack}")
+    return {
+        "series": line,
+        "model": plain(accuracy.model),
+        "attack": accuracy.attack,
+        "name": f"{line}, effort {accuracy.effort}",
+        "x": accuracy.effort,
+        **ends(accuracy.estimate),
+    }

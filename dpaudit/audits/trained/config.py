@@ -104,8 +104,8 @@ class TrainedConfig(ModelsConfig):
             self._check_role(attack, trained)
         for game in self.game:
             _check_game(game)
-        check_against(self.training.against, [model.label for model in self.model])
-        check_files(self.training.files, self.data.least_raters)
+        _check_against(self.training.against, [model.label for model in self.model])
+        _check_files(self.training.files, self.data.least_raters)
         return self
 
     def _check_role(self, attack: Attack, trained: Model) -> None:
@@ -160,7 +160,7 @@ class TrainedConfig(ModelsConfig):
         return [attack for attack in self.attack if reads(attack.name)]
 
 
-def check_against(against: str | None, labels: Sequence[str]) -> None:
+def _check_against(against: str | None, labels: Sequence[str]) -> None:
     """Refuse a comparison with a model that does not exist.
 
     Raises:
@@ -172,7 +172,7 @@ def check_against(against: str | None, labels: Sequence[str]) -> None:
         )
 
 
-def check_files(files: Sequence[str], least_raters: int) -> None:
+def _check_files(files: Sequence[str], least_raters: int) -> None:
     """Refuse published test files beside a filter of items, which does not apply to them.
 
     Raises:
@@ -192,10 +192,10 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
         ValueError: names the table and the remedy.
     """
     ranking = [model for model in models if model.ranks]
-    others = [model for model in models if not model.ranks]
-    if ranking and others:
+    predicting = [model for model in models if not model.ranks]
+    if ranking and predicting:
         raise ValueError(
-            f"model {ranking[0].label!r} ranks and model {others[0].label!r} predicts ratings: "
+            f"model {ranking[0].label!r} ranks and model {predicting[0].label!r} predicts ratings: "
             "audit them in two configs"
         )
     known = registry.names("attacks")
@@ -207,10 +207,10 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
                 f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
                 f"ranks: use {named_attacks(roles.ListReconstruction)}"
             )
-        if others and has_role(attack.name, roles.ListReconstruction):
+        if predicting and has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
-                f"{others[0].label!r} predicts ratings: use "
+                f"{predicting[0].label!r} predicts ratings: use "
                 f"{named_attacks(roles.RatingReconstruction)}"
             )
 

@@ -31,11 +31,9 @@ class TrainedAudits(AuditKind):
 
     def measures(self) -> Sequence[type[Measure[Any, Any]]]:
         """Return the measures of each model."""
-        from dpaudit.audits.trained.assumptions import Assumptions
         from dpaudit.audits.trained.games import TrainedGames
-        from dpaudit.audits.trained.personal import Personal
-        from dpaudit.audits.trained.submissions import SubmissionRecovery
-        from dpaudit.audits.trained.utility import TrainedUtility
+        from dpaudit.audits.trained.measures import Assumptions, Personal, TrainedUtility
+        from dpaudit.audits.trained.recovery import SubmissionRecovery
 
         return (TrainedUtility, Assumptions, Personal, SubmissionRecovery, TrainedGames)
 

@@ -1,28 +1,310 @@
-"""The neighbouring data sets and target users of games on trained models."""
+"""Games on trained models: neighbouring data sets, target users, observers, and the games."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
-from dpaudit.audits.trained.game_targets import target_pair
-from dpaudit.audits.trained.observers import check_observed, observed
-from dpaudit.audits.trained.trained_game import DataPair
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
+from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.config.compatibility.observers import check_covered, observer_of
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.releases import TargetUser
+from dpaudit.core.releases import NoisedSteps, PreparedPair, TargetUser
+from dpaudit.core.user_profile import Profile
+from dpaudit.data.neighbors import (
+    Change,
+    RatingRemoved,
+    RatingReplaced,
+    UserRemoved,
+    UserReplaced,
+    apply,
+)
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import TrainedDefense
+from dpaudit.defenses.base import Targets, TrainedDefense
 
+P = TypeVar("P")
 # The observer of games with many canary ratings.
 MANY = "iterates"
 
 
+@dataclass(frozen=True, eq=False)
+class DataPair:
+    """Two neighbouring data sets to learn from.
+
+    Attributes:
+        before: the ratings of data set D.
+        after: the ratings of data set D'.
+        public: the data whose statistics count as public for both; None if each data set computes
+            its own.
+        summary: description of the pair in one sentence that identifies no record.
+        details: the same with the exact sizes and values of the target; empty if it would say no
+            more than the summary.
+
+    Raises:
+        DataError: the two data sets are the same.
+    """
+
+    before: Ratings
+    after: Ratings
+    public: Ratings | None
+    summary: str
+    details: str = ""
+
+    def __post_init__(self) -> None:
+        if self.before.digest == self.after.digest:
+            raise DataError(
+                f"D and D' are the same data set ({self.summary}): choose a change that changes it"
+            )
+
+
+def trained_game(
+    defense: TrainedDefense[P],
+    pair: DataPair,
+    attack: Distinguisher | LearnedDistinguisher,
+    observer: str,
+    target: TargetUser | None = None,
+) -> DistinguishingGame[P]:
+    """Set up the game of one observer of trainings on either data set.
+
+    Args:
+        defense: the recommender to train.
+        pair: the two data sets.
+        attack: the attack.
+        observer: name of one of the defense's observers.
+        target: the target user, for observers of a released model.
+    """
+    prepared = PreparedPair(
+        before=defense.prepare(pair.before, pair.public),
+        after=defense.prepare(pair.after, pair.public),
+        items=np.empty(0, np.int32) if target is None else target.items.astype(np.int32),
+        target=target,
+        unrated=np.empty(0, np.int32) if target is None else _unrated(pair.before, target.observer),
+        top_k=attack.list_length if isinstance(attack, LearnedDistinguisher) else 0,
+    )
+    return DistinguishingGame(defense.observers()[observer], prepared, attack)
+
+
+def _unrated(ratings: Ratings, observer: int) -> NDArray[np.int32]:
+    """Return the items that the observing user's list may hold, increasing; same in D and D'."""
+    rated = ratings.profile(observer).items
+    return np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
+
+
+def target_pair(
+    ratings: Ratings,
+    adjacency: Adjacency,
+    more_than: int,
+    targets: Targets | None = None,
+) -> tuple[DataPair, TargetUser]:
+    """Choose a pair of neighbours in the audited data that is likely to be informative.
+
+    For an adjacency of ratings, the target user is the one with the fewest ratings among those
+    learned from, so that each rating weighs most. The changed rating is one of theirs that can move
+    farthest, and among these the one on the item with the fewest raters, where the fewest others
+    interfere. If some ratings are sensitive, it is one of them. It moves to the far end of the
+    scale, or is removed. For an adjacency of users, the target user is the one with the most
+    ratings; all of these move to the far end of the scale, or are removed.
+
+    Args:
+        ratings: the audited data, data set `D`.
+        adjacency: the adjacency.
+        more_than: users with more ratings than this are learned from.
+        targets: which users may be targets; all by default. If `crowded`, the target user is a
+            rater of the item with the most raters, and items with many raters come before ratings
+            that can move far.
+
+    Raises:
+        DataError: no allowed user has enough ratings, or no other user who could observe.
+    """
+    targets, of_user = targets or Targets(), adjacency.startswith("user")
+    rows = _target_rows(ratings, of_user, max(more_than, 1), targets)
+    if targets.crowded and not of_user:
+        user = _crowded(ratings, rows)
+    else:
+        learned, counts = np.unique(ratings.user[rows]), np.diff(ratings.by_user.start)
+        most = counts[learned].max() if of_user else counts[learned].min()
+        user = int(learned[counts[learned] == most][0])
+    if of_user:
+        change, words = _user(ratings, user, adjacency)
+    else:
+        allowed = rows[ratings.user == user]
+        change, words = _rating(ratings, user, adjacency, allowed, targets.crowded)
+    after = apply(ratings, change)
+    pair = DataPair(ratings, after, ratings, words.summary, words.details)
+    observer = _observer(ratings, user)
+    return pair, TargetUser(observer, ratings.profile(user), after.profile(user))
+
+
+def _target_rows(
+    ratings: Ratings, of_user: bool, more_than: int, targets: Targets
+) -> NDArray[np.bool_]:
+    """Return which ratings are of possible target users, and may change `(R,)`.
+
+    Raises:
+        DataError: there is none, or no other user who could observe.
+    """
+    if ratings.n_users < 2:
+        raise DataError(
+            "there is no second user, to whom predictions could be shown: use more data"
+        )
+    able = np.diff(ratings.by_user.start) > more_than
+    if not able.any():
+        raise DataError(
+            f"no user has more than {more_than} ratings, so there is no target user: use more data"
+        )
+    rows = able[ratings.user]
+    if targets.rows is not None:
+        rows &= targets.rows
+    if ratings.kept_private.any() and not of_user:
+        rows &= ratings.kept_private
+    if not rows.any():
+        raise DataError(
+            f"none of the {able.sum()} users with more than {more_than} ratings can be "
+            f"the target user: {targets.remedy or 'use more data'}"
+        )
+    return rows
+
+
+def size_class(size: int) -> str:
+    """Coarsen a number of ratings or raters, which could identify a user, to one of four classes.
+
+    Returns:
+        `at most 10`, `11 to 100`, `101 to 1000` or `more than 1000`.
+    """
+    classes = ((10, "at most 10"), (100, "11 to 100"), (1000, "101 to 1000"))
+    return next((name for top, name in classes if size <= top), "more than 1000")
+
+
+class _Description(NamedTuple):
+    """A description of a pair: with size classes only, and with exact sizes and values."""
+
+    summary: str
+    details: str
+
+
+class _Subject(NamedTuple):
+    """The start of a sentence about a user, and the sizes that fill its placeholders."""
+
+    begin: str
+    sizes: tuple[int, ...]
+
+    def end(self, summary: str, details: str = "") -> _Description:
+        return _Description(
+            f"{self.begin.format(*map(size_class, self.sizes))} {summary}",
+            f"{self.begin.format(*self.sizes)} {details or summary}",
+        )
+
+
+def _observer(ratings: Ratings, user: int) -> int:
+    """Return the other user who shares the most items with this one."""
+    rated = np.zeros(ratings.n_items, bool)
+    rated[ratings.profile(user).items] = True
+    shared = np.bincount(ratings.user, rated[ratings.item], ratings.n_users)
+    shared[user] = -1
+    return int(np.argmax(shared))
+
+
+def _crowded(ratings: Ratings, allowed: NDArray[np.bool_]) -> int:
+    """Return the user with an allowed rating of the item with the most raters."""
+    raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
+    rows = np.flatnonzero(allowed)
+    return int(ratings.user[rows[np.argmax(raters[rows])]])
+
+
+def _rating(
+    ratings: Ratings, user: int, adjacency: Adjacency, allowed: NDArray[np.bool_], crowded: bool
+) -> tuple[Change, _Description]:
+    profile = ratings.profile(user)
+    raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
+    far = _opposed(ratings, profile).values
+    kept = ratings.kept_private[ratings.user == user]
+    moves = -abs(far - profile.values)
+    # lexsort sorts by its last key first.
+    ranks = (moves, -raters, ~allowed) if crowded else (raters, moves, ~allowed)
+    row = int(np.lexsort(ranks)[0])
+    item, value = int(profile.items[row]), float(profile.values[row])
+    sensitive = ", which is sensitive," if kept[row] else ""
+    words = _Subject(
+        f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}",
+        (len(profile), int(raters[row])),
+    )
+    if adjacency == "rating-add-remove":
+        return RatingRemoved(user, item), words.end("disappears")
+    return (
+        RatingReplaced(user, item, float(far[row])),
+        words.end("goes to the far end of the scale", f"goes from {value:g} to {far[row]:g}"),
+    )
+
+
+def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _Description]:
+    profile = ratings.profile(user)
+    who = _Subject("one user with {} ratings", (len(profile),))
+    if adjacency == "user-add-remove":
+        return UserRemoved(user), who.end("disappears")
+    if not ratings.scale.width:  # purchases
+        other_items = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
+        if not len(other_items):
+            raise DataError(
+                f"one user has bought all of the {ratings.n_items} items, so there are no others "
+                "to take: use more data"
+            )
+        ones = np.ones(len(other_items), np.float32)
+        change = UserReplaced(user, other_items.astype(np.int32), ones)
+        return change, who.end("has others instead", f"has {len(other_items)} others instead")
+    opposed = _opposed(ratings, profile)
+    return (
+        UserReplaced(user, profile.items, opposed.values),
+        who.end("takes each at the far end of the scale"),
+    )
+
+
+def _opposed(ratings: Ratings, profile: Profile) -> Profile:
+    """Move every rating to the end of the scale that is farther away."""
+    scale = ratings.scale
+    middle = (scale.minimum + scale.maximum) / 2
+    values = np.where(profile.values > middle, scale.minimum, scale.maximum).astype(np.float32)
+    return Profile(profile.items, values)
+
+
+def _observed(label: str, game: Game, defense: TrainedDefense[Any]) -> str:
+    """Return the observer of a game, whom the claim must cover.
+
+    Raises:
+        ConfigError: the claim does not cover the observer, or the defense shows the observer
+            nothing that the attack reads.
+    """
+    observe = observer_of(game, label, defense.observers())
+    check_covered(game, label, defense.claim(), observe)
+    _check_observed(label, defense, observe)
+    return observe
+
+
+def sees_steps(defense: TrainedDefense[Any], observe: str) -> bool:
+    """Whether the observer sees training steps whose noise has a known law."""
+    return issubclass(defense.observers()[observe].shows[0], NoisedSteps)
+
+
+def _check_observed(label: str, defense: TrainedDefense[Any], observe: str) -> None:
+    """Refuse an observer whose views of this model have no known law.
+
+    Raises:
+        ConfigError: the views have no known law.
+    """
+    try:
+        defense.check_observed(observe)
+    except ConfigError as error:
+        raise ConfigError(f"[[game]] on model {label!r}: {error}") from error
+
+
 @dataclass(frozen=True)
-class Pairs:
+class PairSearch:
     """The search for a game's pair in the data.
 
     Attributes:
@@ -41,9 +323,11 @@ class Pairs:
             DataError: there is no possible target.
         """
         purchases = not self.ratings.scale.width
-        adjacency = game_adjacency(label, game, defense.claim(), purchases)
-        observe = observed(label, game, defense)
-        return adjacency, observe, *self._targets(defense, adjacency, observe)
+        adjacency = _adjacency(label, game, defense.claim(), purchases)
+        observe = _observed(label, game, defense)
+        targets = defense.targets(self.ratings, observe)
+        pair, target = target_pair(self.ratings, adjacency, defense.least_ratings(), targets)
+        return adjacency, observe, pair, target
 
     def check(self, model: Model, games: Sequence[Game]) -> None:
         """Refuse games for which the data contain no pair, before anything is trained.
@@ -71,12 +355,6 @@ class Pairs:
             return error
         return None
 
-    def _targets(
-        self, defense: TrainedDefense[Any], adjacency: Adjacency, observe: str
-    ) -> tuple[DataPair, TargetUser]:
-        targets = defense.targets(self.ratings, observe)
-        return target_pair(self.ratings, adjacency, defense.least_ratings(), targets)
-
 
 def check_games(model: Model, games: Sequence[Game]) -> None:
     """Refuse games that the model's claim does not cover, before anything is trained.
@@ -89,13 +367,11 @@ def check_games(model: Model, games: Sequence[Game]) -> None:
             if game.pair == "many":
                 _check_many(model.label, defense)
                 continue
-            game_adjacency(model.label, game, defense.claim())
-            observed(model.label, game, defense)
+            _adjacency(model.label, game, defense.claim())
+            _observed(model.label, game, defense)
 
 
-def game_adjacency(
-    label: str, game: Game, claim: Claim | None, purchases: bool = False
-) -> Adjacency:
+def _adjacency(label: str, game: Game, claim: Claim | None, purchases: bool = False) -> Adjacency:
     """Return the adjacency of a game, which the claim must cover.
 
     Args:
@@ -107,11 +383,11 @@ def game_adjacency(
     Raises:
         ConfigError: the claim does not cover it.
     """
-    one: Adjacency = "rating-add-remove" if purchases else "rating-replace"
+    default: Adjacency = "rating-add-remove" if purchases else "rating-replace"
     if game.pair == "data":
-        return claim.adjacency if claim else one
+        return claim.adjacency if claim else default
     if claim is None:
-        return one if game.pair == "rating" else "user-replace"
+        return default if game.pair == "rating" else "user-replace"
     covered = covered_adjacencies(claim)
     kinds: tuple[Adjacency, ...] = get_args(Adjacency)
     reached = [kind for kind in kinds if kind.startswith(game.pair) and kind in covered]
@@ -120,7 +396,7 @@ def game_adjacency(
             f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, only for "
             f"{claim.adjacency}: use pair = 'data'"
         )
-    return one if one in reached else reached[0]
+    return default if default in reached else reached[0]
 
 
 def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
@@ -134,4 +410,4 @@ def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
             f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating "
             "separately: use pair = 'data', or the published 'dpsgd-mf'"
         )
-    check_observed(label, defense, MANY)
+    _check_observed(label, defense, MANY)

@@ -1,22 +1,38 @@
-"""Reconstruction of sensitive ratings from trained models, and the part of it that is a leak."""
+"""Reconstruction of sensitive ratings, from trained models and from what users submit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measure import MetricKey, judged_bases
+from dpaudit.attacks.base import SubmissionReconstruction
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
+from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.errors import Numbers, Probe, Training
-from dpaudit.audits.trained.scores import Scores
-from dpaudit.core.errors import DataError
+from dpaudit.audits.trained.scores import (
+    KINDS,
+    Numbers,
+    Probe,
+    ProbedTraining,
+    Scores,
+    guessed,
+    mean_errors,
+    mean_measured,
+)
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
+from dpaudit.data.ratings import Ratings
+from dpaudit.execution.tasks import Task
 from dpaudit.record import bases
+from dpaudit.record import result as records
+
+_METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class Recovery:
     one user, and folds that share training data, are not independent, so no interval samples these.
     In each training a score is bounded: guesses are on the rating scale, so each errs by at most
     its distance from the farther end; shares are in [0, 1]; a difference of two such scores is in
-    [−m, m]. That is all that `trained.means.joint_mean` needs. Its interval is about the expected
+    [−m, m]. That is all that `joint_mean` needs. Its interval is about the expected
     score of a training on these data, folds and halves, not about other users.
 
     A model reveals much about ratings that it was not trained on. The released model is therefore
@@ -84,7 +100,9 @@ class Recovery:
         """Return the probes of the released model: numbers per attack."""
         return self._probes(fold, [fold.train.kept_private])
 
-    def trainings(self, defense: Any, streams: Callable[[int], Streams]) -> Iterator[Training]:
+    def trainings(
+        self, defense: Any, streams: Callable[[int], Streams]
+    ) -> Iterator[ProbedTraining]:
         """Yield the trainings of the other models, three per fold; none if there are no attacks.
 
         Args:
@@ -96,26 +114,28 @@ class Recovery:
             halves = self._halves(kept, number)
             trials = streams(number)
             words = f"fold {number}, without"
-            yield Training(words, defense, train.shared, self.of_released(fold), trials)
-            for place, half in enumerate(halves):
-                words, probes = f"fold {number}, half {place}", self._probes(fold, halves)
-                yield Training(words, defense, train.only(~kept | half), probes, trials)
+            yield ProbedTraining(words, defense, train.shared, self.of_released(fold), trials)
+            for index, half in enumerate(halves):
+                words, probes = f"fold {number}, half {index}", self._probes(fold, halves)
+                yield ProbedTraining(words, defense, train.only(~kept | half), probes, trials)
 
-    def recoveries(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
+    def recoveries(self, released: Numbers, compared: Iterator[Numbers]) -> Iterator[Recovered]:
         """Yield the scores of each attack, kind and basis.
 
         Args:
             released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
-            others: the numbers from the models of `trainings`, in their order, `(W, …)` each.
+            compared: the numbers from the models of `trainings`, in their order, `(W, …)` each.
         """
         if not self.attackers:
             return
         count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.recovery_kinds)
         shape = (*released.shape[:2], count, len(kinds))
-        by_fold = [[next(others) for _ in range(3)] for _ in self.folds]
-        without = np.stack([one[0] for one in by_fold], axis=1).reshape(shape)
+        by_fold = [[next(compared) for _ in range(3)] for _ in self.folds]
+        without = np.stack([models[0] for models in by_fold], axis=1).reshape(shape)
         # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
-        halves = np.stack([np.stack([one[place] for one in by_fold], axis=1) for place in (1, 2)])
+        halves = np.stack(
+            [np.stack([models[index] for models in by_fold], axis=1) for index in (1, 2)]
+        )
         halves = halves.reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
             (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
@@ -132,12 +152,12 @@ class Recovery:
             bases.MEANS: np.broadcast_to(means, scores.shape),
             bases.BEYOND_MEANS: sign * (means - scores),
         }
-        for place, attack in enumerate(self.attackers):
+        for index, attack in enumerate(self.attackers):
             for number, kind in enumerate(kinds):
                 for name, values in numbers.items():
                     largest = float(most[number])
                     least = -largest if name in bases.GAINS else 0.0
-                    by_trial = values[:, :, place, number]
+                    by_trial = values[:, :, index, number]
                     yield Recovered(attack, kind, name, by_trial, least, largest)
 
     def _most(self) -> Numbers:
@@ -195,34 +215,124 @@ def recovery_keys(
         yield recovery_key(config, metric, model, epsilon, attack, basis)
 
 
-def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:
-    """Refuse reconstruction attacks if the data have too few sensitive or shared ratings.
+class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
+    """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
-    Args:
-        folds: the folds.
-        attacks: the labels of the reconstruction attacks.
+    def __init__(self, subject: TrainedModels[Any]) -> None:
+        """Create the attacks."""
+        self.context, self.folds = subject.context, subject.folds
+        self.trials = subject.context.config.training.trials
+        self.attacks: dict[str, SubmissionReconstruction] = {
+            attack.label: attack.create("attack") for attack in subject.context.config.reading
+        }
 
-    Raises:
-        DataError: a fold's training set has fewer than two sensitive ratings, or no others.
+    @classmethod
+    def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
+        """Yield both errors per attack and point."""
+        for model, epsilon in points(config):
+            for attack in config.reading:
+                for metric in _METRICS:
+                    yield from recovery_keys(config, metric, model, epsilon, attack.label)
+
+    def run(self, model: TrainedModel) -> Iterator[RecordPart]:
+        """Run all attacks on the model at every ε."""
+        if self.attacks:
+            stage = f"{model.label}: submissions"
+            yield from self.context.unit(stage, partial(self._errors, stage, model))
+
+    def _errors(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
+        config, seed = self.context.config, self.context.seed
+        executor = self.context.tasks(stage, model.model, *config.attack)
+        tasks = (
+            Task(work, trial, 1, f"fold {number}, {defense!r}")
+            for defense in model.defenses
+            for number, fold in enumerate(self.folds)
+            for work in [_Read(defense, fold.train, self.attacks, seed)]
+            for trial in Streams.first(seed, f"submissions/{number}", self.trials).blocks(1)
+        )
+        finished = executor.run(tasks)
+        # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
+        errors = np.stack(finished).reshape(
+            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
+        )
+        for defense, here in zip(model.defenses, errors, strict=True):
+            where = model.label, defense.epsilon
+            lost = int((~np.isfinite(here)).any((2, 3, 4)).sum())
+            yield from diverged(lost, here[..., 0, 0, 0].size, "submissions", *where, _METRICS)
+            for number, attack in enumerate(() if lost else self.attacks):
+                yield from self._measured(*where, attack, here[:, :, number])
+
+    def _measured(
+        self, label: str, epsilon: float, attack: str, errors: Numbers
+    ) -> list[records.Measurement]:
+        """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`.
+
+        Errors that a gate judges have the interval of `Recovery`: the sample are
+        the trials, and no guess on the rating scale errs by more than its width.
+        """
+        family, most = self.context.family, self.folds[0].train.scale.width
+        config, numbers = self.context.config, []
+        for column, metric in enumerate(_METRICS):
+            submitted, released, means = np.moveaxis(errors[..., column], 2, 0)
+            for basis, values in (
+                (bases.SUBMITTED, submitted),
+                (bases.RELEASED, released),
+                (bases.MEANS, means),
+                (bases.BEYOND_MEANS, means - submitted),
+                (bases.BEYOND_RELEASED, released - submitted),
+            ):
+                key = recovery_key(config, metric, label, epsilon, attack, basis)
+                least = -most if basis in bases.GAINS else 0.0
+                numbers.append(mean_measured(key, values.T, family, least, most))
+        return numbers
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Reads the submissions of one training with every attack.
+
+    Attributes:
+        defense: the recommender.
+        train: the training ratings.
+        attacks: the attacks, by label.
+        seed: seed of the choice of users.
     """
-    for label in attacks:
-        for fold in folds:
-            kept = fold.train.kept_private
-            if 2 <= kept.sum() < len(kept):
-                continue
-            if fold.train.sensitive is None:
-                remedy = "set data.sensitive"
-            elif kept.sum() < 2:
-                remedy = (
-                    "raise data.sensitive.share, name more data.sensitive.categories, or mark more "
-                    "in data.columns.sensitive"
-                )
-            else:
-                remedy = (
-                    "lower data.sensitive.share, name fewer data.sensitive.categories, or mark "
-                    "fewer in data.columns.sensitive"
-                )
-            raise DataError(
-                f"[[attack]] {label!r} recovers sensitive ratings from the others, and "
-                f"{int(kept.sum())} of {len(kept)} are sensitive: {remedy}"
-            )
+
+    defense: Any
+    train: Ratings
+    attacks: Mapping[str, SubmissionReconstruction]
+    seed: int
+
+    def __call__(self, trial: Streams) -> Numbers:
+        """Run every attack on one training and return the errors `(attacks, 3, kinds)`.
+
+        They are NaN if the training ends without a model.
+        """
+        nothing = np.full((len(self.attacks), 3, len(KINDS)), np.nan)
+        return attempted(partial(self._read, trial), nothing)
+
+    def _read(self, trial: Streams) -> Numbers:
+        train = self.train
+        order = self._order()
+        most = max(attack.users for attack in self.attacks.values())
+        observed = np.zeros(train.n_users, np.bool_)
+        observed[order[:most]] = True
+        seen, models = self.defense.submissions(self.defense.prepare(train), trial, observed)
+        release = models.public(np.arange(train.n_items, dtype=np.int32))
+        shared = train.shared
+        by_attack = []
+        for attack in self.attacks.values():
+            followed = order[: attack.users]
+            hidden = np.isin(train.user, followed) & train.kept_private
+            released, submitted = attack.read(seen.of_users(followed), release, shared)
+            truth = train.value[hidden]
+            guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
+            errors = mean_errors(guesses, truth)
+            by_attack.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
+        return np.stack(by_attack)
+
+    def _order(self) -> NDArray[np.int32]:
+        """Return the users with sensitive ratings, in a random order."""
+        rng = generator(self.seed, "followed users")
+        private = self.train.user[self.train.kept_private]
+        return rng.permutation(np.unique(private)).astype(np.int32)

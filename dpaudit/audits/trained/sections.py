@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import ClassVar
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from dpaudit.audits.trained import charts
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import plain
 from dpaudit.record.bases import (
     BEYOND_MEANS,
     BEYOND_RELEASED,
@@ -20,8 +21,9 @@ from dpaudit.record.bases import (
 )
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
+from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import columns, digest, words
-from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look, ends
 from dpaudit.reports.sections.base import Sections
 from dpaudit.reports.table import NONE, Table
 
@@ -42,7 +44,8 @@ _READ = {
     "from item means": MEANS,
     "better than item means": BEYOND_MEANS,
 }
-
+# The headers of fields that have another name.
+_HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
@@ -90,18 +93,18 @@ class TrainedSections(Sections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and that of recovered ratings."""
-        return [*super().charts(look), charts.recovery(self.result, look)]
+        return [*super().charts(look), _recovery(self.result, look)]
 
     def notes(self) -> list[str]:
         """Return the notes on recovered ratings."""
         notes = ((_OF_MODELS, _MODELS_NOTE), (_OF_SUBMISSIONS, _SUBMISSIONS_NOTE))
-        shown = [note for section, note in notes if columns.within(self.result, section)]
-        return [*super().notes(), *shown]
+        present = [note for section, note in notes if columns.within(self.result, section)]
+        return [*super().notes(), *present]
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack recovers sensitive ratings of a model."""
         if strongest := _strongest(self.result, [model.label]):
-            yield _told(strongest, self.result)
+            yield _sentence(strongest, self.result)
 
     def strongest(self) -> str:
         """Return how well the strongest attack recovers sensitive ratings, of any model."""
@@ -109,7 +112,7 @@ class TrainedSections(Sections):
         if strongest is None:
             return ""
         named = f"{strongest.model}: " if len(self.result.models) > 1 else ""
-        return f"{named}{_told(strongest, self.result)}"
+        return f"{named}{_sentence(strongest, self.result)}"
 
     def brief(self) -> list[Table]:
         """Return what attacks recover."""
@@ -119,13 +122,13 @@ class TrainedSections(Sections):
 def _strongest(result: AuditResult, models: Collection[str]) -> Measurement | None:
     """Return the best recovery of sensitive ratings from these models, by the first measure."""
     recovered = [
-        one
+        recovery
         for section in (_OF_MODELS, _OF_SUBMISSIONS)
-        for one in columns.within(result, section)
-        if one.model in models and one.detail in (RELEASED, SUBMITTED)
+        for recovery in columns.within(result, section)
+        if recovery.model in models and recovery.detail in (RELEASED, SUBMITTED)
     ]
-    able = [one for one in recovered if one.metric == recovered[0].metric]
-    return max(able, key=lambda one: _sign(one) * one.estimate.value, default=None)
+    able = [recovery for recovery in recovered if recovery.metric == recovered[0].metric]
+    return max(able, key=lambda recovery: _sign(recovery) * recovery.estimate.value, default=None)
 
 
 def _sign(recovered: Measurement) -> int:
@@ -133,10 +136,13 @@ def _sign(recovered: Measurement) -> int:
     return -1 if entry(recovered.metric).larger == "better" else 1
 
 
-def _told(recovered: Measurement, result: AuditResult) -> str:
+def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
-    place = recovered.model_copy(update={"basis": MEANS}).key
-    means = next((one.estimate for one in result.measurements if one.key == place), None)
+    key = recovered.model_copy(update={"basis": MEANS}).key
+    means = next(
+        (measurement.estimate for measurement in result.measurements if measurement.key == key),
+        None,
+    )
     share = _sign(recovered) > 0
     guess = "the most popular items" if share else "item means"
     low, high = recovered.estimate.lower, recovered.estimate.upper
@@ -199,27 +205,52 @@ def _shown(estimate: Estimate | None, basis: str) -> str:
     return interval(estimate)
 
 
+def crossed(
+    caption: str,
+    measurements: Sequence[Measurement],
+    fields: Sequence[str],
+    column: Callable[[Measurement], str],
+) -> Table:
+    """Return a table of estimates whose rows differ in some fields, and whose columns in another.
+
+    Args:
+        caption: what the table shows.
+        measurements: what is measured.
+        fields: the fields that tell rows apart.
+        column: returns the name of a measurement's column.
+    """
+    at = {
+        (tuple(getattr(measurement, name) for name in fields), column(measurement)): (
+            measurement.estimate
+        )
+        for measurement in measurements
+    }
+    names = dict.fromkeys(name for _, name in at)
+    return Table(
+        caption,
+        [_HEADERS.get(name, name) for name in fields] + list(names),
+        [
+            [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
+            for row in dict.fromkeys(row for row, _ in at)
+        ],
+    )
+
+
+def _text(value: str | float | None) -> str:
+    return words.epsilon(value) if isinstance(value, float) else value or ""
+
+
+def _detail(measurement: Measurement) -> str:
+    return measurement.detail or ""
+
+
 def _compared(result: AuditResult) -> list[Table]:
     """Return the table of the differences of models from one model, if they were measured."""
     differences = columns.within(result, "comparison")
     if not differences:
         return []
-    kinds = list(dict.fromkeys(difference.detail or "" for difference in differences))
-    at = {(d.model, d.epsilon, d.detail): d.estimate for d in differences}
-    return [
-        Table(
-            f"Difference on held-out data from {differences[0].against}, fold by fold (paired)",
-            ["model", "ε", *kinds],
-            [
-                [
-                    model,
-                    words.epsilon(epsilon),
-                    *(interval(at.get((model, epsilon, kind))) for kind in kinds),
-                ]
-                for model, epsilon in dict.fromkeys((d.model, d.epsilon) for d in differences)
-            ],
-        )
-    ]
+    caption = f"Difference on held-out data from {differences[0].against}, fold by fold (paired)"
+    return [crossed(caption, differences, ("model", "epsilon"), _detail)]
 
 
 def _divergences(result: AuditResult) -> list[Table]:
@@ -227,20 +258,107 @@ def _divergences(result: AuditResult) -> list[Table]:
     divergences = columns.within(result, "divergence of games")
     if not divergences:
         return []
-    at = {(d.model, d.epsilon, d.pair or "", d.detail): d.estimate for d in divergences}
-    names = list(dict.fromkeys(d.detail or "" for d in divergences))
-    return [
-        Table(
-            "Divergence of the games' observations on D' from those on D, in nats",
-            ["model", "ε", "pair", *names],
-            [
-                [
-                    model,
-                    words.epsilon(epsilon),
-                    pair,
-                    *(interval(at.get((model, epsilon, pair, name))) for name in names),
-                ]
-                for model, epsilon, pair in dict.fromkeys(key[:3] for key in at)
-            ],
-        )
+    caption = "Divergence of the games' observations on D' from those on D, in nats"
+    return [crossed(caption, divergences, ("model", "epsilon", "pair"), _detail)]
+
+
+_DRAWN = {
+    "series": "model",
+    "attack": "attack",
+    "at": "ε",
+    "error_words": "rmse",
+    "words": "rmse of what is recovered",
+}
+
+
+def _recovery(result: AuditResult, look: Look) -> Chart | None:
+    """Return the chart of both errors, with one point for each model and ε."""
+    points, means = _points(result), _means(result)
+    if not points:
+        return None
+    x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
+    ends = [datum[end] for datum in points for end in ("lower", "upper", "value")]
+    y = Axis.around("rmse of what is recovered", [*ends, *(datum["mean"] for datum in means)])
+    return Chart(
+        "recovery",
+        "What is recovered of sensitive ratings",
+        "The attacker's error against the model's own, one point for each model and ε; a bar is "
+        "the interval over folds. Predictions are better further left, and the attacker errs more "
+        "further up. Above the dashed line, guessing the items' means would be better than the "
+        "attack. The table says how much of the gain below the line is a leak.",
+        parts.extremes("error of what is recovered", points),
+        parts.panels(points, None, lambda data: _spec(data, means, look, x, y)),
+        parts.numbers(_DRAWN, points),
+    )
+
+
+def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
+    from dpaudit.reports.vega import alt
+
+    lines = parts.foremost(look.series(points, "leak"), points)
+    last = {datum["series"]: datum for datum in points}
+    named, rows = parts.labels(
+        [
+            Label(
+                line.name,
+                y.share(last[line.name]["value"]) + parts.ABOVE,
+                line.color,
+                x.share(last[line.name]["error"]),
+            )
+            for line in lines
+        ]
+        + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
+    )
+    base = parts.drawn_from("points").encode(
+        x=x.x("error"), y=y.y("value"), color=parts.color(lines)
+    )
+    layers = [
+        parts.drawn_from("means")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
+        base.mark_line().encode(
+            order=alt.Order("rank:Q"),
+            strokeDash=parts.dash(lines),
+            strokeWidth=parts.width(lines),
+        ),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_point(filled=True, size=80, opacity=1),
+        *named,
     ]
+    rules = [{**datum, "low": x.low, "high": x.high} for datum in means]
+    return parts.spec(layers, points=points, means=rules, labels=rows)
+
+
+def _of(result: AuditResult, basis: str) -> list[Measurement]:
+    return [m for m in digest.of(result, "reconstruction.rmse") if m.detail == basis]
+
+
+def _points(result: AuditResult) -> list[Datum]:
+    errors = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.rmse")}
+    recovered = sorted(_of(result, RELEASED), key=lambda error: error.epsilon)
+    attacks = {error.attack for error in recovered}
+    return [
+        {
+            "series": plain(
+                recovery.model if len(attacks) == 1 else f"{recovery.model}, {recovery.attack}"
+            ),
+            "model": plain(recovery.model),
+            "attack": plain(recovery.attack or ""),
+            "at": words.epsilon(recovery.epsilon),
+            "name": plain(
+                f"{recovery.model}, {recovery.attack}, ε = {words.epsilon(recovery.epsilon)}"
+            ),
+            "rank": rank,
+            "error": errors[recovery.model, recovery.epsilon].value,
+            "error_words": words.interval(errors[recovery.model, recovery.epsilon]),
+            **ends(recovery.estimate),
+            "leak": -recovery.estimate.value,  # the smaller the error, the more leaks
+        }
+        for rank, recovery in enumerate(recovered)
+        if (recovery.model, recovery.epsilon) in errors and math.isfinite(recovery.estimate.upper)
+    ]
+
+
+def _means(result: AuditResult) -> list[Datum]:
+    # The item means are the same for every model.
+    return [{"mean": error.estimate.value} for error in _of(result, MEANS)[:1]]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.audits.on_demand.risk import run_risk
+from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile

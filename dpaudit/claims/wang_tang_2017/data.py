@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.data.neighbors import Change, RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, from_profiles
 

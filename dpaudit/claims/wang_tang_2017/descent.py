@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.trained_games import StepsGame, graded, scored
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair

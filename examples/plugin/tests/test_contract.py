@@ -7,7 +7,7 @@ from dpaudit_newsletter.attack import NewsletterReader
 from dpaudit_newsletter.defense import NoisyPopularity
 from dpaudit_newsletter.release import Counts, Newsletter
 
-from dpaudit.audits.trained.game_targets import target_pair
+from dpaudit.audits.trained.pairs import target_pair
 from dpaudit.core.releases import View
 from dpaudit.data import Ratings, SyntheticParams, generate
 from dpaudit.testing.contract import check_attack, check_defense, check_game

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpaudit.attacks.inference.lists import ListIdeal
-from dpaudit.audits.on_demand.risk import run_risk
+from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data import Ratings, Scale

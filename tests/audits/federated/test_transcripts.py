@@ -20,8 +20,7 @@ from dpaudit.attacks.federated.energy import Energy
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.two_sample import TwoSample
 from dpaudit.attacks.federated.zero_mean import ZeroMean
-from dpaudit.audits.federated.scores import Finding, Truth
-from dpaudit.audits.federated.transcripts import Checkpoint, run_transcript
+from dpaudit.audits.federated.transcripts import Checkpoint, Finding, Truth, run_transcript
 from dpaudit.bounds.divergence.estimates import sequence_kl
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts

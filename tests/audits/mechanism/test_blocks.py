@@ -16,7 +16,7 @@ from plain_mechanisms import laplace, many_laplace, words  # type: ignore[import
 from dpaudit.audits.mechanism.audit import audit, audit_pairs
 from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
 from dpaudit.audits.mechanism.calls import Calls
-from dpaudit.audits.mechanism.outcome import Job, called
+from dpaudit.audits.mechanism.one_call import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor

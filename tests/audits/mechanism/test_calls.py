@@ -27,7 +27,7 @@ from scipy.stats import binom
 from dpaudit.audits.mechanism import game
 from dpaudit.audits.mechanism.audit import audit
 from dpaudit.audits.mechanism.calls import Calls
-from dpaudit.audits.mechanism.outcome import Raised
+from dpaudit.audits.mechanism.one_call import Raised
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 

@@ -12,8 +12,7 @@ import pytest
 import sharing_mechanisms as sharing  # type: ignore[import-not-found]
 from scipy import sparse
 
-from dpaudit.audits.mechanism.kept import may_be_noise
-from dpaudit.audits.mechanism.snapshot import Snapshot
+from dpaudit.audits.mechanism.kept import Snapshot, may_be_noise
 
 Rng = np.random.Generator
 

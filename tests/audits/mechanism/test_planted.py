@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
-from dpaudit.audits.mechanism.calls import Trials
-from dpaudit.audits.mechanism.planted import positive_control
+from dpaudit.audits.mechanism.calls import OutputTrials
+from dpaudit.audits.mechanism.planted import Violation, positive_control
 from dpaudit.core.errors import InputError
 
 Rng = np.random.Generator
@@ -28,7 +28,7 @@ def itself(outputs: Any) -> Any:
 
 def mutants(
     make: Callable[[Rng], Any], *, delta: float = 0.0, score: Any = None, count: int = 6000
-) -> list[Trials]:
+) -> list[OutputTrials]:
     """The trials of every mutant of a mechanism."""
     drawn: list[Any] = []
     rng, seen = np.random.default_rng(1), []
@@ -37,19 +37,15 @@ def mutants(
         drawn.extend(make(rng) for _ in range(wanted - len(drawn)))
         return as_batch(drawn[:wanted])
 
-    def certified(train: Trials, test: Trials) -> float:
+    def certified(train: OutputTrials, test: OutputTrials) -> float:
         seen.append(test)
         return 0.0
 
     positive_control(
         draw,
         certified,
-        claim=CLAIM,
-        factor=FACTOR,
-        sizes=(0, count),
-        alpha=0.05,
-        delta=delta,
-        rng=np.random.default_rng(2),
+        Violation(CLAIM, FACTOR, sizes=(0, count), alpha=0.05, delta=delta),
+        np.random.default_rng(2),
         score=score,
     )
     return seen

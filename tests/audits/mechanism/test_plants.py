@@ -11,10 +11,40 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from dpaudit.attacks.black_box import leaves
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.attacks.black_box.leaves import read
-from dpaudit.audits.mechanism.plants import Split, splits, writings
-from dpaudit.audits.mechanism.pool import Pool
+from dpaudit.audits.mechanism.plants import OutputPool, OutputSplit, splits, writings
+
+
+def pool(outputs: Any) -> OutputPool:
+    return OutputPool.of(outputs, given_score=False)
+
+
+def test_two_outputs_that_occur_nowhere_else() -> None:
+    assert pool(np.arange(50)).informative() == (50, 51)
+    assert pool(np.full(50, 254, np.uint8)).informative() is None
+    assert pool(["a"] * 50).informative() is None
+    values = np.r_[np.zeros(50), 1.5, 2.5]
+    assert pool(values).informative() == (1.5, 2.5)
+
+
+def test_leaves_of_arrays_and_of_readings_are_alike() -> None:
+    array = np.random.default_rng(0).normal(size=(20, 3))
+    one, other = pool(array), pool([*array, "word"])
+    assert one.width == 3
+    assert other.width == 1
+    assert [one.leaf(i, 2) for i in range(20)] == [other.leaf(i, 2) for i in range(20)]
+    assert other.leaf(20, 2) == (leaves.PADDING, 0)
+    assert one.entry(1) is not None
+    assert other.entry(1) is None
+
+
+def test_only_finite_numbers_are_compared() -> None:
+    assert pool([1.0, float("nan")]).entry(0) is None
+    assert pool([1.0, "a"]).kind(0) is None
+    assert pool([1, 2.5]).entry(0) == [1, 2.5]
+
 
 Rng = np.random.Generator
 
@@ -40,9 +70,9 @@ MAKERS: dict[str, tuple[Callable[[Rng], Any], set[str]]] = {
 }
 
 
-def pool_of(make: Callable[[Rng], Any], count: int = 300) -> Pool:
+def pool_of(make: Callable[[Rng], Any], count: int = 300) -> OutputPool:
     rng = np.random.default_rng(1)
-    return Pool.of(as_batch([make(rng) for _ in range(count)]), given_score=False)
+    return OutputPool.of(as_batch([make(rng) for _ in range(count)]), given_score=False)
 
 
 def same(one: Any, other: Any) -> list[bool]:
@@ -67,7 +97,7 @@ def test_a_written_bit_can_be_read_where_it_was_written(name: str) -> None:
         low, high = plant.put(pool, zeros), plant.put(pool, ones)
         there = np.array([not equal for equal in same(low, high)])
         assert there.mean() == pytest.approx(plant.share, abs=1e-9), plant.name
-        again = plant.put(Pool.of(as_batch(high), given_score=False), zeros)
+        again = plant.put(OutputPool.of(as_batch(high), given_score=False), zeros)
         assert np.all(np.array(same(again, low)) | ~there), plant.name
 
 
@@ -97,6 +127,6 @@ def test_a_split_is_the_same_in_any_pool() -> None:
     make = MAKERS["dataclass"][0]
     pool, more = pool_of(make), pool_of(make, 400)
     for split in splits(pool, None, np.random.default_rng(0)):
-        assert isinstance(split, Split)
+        assert isinstance(split, OutputSplit)
         assert (split.inside(more)[:300] == split.inside(pool)).all()
         assert 0.2 <= split.inside(pool).mean() <= 0.8

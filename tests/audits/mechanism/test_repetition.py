@@ -24,8 +24,7 @@ from sharing_mechanisms import (  # type: ignore[import-not-found]
 )
 
 import dpaudit
-from dpaudit.audits.mechanism.audit import audit
-from dpaudit.audits.mechanism.result import BlackBoxAudit
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 

@@ -14,11 +14,12 @@ from scipy import stats
 
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.audits.sybil.averaging import (
+    AccountPlanner,
+    FakeAccounts,
     SybilScores,
-    _Trial,
+    _HiddenRating,
     run_sybil,
 )
-from dpaudit.audits.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList, Observer
 from dpaudit.core.streams import Streams
@@ -147,7 +148,7 @@ def parted(fake_accounts: int) -> int:
     attack = Averaging(category="immediate", observe="list", fake_accounts=fake_accounts)
     for user in range(ratings.n_users):
         item = int(ratings.profile(user).items[0])
-        game = _Trial(part, attack, model, user, item, (0, "x"))
+        game = _HiddenRating(part, attack, model, user, item, (0, "x"))
         exact = game._exact(game.accounts())
         streams = Streams.first(0, "x", 1)
         lists = [part.release_list(one, streams).items for one in (exact[0], exact[-1])]
@@ -230,7 +231,7 @@ def test_exact_predictions_and_signal_are_those_of_the_data(
     user = int(np.flatnonzero(np.diff(ratings.by_user.start) > SIZE + 1)[0])
     item = int(ratings.profile(user).items[1])
     attack = Averaging(category="combined", fake_accounts=5)
-    game = _Trial(part, attack, part.prepare(ratings), user, item, (0, "x"))
+    game = _HiddenRating(part, attack, part.prepare(ratings), user, item, (0, "x"))
     accounts = game.accounts()
     assert len(accounts.observer) == SIZE
     assert np.isin(accounts.observer.items, ratings.profile(user).items).all()
@@ -312,7 +313,9 @@ def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
     accounts = []
     for value in STARS.values[STARS.values != values[2]]:
         trial = apply(ratings, RatingReplaced(4, item, float(value)))
-        accounts.append(_Trial(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts())
+        accounts.append(
+            _HiddenRating(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts()
+        )
     for other in accounts[1:]:
         np.testing.assert_array_equal(other.observer.items, accounts[0].observer.items)
         np.testing.assert_array_equal(other.observer.values, accounts[0].observer.values)

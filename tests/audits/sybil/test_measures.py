@@ -18,11 +18,11 @@ from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.on_demand.model import OnDemandModel
+from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.audits.sybil import measures as run_sybils
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import SybilConfig
-from dpaudit.audits.sybil.passive_lists import run_passive
+from dpaudit.audits.sybil.measures import run_passive
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.cli import main
 from dpaudit.core.errors import DataError
@@ -138,7 +138,7 @@ def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, 
             background=4,
             trials=TRIALS,
             seed=5,
-        ).correct
+        )
     attack = {
         "dynamic, values": Averaging(),
         "immediate, list": Averaging("immediate", "list", fake_accounts=3, calibration=20),

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dpaudit.audits.sybil import charts
-from dpaudit.audits.sybil.sections import SybilSections
+from dpaudit.audits.sybil.sections import LEVEL, SybilSections, _accuracy_chart
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
@@ -148,7 +147,7 @@ def test_a_row_for_each_point_and_a_column_for_each_sybil(result: AuditResult) -
 def test_without_sybil_nothing_is_said_of_them(result: AuditResult) -> None:
     assert SybilSections(result).brief() == []
     assert SybilSections(result).notes()[0] not in footnotes.notes(result)
-    assert charts.efforts(result, LOOK) is None
+    assert _accuracy_chart(result, LOOK) is None
     assert "Accounts, changes or lists" not in shown(result)
     assert "Accounts, changes or lists" not in markdown.render(result)
 
@@ -196,7 +195,7 @@ def test_html_has_the_same_table_and_a_chart(result: AuditResult) -> None:
 
 
 def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> None:
-    chart = charts.efforts(with_sybils(result), LOOK)
+    chart = _accuracy_chart(with_sybils(result), LOOK)
     assert chart is not None
     (panel,) = chart.panels
     assert valid(panel.spec)
@@ -206,7 +205,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
     assert ("published, ε = 1, dynamic", 10, 0.9, 0.7, 0.97) in seen
     assert ["published, ε = 1, dynamic", "10", "0.900 [0.700, 0.970]"] in chart.numbers.cells
     levels = {row["series"]: row["y"] for row in panel.spec["datasets"]["baselines"]}
-    assert levels == {"guess (1 of 2)": 0.5, "90 %": charts.LEVEL}
+    assert levels == {"guess (1 of 2)": 0.5, "90 %": LEVEL}
     assert "created before training included" in chart.caption
     assert "90 %" in chart.caption
 
@@ -215,7 +214,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
 @pytest.mark.drawn
 def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     curves = {("dynamic", 1.0): tried(OPEN), ("passive", 1.0): tried(OPEN)}
-    chart = charts.efforts(add(result, curves), LOOK)
+    chart = _accuracy_chart(add(result, curves), LOOK)
     assert chart is not None
     (panel,) = chart.panels
     (drawn,) = svgs([panel.spec])

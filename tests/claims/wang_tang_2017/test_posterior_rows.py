@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.audits.trained.trained_game import DataPair
+from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.real_data import canary_pair
 from dpaudit.claims.wang_tang_2017.posterior_rows import (
     RaterLoss,

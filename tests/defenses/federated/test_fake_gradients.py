@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.trained.trained_game import DataPair, trained_game
+from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
