@@ -221,9 +221,10 @@ class Trainable(ABC):
     def answers(
         self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
     ) -> Iterator[Answer]:
-        """Train on each of several subsets of the ratings, and show what is asked.
+        """Train on each of up to `together` subsets of the ratings, and show what is asked.
 
-        Each answer is that of `answer` with the subset and its seed.
+        Each answer is that of `answer` with the subset and its seed. What trains several with less
+        work than one by one overrides it.
 
         Args:
             ratings: the ratings.
@@ -234,17 +235,6 @@ class Trainable(ABC):
         Raises:
             ConfigError: as `answer` does.
             RunError: as `answer` does.
-        """
-        for start in range(0, len(seeds), self.together):
-            block = slice(start, start + self.together)
-            yield from self.side_by_side(ratings, kept[block], seeds[block], query)
-
-    def side_by_side(
-        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
-    ) -> Iterator[Answer]:
-        """Train on up to `together` subsets; arguments, results and errors as in `answers`.
-
-        What trains several with less work than one by one overrides it.
         """
         for rows, seed in zip(kept, seeds, strict=True):
             yield self.answer(Interactions.of(ratings, rows), seed, query)
