@@ -22,9 +22,8 @@ from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.sampling import Sampler
-from dpaudit.execution.stopwatch import peak_memory
+from dpaudit.execution.sampling import Sampler, peak_memory
+from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions

@@ -26,8 +26,7 @@ from dpaudit.core.membership import Observer
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.recommenders.base import Recommender, Trainable
-from dpaudit.recommenders.forgetting import Forgetting
-from dpaudit.recommenders.sharded import Sharded
+from dpaudit.recommenders.forgetting import Forgetting, Sharded
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
 
