@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
 from dpaudit.recommenders.networks.network import Indices, Network, binary, drawn, linear
-from dpaudit.recommenders.networks.settings import Settings
 
 # The hidden layers have 600 units for 200 dimensions in the paper.
 _HIDDEN = 3
@@ -28,18 +26,15 @@ class MultVAE(Network):
     which π is the softmax of the scores. β grows linearly with the training to 0.2.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Take the rows of users who have interactions, and draw layers."""
-        super().__init__(settings, interactions, source)
-        self._rows = binary(interactions)
+        self._rows = binary(self.interactions)
         self._active = np.flatnonzero(np.diff(self._rows.indptr))
-        d, hidden = settings.dimensions, _HIDDEN * settings.dimensions
-        self.encoder = linear(source, self.n_items, hidden)
-        self.code = linear(source, hidden, 2 * d)
-        self.decoder = linear(source, d, hidden)
-        self.last = linear(source, hidden, self.n_items)
+        d, hidden = self.settings.dimensions, _HIDDEN * self.settings.dimensions
+        self.encoder = linear(self.source, self.n_items, hidden)
+        self.code = linear(self.source, hidden, 2 * d)
+        self.decoder = linear(self.source, d, hidden)
+        self.last = linear(self.source, hidden, self.n_items)
 
     @property
     def records(self) -> int:

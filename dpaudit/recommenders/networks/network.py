@@ -37,10 +37,15 @@ class Network(nn.Module, ABC):
     def __init__(
         self, settings: Settings, interactions: Interactions, source: np.random.Generator
     ) -> None:
-        """Compute what all steps need from the data, and draw the parameters."""
+        """Take what it is trained on, and build it."""
         super().__init__()
         self.settings, self.interactions, self.source = settings, interactions, source
         self.n_users, self.n_items = interactions.shape
+        self.build()
+
+    @abstractmethod
+    def build(self) -> None:
+        """Compute what all steps need from the data, and draw the parameters."""
 
     @property
     @abstractmethod

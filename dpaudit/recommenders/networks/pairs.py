@@ -1,5 +1,6 @@
 """Networks that score pairs of a user and an item, trained on interactions and negatives.
 
+LightGCN averages factors over the graph of interactions (He et al. 2020, arXiv:2002.02126).
 Two towers make what is known of a user and of an item into factors of one space (Yi et al. 2019,
 Sampling-bias-corrected neural modeling for large corpus item recommendations,
 doi:10.1145/3298689.3346996).
@@ -14,24 +15,26 @@ from typing import Any
 import numpy as np
 import torch
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from scipy.sparse import block_array
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders import base
-from dpaudit.recommenders.base import RowModel, Scores
+from dpaudit.recommenders.base import FactorModel, RowModel, Scores
 from dpaudit.recommenders.networks.network import (
     Array,
     Indices,
     Network,
+    binary,
     embedding,
     linear,
     single_threaded,
 )
-from dpaudit.recommenders.networks.settings import Settings
 
 # The number of scores that `ncf` computes at a time.
 _TOGETHER = 2**15
+# The weight of the squared factors in the loss of `lightgcn`.
+_DECAY = 1e-4
 
 
 class Pairs(Network):
@@ -43,12 +46,9 @@ class Pairs(Network):
         positive: 1 for a positive example, 0 for a rating of 0.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Take the matrix apart."""
-        super().__init__(settings, interactions, source)
-        entries = interactions.matrix.tocoo()
+        entries = self.interactions.matrix.tocoo()
         self.owners, self.chosen = (index.astype(np.int64) for index in entries.coords)
         self.positive = (entries.data != 0).astype(np.float32)
 
@@ -76,13 +76,11 @@ class Pairs(Network):
 class Factorisation(Pairs):
     """A model whose score of (u, i) is `b_i + <p_u, q_i>`."""
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Draw factors; biases are 0."""
-        super().__init__(settings, interactions, source)
-        self.users = embedding(source, self.n_users, settings.dimensions)
-        self.items = embedding(source, self.n_items, settings.dimensions)
+        super().build()
+        self.users = embedding(self.source, self.n_users, self.settings.dimensions)
+        self.items = embedding(self.source, self.n_items, self.settings.dimensions)
         self.biases = nn.Embedding.from_pretrained(torch.zeros(self.n_items, 1), freeze=False)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -103,19 +101,17 @@ class TwoTower(Factorisation):
     that of `Pairs`, not a softmax over a batch.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Encode features, which are those of the whole data set in each training; draw layers."""
-        super().__init__(settings, interactions, source)
-        d = settings.dimensions
-        frames = interactions.user_features, interactions.item_features
+        super().build()
+        d = self.settings.dimensions
+        frames = self.interactions.user_features, self.interactions.item_features
         self.features, self.towers = [], nn.ModuleList()
-        for frame, count in zip(frames, interactions.shape, strict=True):
+        for frame, count in zip(frames, self.interactions.shape, strict=True):
             features = columns_of(frame, count)
-            first = linear(source, d + features.shape[1], 2 * d)
+            first = linear(self.source, d + features.shape[1], 2 * d)
             self.features.append(features)
-            self.towers.append(nn.Sequential(first, nn.ReLU(), linear(source, 2 * d, d)))
+            self.towers.append(nn.Sequential(first, nn.ReLU(), linear(self.source, 2 * d, d)))
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return the outputs of both towers for all users and items: a batch has most of them."""
@@ -168,19 +164,17 @@ class Neural(Pairs):
     `dimensions / 2` rectified units.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Draw factors and layers."""
-        super().__init__(settings, interactions, source)
-        d, half = settings.dimensions, (settings.dimensions + 1) // 2
-        self.users = embedding(source, self.n_users, d)
-        self.items = embedding(source, self.n_items, d)
-        self.wide_users = embedding(source, self.n_users, d)
-        self.wide_items = embedding(source, self.n_items, d)
-        first, second = linear(source, 2 * d, d), linear(source, d, half)
+        super().build()
+        d, half = self.settings.dimensions, (self.settings.dimensions + 1) // 2
+        self.users = embedding(self.source, self.n_users, d)
+        self.items = embedding(self.source, self.n_items, d)
+        self.wide_users = embedding(self.source, self.n_users, d)
+        self.wide_items = embedding(self.source, self.n_items, d)
+        first, second = linear(self.source, 2 * d, d), linear(self.source, d, half)
         self.layers = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
-        self.last = linear(source, d + half, 1)
+        self.last = linear(self.source, d + half, 1)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Return scores; see `Pairs.forward`."""
@@ -214,3 +208,86 @@ class _Scored(RowModel):
         )
         with single_threaded(), torch.no_grad():
             return torch.cat([self.network.of_all_items(part) for part in parts]).numpy()
+
+
+class LightGCN(Network):
+    """A model whose score is the product of two averages of factors over the graph's paths.
+
+    The factors are `E = (E_0 + A E_0 + … + A^K E_0) / (K + 1)`, in which `A` is the adjacency of
+    users and items with a link for each interaction, divided by the roots of both degrees
+    (He et al. 2020, arXiv:2002.02126, equations 7 and 8; equal weights). The loss is that of BPR
+    (equation 15), with negatives drawn uniformly from all items.
+
+    Attributes:
+        factors: the factors of users, then of items.
+    """
+
+    def build(self) -> None:
+        """Build the graph of users, then items, and draw factors."""
+        matrix = binary(self.interactions)
+        users, items = matrix.tocoo().coords
+        self._pairs = np.column_stack((users, items + self.n_users)).astype(np.int64)
+        graph = block_array([[None, matrix], [matrix.T, None]], format="csr")
+        root = np.sqrt(np.maximum(np.diff(graph.indptr), 1))
+        self.factors = embedding(self.source, self.n_users + self.n_items, self.settings.dimensions)
+        # A = D^(-1/2) B D^(-1/2), in which B has the links.
+        weight = graph.data / np.repeat(root, np.diff(graph.indptr)) / root[graph.indices]
+        start, neighbour = (part.astype(np.int64) for part in (graph.indptr, graph.indices))
+        self._graph = start, neighbour, weight.astype(np.float32)
+
+    @property
+    def records(self) -> int:
+        """The number of interactions."""
+        return len(self._pairs)
+
+    def propagated(self) -> Tensor:
+        """Return the averaged factors of users, then of items `(N + M, d)`."""
+        layers, graph = [self.factors.weight], [self.tensor(part) for part in self._graph]
+        for _ in range(self.settings.layers or 0):
+            layers.append(_Neighbours.apply(layers[-1], *graph))
+        return torch.stack(layers).mean(0)
+
+    def loss(self, records: Indices, progress: float) -> Tensor:
+        """Return the loss of BPR of interactions and their negatives; see `Network.loss`."""
+        size = len(records), self.settings.negatives or 0
+        others = self.n_users + self.source.integers(self.n_items, size=size)
+        places = self.tensor(np.column_stack([self._pairs[records], others]))
+        found = functional.embedding(places, self.propagated())
+        # −ln σ(x_ui − x_uj), and λ/2 of the squared first factors.
+        difference = (found[:, :1] * (found[:, 1:2] - found[:, 2:])).sum(2)
+        return (
+            functional.softplus(-difference).sum()
+            + _DECAY / 2 * self.factors(places).square().sum()
+        )
+
+    def fitted(self) -> RowModel:
+        """Return a factorisation by the averaged factors."""
+        factors = self.propagated().cpu().numpy()
+        return FactorModel(
+            self.interactions.matrix, factors[: self.n_users], factors[self.n_users :]
+        )
+
+
+class _Neighbours(torch.autograd.Function):
+    """The weighted sums of the neighbours' rows in an undirected graph: their own gradient."""
+
+    @staticmethod
+    def forward(context: Any, matrix: Tensor, *graph: Tensor) -> Tensor:
+        context.save_for_backward(*graph)
+        return _summed(matrix, *graph)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _summed(gradient.contiguous(), *context.saved_tensors), None, None, None
+
+
+def _summed(matrix: Tensor, start: Tensor, neighbour: Tensor, weight: Tensor) -> Tensor:
+    """Return the sums of rows; as `embedding_bag` has them, whose own gradient is slow."""
+    return functional.embedding_bag(
+        neighbour,
+        matrix,
+        start,
+        mode="sum",
+        per_sample_weights=weight,
+        include_last_offset=True,
+    )

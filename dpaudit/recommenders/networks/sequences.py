@@ -21,7 +21,6 @@ from dpaudit.recommenders.networks.network import (
     embedding,
     linear,
 )
-from dpaudit.recommenders.networks.settings import Settings
 
 # The number of units of states that are computed at a time after the training.
 _TOGETHER = 2**22
@@ -77,13 +76,10 @@ class Sequences(Network):
     records: the network predicts the item after each one from those of the piece up to it.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Cut sequences into pieces."""
-        super().__init__(settings, interactions, source)
-        self.length = settings.length or 1
-        self.pieces = pieces(interactions, self.length)
+        self.length = self.settings.length or 1
+        self.pieces = pieces(self.interactions, self.length)
 
     @property
     def records(self) -> int:
@@ -137,15 +133,15 @@ class SASRec(Sequences):
     all.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Draw factors and layers."""
-        super().__init__(settings, interactions, source)
-        d = settings.dimensions
-        self.items = embedding(source, self.n_items, d)
-        self.places = embedding(source, self.length, d)
-        self.blocks = nn.ModuleList(_Block(source, d) for _ in range(settings.layers or 0))
+        super().build()
+        d = self.settings.dimensions
+        self.items = embedding(self.source, self.n_items, d)
+        self.places = embedding(self.source, self.length, d)
+        self.blocks = nn.ModuleList(
+            _Block(self.source, d) for _ in range(self.settings.layers or 0)
+        )
         self.last = nn.LayerNorm(d, _TINY)
 
     def forward(self, items: Tensor) -> Tensor:
@@ -206,15 +202,13 @@ class GRU4Rec(Sequences):
     of the scores.
     """
 
-    def __init__(
-        self, settings: Settings, interactions: Interactions, source: np.random.Generator
-    ) -> None:
+    def build(self) -> None:
         """Draw weights uniformly in `±1/√d`; biases of items are 0."""
-        super().__init__(settings, interactions, source)
-        d = settings.dimensions
+        super().build()
+        d = self.settings.dimensions
 
         def uniform(*shape: int) -> Tensor:
-            draws = (2 * source.random(shape, np.float32) - 1) / math.sqrt(d)
+            draws = (2 * self.source.random(shape, np.float32) - 1) / math.sqrt(d)
             return nn.Parameter(torch.from_numpy(draws.astype(np.float32)))
 
         self.inputs, self.inputs_bias = uniform(self.n_items, 3 * d), uniform(3 * d)

@@ -10,7 +10,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.networks.settings import Settings
 
 torch = pytest.importorskip("torch")
-lightgcn = pytest.importorskip("dpaudit.recommenders.networks.lightgcn")
+pairs = pytest.importorskip("dpaudit.recommenders.networks.pairs")
 
 USERS, ITEMS = 5, 7
 SETTINGS = Settings(3, 1, 1.0, 0.01, negatives=2, layers=3)
@@ -33,7 +33,7 @@ def averaged(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def test_factors_are_averages_over_the_normalised_adjacency() -> None:
-    network = lightgcn.LightGCN(SETTINGS, data(1), np.random.default_rng(3))
+    network = pairs.LightGCN(SETTINGS, data(1), np.random.default_rng(3))
     before = network.factors.weight.detach().numpy()
     expected = averaged(data(1).matrix.toarray(), before)
     np.testing.assert_allclose(network.propagated().detach(), expected, atol=1e-6)
@@ -41,7 +41,7 @@ def test_factors_are_averages_over_the_normalised_adjacency() -> None:
 
 def test_the_loss_and_its_gradient_are_those_of_bpr_on_the_averages() -> None:
     interactions = data(1)
-    network = lightgcn.LightGCN(SETTINGS, interactions, np.random.default_rng(3))
+    network = pairs.LightGCN(SETTINGS, interactions, np.random.default_rng(3))
     factors = network.factors.weight
     records = np.array([0, 2, 5])
     # Replay the draws: factors, then negatives.
