@@ -322,18 +322,13 @@ class Exchange:
 
         Row `i`, counted from 0, of each table is that of index `i`.
         """
-        ids = {"user_ids": interactions.user_ids, "item_ids": interactions.item_ids}
-        tables: dict[str, Mapping[str, Any] | None] = {
-            name: None if texts is None else {"id": texts} for name, texts in ids.items()
-        }
-        tables["user_features"] = interactions.user_features
-        tables["item_features"] = interactions.item_features
-        for name, columns in tables.items():
-            if columns is not None:
-                write_table(self._path(name), columns)
-        return {
-            name: None if columns is None else self._named(name) for name, columns in tables.items()
-        }
+        known: dict[str, str | None] = {}
+        for name in ("user_ids", "item_ids", "user_features", "item_features"):
+            given = getattr(interactions, name)
+            known[name] = None if given is None else self._named(name)
+            if given is not None:
+                write_table(self._path(name), {"id": given} if name.endswith("_ids") else given)
+        return known
 
     def still_holds(self, interactions: Interactions) -> bool:
         """Return whether the file of interactions has these, in any order, or is gone.
