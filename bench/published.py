@@ -32,7 +32,7 @@ from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, FeatureSource
 from dpaudit.recommenders.base import top_lists
 from dpaudit.recommenders.networks.settings import DEFAULTS, Name, Settings
-from dpaudit.recommenders.networks.training import trained_models
+from dpaudit.recommenders.networks.training import trained_model
 
 # nDCG and recall of ten items.
 PUBLISHED = {"lightgcn": "0.420 0.144", "ncf": "0.396 0.181"}
@@ -68,8 +68,7 @@ def judged(
         lists = top_lists(np.tile(counts, (len(users), 1)), data.matrix[users], K)
     else:
         device = os.environ.get("DPAUDIT_DEVICE", "cpu")
-        [trained] = trained_models(model, settings, [data], [1], device)
-        lists = trained.recommend(users, K)
+        lists = trained_model(model, settings, data, 1, device).recommend(users, K)
     seconds = time.perf_counter() - start
     assert not data.matrix[users[:, None], lists].sum()
     print(f"{label:<28}{quality(lists, wanted):<15}{published:<15}{seconds:.0f}", flush=True)

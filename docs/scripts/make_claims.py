@@ -14,7 +14,7 @@ from dpaudit.claims.verify import verify
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
 from dpaudit.data.source import DataSource
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 
 ROOT = Path(__file__).parents[2]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}

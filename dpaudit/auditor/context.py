@@ -14,7 +14,7 @@ from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor, UnfinishedError
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 from dpaudit.record.result import DataRecord, Family, ModelRecord, PointRecord
 
 T = TypeVar("T")

@@ -15,9 +15,8 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import place
 from dpaudit.core.provenance import tool_version
 from dpaudit.data.ratings import Ratings
-from dpaudit.execution.identity import identity_of
 from dpaudit.execution.store import NAME, seed_in, words_of
-from dpaudit.execution.tasks import digest_of
+from dpaudit.execution.tasks import digest_of, identity_of
 from dpaudit.record import storage
 
 # What a run may change without a word, besides numbers of trials.

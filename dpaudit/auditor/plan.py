@@ -20,8 +20,8 @@ from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.store import NAME, Store, opened, others_results
+from dpaudit.execution.tasks import Progress
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id

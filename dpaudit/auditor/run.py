@@ -20,9 +20,8 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.sampling import Sampler
-from dpaudit.execution.stopwatch import peak_memory
+from dpaudit.execution.sampling import Sampler, peak_memory
+from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions

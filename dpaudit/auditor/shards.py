@@ -18,10 +18,8 @@ from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.identity import MACHINE
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.shards import NOTHING, Shard
 from dpaudit.execution.store import NAME, Contents, differences, read
+from dpaudit.execution.tasks import MACHINE, NOTHING, Progress, Shard
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 

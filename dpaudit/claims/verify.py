@@ -21,10 +21,8 @@ from dpaudit.claims.experiment import Outcome, Slot, check_outcome, game_outcome
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.identity import identity_of
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.store import NAME, opened, others_results, seed_in
-from dpaudit.execution.tasks import Task
+from dpaudit.execution.tasks import Progress, Task, identity_of
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import Timing
 

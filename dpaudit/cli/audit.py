@@ -99,7 +99,7 @@ def run(
     from dpaudit.core import registry
     from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
-    from dpaudit.execution.shards import Shard
+    from dpaudit.execution.tasks import Shard
     from dpaudit.execution.workers import Workers
 
     part = None if shard is None else Shard.parse(shard)

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError, DpauditError
-from dpaudit.execution.progress import Progress
 from dpaudit.execution.sampling import Sampler
-from dpaudit.execution.shards import Shard
 from dpaudit.execution.store import Store
-from dpaudit.execution.tasks import Result, Task, digest_of
+from dpaudit.execution.tasks import Progress, Result, Shard, Task, digest_of
 from dpaudit.execution.workers import Pool, Shared, Workers
 
 

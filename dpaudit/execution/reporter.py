@@ -31,7 +31,7 @@ from rich.text import Text
 from dpaudit.core.messages import plain
 from dpaudit.core.rounding import duration, number
 from dpaudit.core.standard import streams
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 
 # Seconds between two plain lines at most, and at least, if a tenth of the trials has finished, or
 # all have and another stage begins; and at most, where all have.

@@ -1,16 +1,28 @@
-"""Tasks: what is run, and the words that identify it."""
+"""Tasks: what is run, what identifies it and its results, shards of a run, and its progress."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.provenance import environment
 from dpaudit.core.streams import Streams
 
+# The parts of an identity that only the last digits of results depend on.
+MACHINE = {"machine", "blas", "instructions"}
+# The most shards of a run.
+_MOST_SHARDS = 100_000
 # What a task returns: an array without objects, or text; anything, if no store keeps it.
 Result = NDArray[Any] | str
 
@@ -74,3 +86,109 @@ def _update(state: Any, part: Any) -> None:
         _update(state, part.words)
     else:
         raise TypeError(f"{type(part).__name__} cannot be a part of a task")
+
+
+def identity_of(modules: Iterable[str] = ()) -> dict[str, str]:
+    """Return the digest of the code, and the versions and the machine type of `environment`.
+
+    Args:
+        modules: names of modules, such as those of plug-ins; of those outside this package, all
+            source files of the distribution or folder that they are in belong to the code. None is
+            imported.
+    """
+    state = hashlib.blake2b(_package().encode(), digest_size=16)
+    names = {name.partition(".")[0] for name in modules} - {"dpaudit", "builtins"}
+    for name in sorted(names):
+        state.update(_sources(name).encode())
+    return {"code": state.hexdigest(), **environment()}
+
+
+@functools.cache
+def _package() -> str:
+    """Digest of this package's source files, and of what these read as TOML."""
+    files = Path(__file__).parents[1].rglob("*")
+    return _digest(path for path in files if path.suffix in {".py", ".toml"})
+
+
+def _sources(name: str) -> str:
+    """Digest of the source files of a package, or of a module and those beside it."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None and name.isidentifier() and name not in sys.modules:
+        spec = importlib.util.find_spec(name)
+        file = spec.origin if spec else None
+    if file is None:
+        return name
+    path = Path(file)
+    return _digest(
+        path.parent.rglob("*.py") if path.stem == "__init__" else path.parent.glob("*.py")
+    )
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    state = hashlib.blake2b(digest_size=16)
+    for path in sorted(paths):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several parts into which a run is divided without a scheduler.
+
+    Attributes:
+        index: its number, from 1.
+        count: the number of shards.
+    """
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `i/n`.
+
+        Raises:
+            ConfigError: it is not such a fraction.
+        """
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST_SHARDS:
+            raise ConfigError(f"the option --shard {text!r} is not i/n with i from 1 to n, as 3/16")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    def has(self, number: int, *scope: str) -> bool:
+        """Whether this shard runs task `number` of a scope; scopes start at different shards."""
+        first = int(digest_of(*scope)[:8], 16)
+        return (first + number) % self.count == self.index - 1
+
+
+# Runs no task: all results must be in the store.
+NOTHING = Shard(0, 1)
+
+
+class Progress:
+    """Receive a run's progress; only the command line shows it."""
+
+    def start(self, total: int) -> None:
+        """Called once, with the total number of trials."""
+
+    def expect(self, trials: int) -> None:
+        """Called when more trials turn out to be needed than the total says."""
+
+    def stage(self, text: str) -> None:
+        """Called with a description of the stage that begins."""
+
+    def advance(self, trials: int) -> None:
+        """Called with the number of trials finished since the last call."""
+
+    def stored(self, trials: int) -> None:
+        """Called with the number of trials whose results were in the store."""
+        self.advance(trials)
+
+    def workers(self, text: str, count: int = 1) -> None:
+        """Called with a description of the workers that are alive, and the tasks at a time."""
+
+    def note(self, text: str) -> None:
+        """Called with a sentence that the user should read."""

@@ -23,8 +23,7 @@ from typing import Any, Literal, Self
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, installing, said
 from dpaudit.core.foreign import foreign, lent
 from dpaudit.core.processes import end_with, restore_environment, starting_workers
-from dpaudit.execution.identity import MACHINE, identity_of
-from dpaudit.execution.tasks import Result
+from dpaudit.execution.tasks import MACHINE, Result, identity_of
 
 Backend = Literal["threads", "processes", "dask"]
 # What a worker returns: the task's number, its result or the error that it raised, and the seconds.

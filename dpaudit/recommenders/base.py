@@ -23,7 +23,9 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
+from dpaudit.core.messages import show
 from dpaudit.core.plugin import Plugin
+from dpaudit.core.registry import suggestion
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
 
@@ -37,6 +39,18 @@ Settings = Mapping[str, _Setting | dict[str, _Setting]]
 # trainings in several threads would draw from one state, in an order that varies.
 PROCESS_WIDE = RLock()
 
+# Arguments of documentations that an audit decides, for every training alike.
+_SEEDS = frozenset({"random_state", "seed", "random_seed"})
+_CPU = "dpaudit trains on the CPU"
+_THREADS = "dpaudit trains on one thread, as several would make the numbers vary"
+_QUIET = "dpaudit trains quietly"
+# Why such a value changes nothing, and the value that says what an audit does anyway.
+_DECIDED: Mapping[str, tuple[str, object]] = {
+    **dict.fromkeys(("use_gpu", "use_cuda", "gpu", "cuda"), (_CPU, False)),
+    "device": (_CPU, "cpu"),
+    **dict.fromkeys(("num_threads", "n_threads", "n_jobs", "num_workers"), (_THREADS, 1)),
+    **dict.fromkeys(("verbose", "show_progress", "progress"), (_QUIET, False)),
+}
 # The number of scores that are computed at a time.
 _TOGETHER = 2**24
 
@@ -221,9 +235,10 @@ class Trainable(ABC):
     def answers(
         self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
     ) -> Iterator[Answer]:
-        """Train on each of several subsets of the ratings, and show what is asked.
+        """Train on each of up to `together` subsets of the ratings, and show what is asked.
 
-        Each answer is that of `answer` with the subset and its seed.
+        Each answer is that of `answer` with the subset and its seed. What trains several with less
+        work than one by one overrides it.
 
         Args:
             ratings: the ratings.
@@ -235,40 +250,8 @@ class Trainable(ABC):
             ConfigError: as `answer` does.
             RunError: as `answer` does.
         """
-        for start in range(0, len(seeds), self.together):
-            block = slice(start, start + self.together)
-            yield from self.side_by_side(ratings, kept[block], seeds[block], query)
-
-    def side_by_side(
-        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
-    ) -> Iterator[Answer]:
-        """Train on up to `together` subsets; arguments, results and errors as in `answers`.
-
-        What trains several with less work than one by one overrides it.
-        """
         for rows, seed in zip(kept, seeds, strict=True):
             yield self.answer(Interactions.of(ratings, rows), seed, query)
-
-
-@dataclass(frozen=True, eq=False)
-class Wrapper(Trainable):
-    """What trains something else, and shows what that does.
-
-    Attributes:
-        trainable: what is trained.
-    """
-
-    trainable: Trainable
-
-    @property
-    def predicts_ratings(self) -> bool:
-        """Whether scores are predicted ratings."""
-        return self.trainable.predicts_ratings
-
-    @property
-    def leaves_out(self) -> Collection[str]:
-        """What it cannot show."""
-        return self.trainable.leaves_out
 
 
 class Recommender(Plugin, Trainable):
@@ -492,6 +475,48 @@ def top_lists(rows: Scores, seen: csr_array, k: int) -> Indices:
         best = able[np.argsort(-scored[able], kind="stable")][:k]
         lists[row, : len(best)] = best
     return lists
+
+
+def usable(
+    name: str, settings: Mapping[str, Any], factory: Callable[..., Any] | None, *others: str
+) -> dict[str, Any]:
+    """Return the settings that a library's constructor takes.
+
+    An argument of another of its classes or methods that asks for what an audit does anyway, such
+    as `use_gpu = false`, is left out, and so is a seed: every training has one of its own.
+
+    Args:
+        name: the adapter's name and its model, for the error.
+        settings: the user's settings.
+        factory: the constructor; None if it refuses names that it does not know.
+        others: what a user may set besides its arguments.
+
+    Raises:
+        ConfigError: a setting is not known, or asks for what no audit does.
+    """
+    known = {*signature(factory).parameters, *others} if factory else {*others}
+    chosen = {}
+    for key, value in settings.items():
+        if key in known:
+            chosen[key] = value
+        elif key in _DECIDED:
+            why, anyway = _DECIDED[key]
+            if value != anyway:
+                raise ConfigError(
+                    f"recommender.params.settings.{key} = {show(value)} of {name}: {why}: remove "
+                    f"{key}"
+                )
+        elif key in _SEEDS:
+            continue
+        elif factory is None:
+            chosen[key] = value
+        else:
+            near = suggestion(key, known - {"kwargs", *_SEEDS})
+            raise ConfigError(
+                f"recommender.params.settings.{key}: {name} refuses its settings (there is no "
+                f"{key!r}{near}): correct params.settings"
+            )
+    return chosen
 
 
 def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:

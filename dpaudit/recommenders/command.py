@@ -1,31 +1,38 @@
-"""A recommender that is a command of the user's, which runs in its own environment."""
+"""A recommender that is a command of the user's, which runs in its own environment.
+
+Its time and what is kept of its output are limited; no process and no file of it stays.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import secrets
+import selectors
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import IO, Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.messages import place, quoted
+from dpaudit.core.messages import place, plain, quoted
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Deletion, Query, Took, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
-from dpaudit.recommenders.process import Ended, Log, run
 from dpaudit.recommenders.saving import saved
-from dpaudit.recommenders.scratch import Scratch, scratch_folder
 
 # What a command may write, in the order in which it is checked.
 Shown = Literal["scores", "lists", "factors"]
@@ -36,6 +43,15 @@ _PLACEHOLDERS = ("task", "seed", "folder")
 _BRACES = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 # How much of the log stands in an error: a message has at most 1000 characters.
 _LINES, _CHARACTERS = 10, 600
+# The number of bytes that are kept from the beginning of the output, and from its end.
+_HALF = 2**19
+_AT_ONCE = 2**16
+# The most pieces of output that a pipe holds.
+_PIECES = 16
+# How often, in seconds, a command that prints nothing is checked.
+_LOOK = 0.05
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
+_CLEANUP = Path(__file__).with_name("cleanup.py")
 
 
 @parameters(frozen=True, config=STRICT)
@@ -124,11 +140,11 @@ class Command(Trainable):
         requests: Sequence[Deletion] = (),
     ) -> Answer:
         self._check_asked(query)
-        tries = self.retries + 1
-        for tried in range(1, tries):
+        once = functools.partial(self._once, interactions, seed, query, folder, requests)
+        for tried in range(1, self.retries + 1):
             with suppress(RunError):
-                return self._once(interactions, seed, query, tried, folder, requests)
-        return self._once(interactions, seed, query, tries, folder, requests)
+                return once(tried)
+        return once(self.retries + 1)
 
     def _check_asked(self, query: Query) -> None:
         asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
@@ -144,28 +160,28 @@ class Command(Trainable):
         interactions: Interactions,
         seed: int,
         query: Query,
-        tried: int,
-        folder: Path | None,
+        saves: Path | None,
         requests: Sequence[Deletion],
+        tried: int,
     ) -> Answer:
         again = f", try {tried} of {self.retries + 1}" if self.retries else ""
         answers, seconds = [], []
-        with scratch_folder() as scratch:
+        with scratch_folder() as folder:
             # Each call is asked the same.
             asked = replace(query, before=False)
-            files = Exchange(scratch.folder, self.format, interactions.shape, asked)
+            files = Exchange(folder, self.format, interactions.shape, asked)
             for place, request in enumerate((None, *requests)):
                 self._write(files, interactions, seed, request)
                 given = {path.name for path in files.folder.iterdir()}
                 log = f"try-{tried}" + (f"-request-{place}" if place else "")
                 words = f", request {place} of {len(requests)}" if place else ""
                 start = time.perf_counter()
-                with self._called(files, seed, scratch, log, f"{words}{again}"):
+                with self._called(files, seed, log, f"{words}{again}"):
                     seconds.append(time.perf_counter() - start)
                     if place == len(requests) or (query.before and not place):
                         answers.append(files.read())
-                    if folder is not None:
-                        with saved(folder) as draft:
+                    if saves is not None:
+                        with saved(saves) as draft:
                             _copy(files.folder, draft, given)
         return answers[-1]._replace(
             before=answers[0].scores if query.before else None,
@@ -184,27 +200,25 @@ class Command(Trainable):
             ) from error
 
     @contextmanager
-    def _called(
-        self, files: Exchange, seed: int, scratch: Scratch, log: str, words: str
-    ) -> Iterator[None]:
+    def _called(self, files: Exchange, seed: int, name: str, words: str) -> Iterator[None]:
         """Run the command; name it, this call and its log in errors, of what it wrote too."""
-        ended = self._run(files, seed, scratch)
-        self._keep(ended.log, f"seed-{seed}-{log}")
+        status, log = self._run(files, seed)
+        self._keep(log, f"seed-{seed}-{name}")
         try:
-            self._check_end(ended)
+            self._check_end(status)
             yield
         except RunError as error:
-            raise RunError(
-                f"{self._name} with seed {seed}{words}: {error}{_last(ended.log)}"
-            ) from error
+            tail = log.tail(_LINES, _CHARACTERS)
+            last = f"its log ends: {tail}" if tail else "it printed nothing"
+            raise RunError(f"{self._name} with seed {seed}{words}: {error}; {last}") from error
 
-    def _run(self, files: Exchange, seed: int, scratch: Scratch) -> Ended:
+    def _run(self, files: Exchange, seed: int) -> tuple[int | None, Log]:
         values = dict(zip(_PLACEHOLDERS, (files.task, seed, files.folder), strict=True))
         words = _words(self.command, {name: str(value) for name, value in values.items()})
         parameters = {"DPAUDIT_TASK": str(files.task), "DPAUDIT_SEED": str(seed)}
         environment = {**os.environ, **self.env, **parameters}
         try:
-            return run(words, self.cwd, environment, self.timeout, scratch)
+            return run(words, self.cwd, environment, self.timeout, files.folder)
         except OSError as error:
             file = f": {place(Path(error.filename))}" if error.filename else ""
             raise self._not_started(f"{error.strerror}{file}") from error
@@ -217,15 +231,15 @@ class Command(Trainable):
             "params.env"
         )
 
-    def _check_end(self, ended: Ended) -> None:
-        if ended.status is None:
+    def _check_end(self, status: int | None) -> None:
+        if status is None:
             raise RunError(
                 f"it was stopped after {self.timeout:g} seconds: set params.timeout higher"
             )
-        if ended.status < 0:
-            raise RunError(f"signal {-ended.status} ended it: give it more memory, or see its log")
-        if ended.status > 0:
-            raise RunError(f"it ended with exit code {ended.status}: correct what its log says")
+        if status < 0:
+            raise RunError(f"signal {-status} ended it: give it more memory, or see its log")
+        if status > 0:
+            raise RunError(f"it ended with exit code {status}: correct what its log says")
 
     def _keep(self, log: Log, name: str) -> None:
         if self.keep_logs is None:
@@ -284,6 +298,173 @@ def _copy(folder: Path, to: Path, but: Collection[str]) -> None:
             shutil.copy2(path, to / path.name, follow_symlinks=False)
 
 
-def _last(log: Log) -> str:
-    tail = log.tail(_LINES, _CHARACTERS)
-    return f"; its log ends: {tail}" if tail else "; it printed nothing"
+@dataclass
+class Log:
+    """What a command printed: its first and last half MiB.
+
+    Attributes:
+        total: the number of bytes that it printed.
+    """
+
+    total: int = 0
+    _first: bytearray = field(default_factory=bytearray)
+    _last: bytearray = field(default_factory=bytearray)
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        self.total += len(piece)
+        room = _HALF - len(self._first)
+        self._first += piece[:room]
+        self._last += piece[room:]
+        if len(self._last) > 2 * _HALF:
+            del self._last[:-_HALF]
+
+    def kept(self) -> bytes:
+        """Return the output; a line in its middle says how many bytes were dropped."""
+        last = self._last[-_HALF:]
+        dropped = self.total - len(self._first) - len(last)
+        middle = f"\n[dpaudit dropped {dropped} bytes here]\n".encode() if dropped else b""
+        return bytes(self._first + middle + last)
+
+    def tail(self, lines: int, characters: int) -> str:
+        """Return the last lines that hold text, joined by ` | `, as one line.
+
+        Bytes that are not UTF-8 are replaced; control characters are removed. Of a line that was
+        written over, such as a progress bar, the last state counts.
+        """
+        text = self.kept()[-_AT_ONCE:].decode(errors="replace")
+        states = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+        shown = (plain(_ESCAPES.sub("", state)).strip() for state in states)
+        joined = " | ".join([line for line in shown if line][-lines:])
+        return joined if len(joined) <= characters else f"…{joined[-characters:]}"
+
+
+def run(
+    words: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    scratch: Path,
+) -> tuple[int | None, Log]:
+    """Run a command to its end, or to its limit; its standard input is empty.
+
+    The command leads a process group of its own. The group is killed when the command ends, when it
+    reaches its limit, and when this process is interrupted or killed.
+
+    Args:
+        words: the program and its arguments.
+        cwd: the folder in which it runs.
+        environment: its whole environment.
+        seconds: the limit on its time.
+        scratch: the folder of its files; a folder serves one command at a time.
+
+    Returns:
+        Its exit code, -n if signal n ended it, None if it was stopped at its limit; and what it
+        printed to standard output and standard error.
+
+    Raises:
+        OSError, ValueError: the command cannot be started.
+    """
+    child = subprocess.Popen(  # noqa: S603  the command is the user's, and no shell reads it
+        words,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        note(scratch, child.pid)
+        log = Log()
+        return _status(child, log, time.monotonic() + seconds), log
+    finally:
+        _end(child)
+
+
+def _status(child: subprocess.Popen[bytes], log: Log, end: float) -> int | None:
+    """Read the output until the command ends; None if it reaches the time `end` first.
+
+    What the command started may hold the other end of the pipe, so its end is not waited for.
+    """
+    output = child.stdout
+    if output is None:
+        raise TypeError("the command has no output")
+    os.set_blocking(output.fileno(), False)
+    with selectors.DefaultSelector() as ready:
+        ready.register(output, selectors.EVENT_READ)
+        while True:
+            left = end - time.monotonic()
+            if ready.select(min(_LOOK, max(0.0, left))) and not _read(output, log):
+                break
+            if child.poll() is not None:
+                for _ in range(_PIECES):
+                    _read(output, log)
+                return child.returncode
+            if left <= 0:
+                return None
+    try:
+        return child.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _read(output: IO[bytes], log: Log) -> bool:
+    """Read what is there; False at the end of the output."""
+    try:
+        piece = os.read(output.fileno(), _AT_ONCE)
+    except BlockingIOError:
+        return True
+    log.add(piece)
+    return bool(piece)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill the command and all processes of its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
+    child.wait()
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a temporary folder, and remove it at the end, even if this process is killed."""
+    _cleanup_pipe(os.getpid())
+    temporary = tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True)
+    folder = Path(temporary.name).resolve()
+    try:
+        with temporary:
+            note(folder, "")
+            yield folder
+    finally:
+        note(folder, "end")
+
+
+def note(folder: Path, state: int | str) -> None:
+    """Tell the cleanup script which process group works in a folder, or that this is its `end`."""
+    with suppress(BrokenPipeError):  # the script has ended
+        os.write(_cleanup_pipe(os.getpid()), os.fsencode(folder) + b"\0%b\n" % str(state).encode())
+
+
+@functools.lru_cache(maxsize=1)
+def _cleanup_pipe(process: int) -> int:
+    """Start the cleanup script of this process; return the pipe to it, which is never closed.
+
+    Args:
+        process: the id of this process; a fork needs a script of its own.
+    """
+    there, here = os.pipe()
+    # The script leaves a process that is no child of this one, and ends at once.
+    subprocess.run(  # noqa: S603  the interpreter that runs already
+        [sys.executable, "-I", "-S", str(_CLEANUP)],
+        stdin=there,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        check=False,
+    )
+    os.close(there)
+    return here

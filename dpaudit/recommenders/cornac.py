@@ -29,8 +29,8 @@ from dpaudit.recommenders.base import (
     seeded,
     taken,
     trained,
+    usable,
 )
-from dpaudit.recommenders.settings import usable
 
 _RATINGS = frozenset({"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"})
 # The vectors of other models do not give their scores.

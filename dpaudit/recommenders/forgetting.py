@@ -1,7 +1,11 @@
-"""Deletion: a model is trained with what is to be forgotten, forgets it, and then shows itself."""
+"""Deletion: a model is trained with what is to be forgotten, forgets it, and then shows itself.
+
+With one model for the users of each shard, few models are trained anew.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Unlearning
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
-from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Wrapper
+from dpaudit.recommenders.base import Answer, Deletion, Indices, Query, Trainable
 
 
 @runtime_checkable
@@ -45,7 +50,28 @@ class ForgetsUsers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Forgetting(Wrapper):
+class _Wrapper(Trainable):
+    """What trains something else, and shows what that does.
+
+    Attributes:
+        trainable: what is trained.
+    """
+
+    trainable: Trainable
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether scores are predicted ratings."""
+        return self.trainable.predicts_ratings
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What it cannot show."""
+        return self.trainable.leaves_out
+
+
+@dataclass(frozen=True, eq=False)
+class Forgetting(_Wrapper):
     """Train on all that is given, let the model forget the targets among it, and ask it then.
 
     If the deletion is exact, what it shows has the law of a training without the targets, whatever
@@ -112,3 +138,95 @@ class Forgetting(Wrapper):
             pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
             requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))
         return requests
+
+
+@dataclass(frozen=True, eq=False)
+class Sharded(_Wrapper):
+    """Train a model on the users of each shard, and let a user's own one answer.
+
+    Users are divided at random, by their index alone: neither the data nor the seed of a training
+    decide a user's shard, and it is public. The division is that of SISA (Bourtoule et al. 2021,
+    arXiv:1912.03817), by users; RecEraser (Chen et al. 2022, arXiv:2201.06820) puts like users
+    together. Both aggregate all models; a factorisation has no factors of a user whom it was not
+    trained on, so here no model but the user's own answers.
+
+    To forget by `own`, the models of the shards concerned are trained anew on what stays, with
+    their seed. Since a training is a function of its data and seed, this is bit by bit the training
+    without what is forgotten, and is computed as such.
+
+    Attributes:
+        shards: the number of shards.
+    """
+
+    shards: int
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What a model cannot show, and factors, which several do not have in common."""
+        return {*self.trainable.leaves_out, "factors"}
+
+    def of_users(self, count: int) -> NDArray[np.int64]:
+        """Return the shard of each user `(N,)`; that of an index does not depend on their number.
+
+        Args:
+            count: the number of users.
+        """
+        return generator(0, "shards of users").integers(self.shards, size=count)
+
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        """Train a model a shard, and show what is asked; see `Trainable.answer`.
+
+        Raises:
+            ConfigError: factors are asked, a shard has no interactions, or as in `answer` of what
+                is trained.
+            RunError: as in `answer` of what is trained.
+        """
+        if query.factors:
+            raise ConfigError(
+                f"{self.shards} shards publish no common factors: remove the observers 'factors' "
+                "and 'nearest-items', or recommender.shards"
+            )
+        scores = np.empty(len(query.users), np.float32)
+        lists = np.empty((len(query.listed), query.k), np.int32)
+        for own, pairs, listed in self._parts(interactions, query):
+            part = replace(
+                query,
+                users=query.users[pairs],
+                items=query.items[pairs],
+                listed=query.listed[listed],
+            )
+            answer = self.trainable.answer(own, seed, part)
+            scores[pairs], lists[listed] = answer.scores, answer.lists
+        return Answer(scores, lists, None)
+
+    def _parts(
+        self, interactions: Interactions, query: Query
+    ) -> Iterator[tuple[Interactions, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Yield the interactions of each shard, and masks of its pairs and lists."""
+        shard, rows = self.of_users(interactions.shape[0]), interactions.ratings
+        for index in range(self.shards):
+            among = shard == index
+            kept = among[rows.user]
+            if not kept.any():
+                known = len(np.unique(rows.user))
+                raise ConfigError(
+                    f"recommender.shards = {self.shards}: one of them has no interactions, as "
+                    f"{known} users have some: give fewer, such as {max(2, known // 10)}"
+                )
+            yield Interactions.of(rows, kept), among[query.users], among[query.listed]
+
+    def answer_without(
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
+        """Train, forget, and show what is asked; see `Trainable.answer_without`.
+
+        Raises:
+            ConfigError: the method is not `own`, or as in `answer`.
+            RunError: as in `answer`.
+        """
+        if requests[0].method != "own":
+            return super().answer_without(interactions, requests, seed, query)
+        answer = self.answer(requests[-1].kept, seed, query)
+        if not query.before:
+            return answer
+        return answer._replace(before=self.scored(interactions, seed, query))

@@ -25,8 +25,8 @@ from dpaudit.recommenders.base import (
     built,
     required,
     trained,
+    usable,
 )
-from dpaudit.recommenders.settings import usable
 from dpaudit.recommenders.unlearning import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {

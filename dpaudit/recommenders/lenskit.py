@@ -24,8 +24,8 @@ from dpaudit.recommenders.base import (
     required,
     seeded,
     trained,
+    usable,
 )
-from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "BiasedMFScorer",

@@ -18,9 +18,9 @@ from dpaudit.recommenders.base import (
     built,
     required,
     trained,
+    usable,
     with_biases,
 )
-from dpaudit.recommenders.settings import usable
 
 _EPOCHS = 30
 

@@ -26,9 +26,9 @@ from dpaudit.recommenders.base import (
     required,
     taken,
     trained,
+    usable,
     with_biases,
 )
-from dpaudit.recommenders.settings import usable
 
 Model = Literal[
     "SVD",

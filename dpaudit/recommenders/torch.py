@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
@@ -17,13 +16,10 @@ from scipy.special import expit
 from dpaudit.core.errors import ConfigError, installing
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
-from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import (
-    Answer,
     Deletion,
     FactorModel,
     Fitted,
-    Query,
     Recommender,
     RowModel,
     required,
@@ -32,8 +28,6 @@ from dpaudit.recommenders.base import (
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
 from dpaudit.recommenders.unlearning import Pair, ascended, products
 
-# The number of models that are trained together in the least time per model on one core.
-_TOGETHER = 8
 # Epochs of a training that goes on to forget.
 _MORE = 3
 # The parameters of which models read some.
@@ -42,7 +36,7 @@ _SETTINGS = [field.name for field in fields(Settings)]
 
 @parameters(frozen=True, config=STRICT)
 class Torch(Recommender):
-    """Train a network on one thread, or several networks side by side.
+    """Train a network on one thread.
 
     Every model is trained by Adam. In each epoch it goes through its records in a new random order,
     in steps of `sampling_rate` of them. Lists leave out what a user has seen. The models:
@@ -179,12 +173,13 @@ class Torch(Recommender):
         """Train; arguments and errors as in `Recommender.fit`."""
         if self.noise_multiplier:
             return self._fit_private(interactions, seed)
-        self._check_device()
-        from dpaudit.recommenders.networks.training import trained_stack
+        torch = required(self.name, "torch", "torch")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
+        from dpaudit.recommenders.networks.training import trained_model
 
         with trained(f"torch ({self.model})"):
-            stack = trained_stack(self.model, self.settings, [interactions], [seed], self.device)
-            return _with_state(stack)
+            return trained_model(self.model, self.settings, interactions, seed, self.device)
 
     def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.
@@ -196,56 +191,16 @@ class Torch(Recommender):
         if deletion.method == "fine-tune" and not self.noise_multiplier:
             from dpaudit.recommenders.networks.training import trained_on
 
-            return _with_state(trained_on(fitted.state, deletion.kept, _MORE, seed))
+            return trained_on(fitted.state, deletion.kept, _MORE, seed)
         if deletion.method == "ascent" and self.model == "mf":
             return _ascended(fitted, deletion)
         return super().forgotten(fitted, deletion, seed)
-
-    @property
-    def together(self) -> int:
-        """The number of trainings that run side by side; 1 with noise."""
-        return 1 if self.noise_multiplier else _TOGETHER
-
-    def side_by_side(
-        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
-    ) -> Iterator[Answer]:
-        """Train on several subsets side by side; see `Trainable.side_by_side`."""
-        if self.noise_multiplier:
-            yield from super().side_by_side(ratings, kept, seeds, query)
-            return
-        data = [Interactions.of(ratings, rows) for rows in kept]
-        for model in self.fit_many(data, seeds):
-            yield self._shown(model, query)
-
-    def fit_many(
-        self, interactions: Sequence[Interactions], seeds: Sequence[int]
-    ) -> list[RowModel]:
-        """Train without noise on several data sets of one shape, side by side.
-
-        Args:
-            interactions: the data sets.
-            seeds: the seed of each training.
-
-        Raises:
-            ConfigError: as `fit` does.
-            RunError: as `fit` does.
-        """
-        self._check_device()
-        from dpaudit.recommenders.networks.training import trained_models
-
-        with trained(f"torch ({self.model})"):
-            return trained_models(self.model, self.settings, interactions, seeds, self.device)
-
-    def _check_device(self) -> None:
-        torch = required(self.name, "torch", "torch")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
 
     def _fit_private(self, interactions: Interactions, seed: int) -> RowModel:
         """Train by DP-SGD."""
         required(self.name, "torch", "torch")
         _check_opacus(required(self.name, "opacus", "torch").__version__)
-        from dpaudit.recommenders.networks.private import private_model
+        from dpaudit.recommenders.networks.training import private_model
 
         with trained(f"torch ({self.model})"):
             return private_model(
@@ -257,14 +212,6 @@ class Torch(Recommender):
                 self.noise_multiplier,
                 self.max_grad_norm or 1.0,
             )
-
-
-def _with_state(stack: Any) -> RowModel:
-    """Return the model of a stack of one, with the stack, which can go on."""
-    from dpaudit.recommenders.networks.training import shown
-
-    [model] = shown(stack)
-    return replace(model, state=stack)
 
 
 def _ascended(fitted: FactorModel, deletion: Deletion) -> FactorModel:

@@ -14,9 +14,8 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.shards import Shard
 from dpaudit.execution.store import NAME, opened, read
+from dpaudit.execution.tasks import Progress, Shard
 from dpaudit.record.result import AuditResult
 
 SMALL: dict[str, Any] = {

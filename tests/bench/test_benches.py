@@ -138,18 +138,6 @@ SCRIPTS = {
         page="membership-peers",
         real=True,
     ),
-    "networks": Bench(
-        ("torch",),
-        "data = networks.movielens()\n"
-        "networks.main(networks.DEFAULTS, data.only(data.user < 60), 'cpu', (1, 2))",
-        "# ratings, cpu; load #, #, #\n"
-        "model side by side seconds of a training wall one by one is slower by\n"
-        + "".join(
-            f"{model} # # # #\n" * 2
-            for model in ("mf", "ncf", "two-tower", "lightgcn", "multvae", "sasrec", "gru4rec")
-        ),
-        real=True,
-    ),
     "published": Bench(
         ("torch",),
         "data, least = published.movielens(), published.replace\n"

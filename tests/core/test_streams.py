@@ -13,13 +13,11 @@ from dpaudit.core.streams import Streams, generator, seed_sequence, stream_key
 PACKAGE = Path(dpaudit.__file__).parent
 # A call of the user's mechanism gets the generator of its own seed sequence; a message tells the
 # user how to call the mechanism. The contract changes numpy's global state, which must not matter,
-# and adapters seed it for libraries that draw from it, as do calls of a mechanism that may. A
-# network that DP-SGD trains starts from the seed of its training.
+# and adapters seed it for libraries that draw from it, as do calls of a mechanism that may.
 MADE = {
     "audits/mechanism/blocks.py": 1,
     "audits/mechanism/one_call.py": 2,
     "recommenders/base.py": 1,
-    "recommenders/networks/private.py": 1,
     "testing/contract.py": 1,
     "testing/attacks.py": 1,  # tries whether an attack reads the global state
 }

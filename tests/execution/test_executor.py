@@ -15,10 +15,8 @@ from executors import on_threads  # type: ignore[import-not-found]
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.execution.executor import Executor, UnfinishedError
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.shards import Shard
 from dpaudit.execution.store import opened
-from dpaudit.execution.tasks import Result, digest_of
+from dpaudit.execution.tasks import Progress, Result, Shard, digest_of
 from dpaudit.execution.workers import Pool, Workers
 
 IDENTITY = {"code": "a", "seed": "1"}

@@ -15,18 +15,18 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Deletion
-from dpaudit.recommenders.networks.settings import Name
+from dpaudit.recommenders.networks.settings import Name, Settings
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
-private = pytest.importorskip("dpaudit.recommenders.networks.private")
+training = pytest.importorskip("dpaudit.recommenders.networks.training")
 # Of Opacus' own hooks.
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
 USERS, ITEMS, SEED = 12, 10, 5
 EVERY = np.arange(USERS, dtype=np.int32)
-NETWORKS = pytest.mark.parametrize("make", [private.factorisation, private.neural])
+NETWORKS = pytest.mark.parametrize("model", ["mf", "ncf"])
 
 
 def blocks() -> Interactions:
@@ -56,13 +56,12 @@ def test_it_learns_the_tastes(model: Literal["mf", "ncf"]) -> None:
 
 
 @NETWORKS
-def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> None:
-    torch.manual_seed(1)
-    network = make(USERS, ITEMS, 4)
+def test_a_private_step_adds_the_clipped_gradient_of_each_record(model: Name) -> None:
+    network = training.FORMS[model](Settings(4, 1, 1.0, 0.01), blocks(), np.random.default_rng(1))
     # A record may draw its own item, or an item twice; a user may have two records.
     users = torch.tensor([3, 3, 7, 0])
     items = torch.tensor([[1, 1, 4], [2, 5, 5], [9, 0, 3], [6, 7, 8]])
-    clip, expected = 0.4, []
+    clip, expected = 0.2, []
     for user, row in zip(users, items, strict=True):
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             network(user[None], row[None]), wanted(row[None]), reduction="sum"
@@ -73,7 +72,7 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> N
         assert norm > clip
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), 1.0)
-    private.private_step(network, optimizer, 1e-9, clip)(users, items, wanted(items))
+    training.private_step(network, optimizer, 1e-9, clip)(users, items, wanted(items))
     for place, parameter in enumerate(network.parameters()):
         moved = before[place] - parameter.detach()
         clipped = sum(gradients[place] for gradients in expected)
@@ -81,12 +80,14 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> N
 
 
 @NETWORKS
-def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(make: Any) -> None:
+def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(model: Name) -> None:
     torch.manual_seed(1)
-    network = make(3000, 2000, 8)
+    none, nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    many = Interactions.of(Ratings.build(none, none, nothing, 3000, 2000, Scale(1, 1, 1)))
+    network = training.FORMS[model](Settings(8, 1, 1.0, 0.01), many, np.random.default_rng(1))
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), 1.0)
-    step = private.private_step(network, optimizer, 3.0, 0.5)
+    step = training.private_step(network, optimizer, 3.0, 0.5)
     for size in (0, 2, 0):
         users, items = torch.arange(size), torch.zeros(size, 3, dtype=torch.int64)
         step(users, items, wanted(items))
@@ -154,32 +155,13 @@ def test_a_parameter_that_is_not_read_is_refused(parameters: dict[str, Any], sai
         registry.create("recommenders", "torch", "recommender.0", parameters)
 
 
-def test_every_model_but_those_with_noise_is_trained_side_by_side() -> None:
-    assert Torch("sasrec").together == 8
-    assert Torch(noise_multiplier=1.0).together == 1
-
-
-@pytest.mark.parametrize("model", ["mf", "ncf"])
-def test_a_trained_private_network_has_the_scores_of_its_module(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    form, make = private._FORMS[model]
-    networks = []
-
-    def noted(*sizes: int) -> Any:
-        networks.append(make(*sizes))
-        return networks[0]
-
-    monkeypatch.setitem(private._FORMS, model, (form, noted))
+@NETWORKS
+def test_a_trained_private_network_has_the_scores_of_its_module(model: Name) -> None:
     recommender = Torch(model, 5, epochs=1, sampling_rate=0.5, noise_multiplier=1.0)
-    rows = recommender.fit(blocks(), SEED).rows(EVERY)
-    every = torch.arange(ITEMS)[None].expand(USERS, -1)
-    # Opacus leaves its hooks on the module, which cannot be called without gradients.
-    values = dict(networks[0].named_parameters())
-    expected = torch.func.functional_call(
-        make(USERS, ITEMS, 5), values, (torch.arange(USERS), every)
-    )
-    np.testing.assert_allclose(rows, expected.detach().numpy(), atol=1e-5)
+    fitted = recommender.fit(blocks(), SEED)
+    every = torch.arange(ITEMS).expand(USERS, -1)
+    expected = fitted.state(torch.arange(USERS), every).detach()
+    np.testing.assert_allclose(fitted.rows(EVERY), expected, atol=1e-5)
 
 
 def test_a_gpu_that_is_not_there_is_refused() -> None:

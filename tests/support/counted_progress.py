@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 
 
 class CountedProgress(Progress):

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.audits.deletion.config import Deletions
 from dpaudit.recommenders.base import Trainable
-from dpaudit.recommenders.forgetting import Forgetting
-from dpaudit.recommenders.sharded import Sharded
+from dpaudit.recommenders.forgetting import Forgetting, Sharded
 
 
 def forgetting(trainable: Trainable, table: Deletions, targets: csr_array | None) -> Trainable:

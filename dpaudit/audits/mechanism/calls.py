@@ -39,8 +39,7 @@ from dpaudit.audits.mechanism.one_call import Raised, each_in_a_process
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator, seed_sequence
 from dpaudit.execution.executor import INLINE, Executor
-from dpaudit.execution.progress import Progress
-from dpaudit.execution.tasks import Task
+from dpaudit.execution.tasks import Progress, Task
 from dpaudit.execution.workers import ONE_THREAD
 
 # mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.

@@ -26,7 +26,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.data.interactions import given_ratings
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel

@@ -25,9 +25,9 @@ from dpaudit.core.membership import (
 )
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.forgetting import Sharded
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
-from dpaudit.recommenders.sharded import Sharded
 
 # Who sees a model that is served but not published.
 SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")

@@ -79,7 +79,7 @@ class DefenseRecommender(Trainable):
         ratings = interactions.ratings
         if self.defense.trains_subsets():
             whole = np.ones((1, len(ratings)), np.bool_)
-            return next(self.side_by_side(ratings, whole, [seed], query))
+            return next(self.answers(ratings, whole, [seed], query))
         prepared = self.defense.prepare(ratings, self._public)
         trained = self.defense.train(prepared, _streams([seed]))
         model = _Model(interactions.matrix, trained)
@@ -92,10 +92,10 @@ class DefenseRecommender(Trainable):
         """The number of models that are trained together."""
         return LANES if self.defense.trains_subsets() else 1
 
-    def side_by_side(
+    def answers(
         self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
     ) -> Iterator[Answer]:
-        """Train on up to `together` subsets; see `Trainable.side_by_side`.
+        """Train on up to `together` subsets; see `Trainable.answers`.
 
         Raises:
             ConfigError: factors are asked.
@@ -103,7 +103,7 @@ class DefenseRecommender(Trainable):
         """
         self._check(query)
         if not self.defense.trains_subsets():
-            yield from super().side_by_side(ratings, kept, seeds, query)
+            yield from super().answers(ratings, kept, seeds, query)
             return
         models = self.defense.train_subsets(ratings, kept, _streams(seeds), self._public)
         scores = models.predict(query.users, query.items)

@@ -1,5 +1,4 @@
-"""Networks of recommenders in PyTorch: several models of one form are trained side by side.
+"""Networks of recommenders in PyTorch.
 
-All parameters have a leading dimension W of models. PyTorch is imported by these modules, and they
-are imported where it is needed.
+PyTorch is imported by these modules, and they are imported where it is needed.
 """

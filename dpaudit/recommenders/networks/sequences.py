@@ -1,22 +1,30 @@
-"""Networks that predict a user's next item from the last ones."""
+"""Networks that predict a user's next item from the last ones: SASRec and GRU4Rec."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
-from dpaudit.recommenders.networks.stack import Array, Indices, Stack, padded
+from dpaudit.recommenders.networks.network import (
+    Array,
+    Indices,
+    Network,
+    drawn,
+    embedding,
+    linear,
+)
 
-Dropped = Callable[[tuple[int, ...]], Tensor | float]
 # The number of units of states that are computed at a time after the training.
 _TOGETHER = 2**22
+_TINY = 1e-8
 
 
 class Pieces(NamedTuple):
@@ -60,65 +68,177 @@ def pieces(interactions: Interactions, length: int) -> Pieces:
     return Pieces(items, following, weights, last, counts)
 
 
-class Sequences(Stack):
-    """Networks that compute a user's state from the last `length` items.
+class Sequences(Network):
+    """A network that computes a user's state from the last `length` items.
 
     Items are in the order of `Interactions.table`: of time, and those of one time by item; by item
     alone if the data have no times. A rating of 0 is left out. Pieces of `length` items are the
     records: the network predicts the item after each one from those of the piece up to it.
     """
 
-    def prepare(self) -> None:
+    def build(self) -> None:
         """Cut sequences into pieces."""
-        length = self.settings.length or 1
-        self.pieces = [pieces(interactions, length) for interactions in self.data]
+        self.length = self.settings.length or 1
+        self.pieces = pieces(self.interactions, self.length)
 
-    def counts(self) -> list[int]:
-        """Return the numbers of pieces."""
-        return [len(part.items) for part in self.pieces]
+    @property
+    def records(self) -> int:
+        """The number of pieces."""
+        return len(self.pieces.items)
 
-    def loss(self, records: Sequence[Indices], progress: float) -> Tensor:
-        """Return the losses of the items that follow; see `Stack.loss`."""
-        parts = list(zip(self.pieces, records, strict=True))
-        items, following, weights = (
-            padded([data[column][record] for data, record in parts]) for column in range(3)
-        )
-        states = self.states(items, self.dropped)
-        return (self.tensor(weights) * self.losses(states, following)).sum()
+    def loss(self, records: Indices, progress: float) -> Tensor:
+        """Return the losses of the items that follow; see `Network.loss`."""
+        items, following, weights = (self.tensor(part[records]) for part in self.pieces[:3])
+        return (weights * self.losses(self(items), following)).sum()
 
     @abstractmethod
-    def states(self, items: Indices, dropped: Dropped) -> Tensor:
-        """Return the states `(W, n, L, d)` after each item of sequences `(W, n, L)`.
+    def forward(self, items: Tensor) -> Tensor:
+        """Return the states `(n, L, d)` after each item of sequences `(n, L)`.
 
-        Args:
-            items: the sequences; what a state is computed from stands before it.
-            dropped: returns what units of a shape are multiplied by; see `Stack.dropped`.
+        What a state is computed from stands before it.
         """
 
     @abstractmethod
-    def losses(self, states: Tensor, following: Indices) -> Tensor:
-        """Return the loss of each item that follows `(W, n, L)`.
+    def losses(self, states: Tensor, following: Tensor) -> Tensor:
+        """Return the loss of each item that follows `(n, L)`.
 
         Args:
-            states: `(W, n, L, d)`.
-            following: the items `(W, n, L)`.
+            states: `(n, L, d)`.
+            following: the items `(n, L)`.
         """
 
     @abstractmethod
     def outputs(self) -> tuple[Tensor, Tensor]:
-        """Return what states are multiplied by `(W, M, d)`, and the biases `(W, M)`."""
+        """Return what states are multiplied by `(M, d)`, and the biases `(M,)`."""
 
-    def models(self) -> list[RowModel]:
-        """Return factorisations whose users have their last states; 0 without items."""
-        width, length = len(self.data), self.settings.length or 1
-        size = max(1, _TOGETHER // (width * length * self.settings.dimensions))
-        last = np.stack([part.last for part in self.pieces])
-        counts = np.stack([part.counts for part in self.pieces])
+    def fitted(self) -> RowModel:
+        """Return a factorisation whose users have their last states; 0 without items."""
+        size = max(1, _TOGETHER // (self.length * self.settings.dimensions))
         users = []
-        for start in range(0, self.users, size):
+        for start in range(0, self.n_users, size):
             part = slice(start, start + size)
-            states = self.states(last[:, part], lambda _: 1.0)
-            place = self.tensor(np.maximum(counts[:, part] - 1, 0))
-            index = place[..., None, None].expand(-1, -1, 1, states.shape[3])
-            users.append(states.gather(2, index)[:, :, 0] * self.tensor(counts[:, part, None] > 0))
-        return self.factorisations(torch.cat(users, 1), *self.outputs())
+            states, counts = self(self.tensor(self.pieces.last[part])), self.pieces.counts[part]
+            last = states[torch.arange(len(counts)), self.tensor(np.maximum(counts - 1, 0))]
+            users.append(last * self.tensor(counts[:, None] > 0))
+        return self.factorisation(torch.cat(users), *self.outputs())
+
+
+class SASRec(Sequences):
+    """A network of self-attention (Kang & McAuley 2018, arXiv:1808.09781, section III).
+
+    The factors of items and places are added, and go through blocks of self-attention and of a
+    network of two layers, both with a residual connection, layer normalisation and dropout
+    (equations 1 to 6). The score of an item is the product of its factors and the state. The loss
+    is the logistic one of the item that follows and of `negatives` items, drawn uniformly from
+    all.
+    """
+
+    def build(self) -> None:
+        """Draw factors and layers."""
+        super().build()
+        d = self.settings.dimensions
+        self.items = embedding(self.source, self.n_items, d)
+        self.places = embedding(self.source, self.length, d)
+        self.blocks = nn.ModuleList(
+            _Block(self.source, d) for _ in range(self.settings.layers or 0)
+        )
+        self.last = nn.LayerNorm(d, _TINY)
+
+    def forward(self, items: Tensor) -> Tensor:
+        """Return states; see `Sequences.forward`."""
+        scale = math.sqrt(self.settings.dimensions)
+        x = self.dropped(self.items(items) * scale + self.places.weight)
+        for block in self.blocks:
+            x = x + self.dropped(self._attended(block.attention(block.before_attention(x))))
+            x = x + self.dropped(block.layers(block.before_layers(x)))
+        return self.last(x)
+
+    def _attended(self, mixed: Tensor) -> Tensor:
+        """Return attention to a place itself and those before it `(n, L, d)`.
+
+        Args:
+            mixed: queries, keys and values of all heads `(n, L, 3 d)`.
+        """
+        parts = mixed.unflatten(2, (3, self.settings.heads or 1, -1)).permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return attended.transpose(1, 2).flatten(2)
+
+    def losses(self, states: Tensor, following: Tensor) -> Tensor:
+        """Return logistic losses; see `Sequences.losses`."""
+        n, length = following.shape
+        size = drawn(n), length, self.settings.negatives or 0
+        others = self.source.integers(self.n_items, size=size)[:n]
+        asked = torch.cat([following[..., None], self.tensor(others)], 2)
+        scores = (states[..., None, :] * self.items(asked)).sum(3)
+        wanted = torch.zeros_like(scores)
+        wanted[..., 0] = 1
+        criterion = functional.binary_cross_entropy_with_logits
+        return criterion(scores, wanted, reduction="none").sum(2)
+
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """Return the factors of items, and no biases; see `Sequences.outputs`."""
+        items = self.items.weight
+        return items, items.new_zeros(len(items))
+
+
+class _Block(nn.Module):
+    def __init__(self, source: np.random.Generator, dimensions: int) -> None:
+        super().__init__()
+        self.before_attention = nn.LayerNorm(dimensions, _TINY)
+        self.attention = linear(source, dimensions, 3 * dimensions)
+        self.before_layers = nn.LayerNorm(dimensions, _TINY)
+        first, second = (linear(source, dimensions, dimensions) for _ in range(2))
+        self.layers = nn.Sequential(first, nn.ReLU(), second)
+
+
+class GRU4Rec(Sequences):
+    """A network with one layer of gated recurrent units (arXiv:1511.06939, section 3).
+
+    Inputs are items as one-hot vectors, so an item has a row of weights. The score of an item is
+    its bias and the product of its factors and the state. The loss of an item i that follows is the
+    cross-entropy `−log(e^{r_i} / (e^{r_i} + Σ_j e^{r_j}))` over `negatives` items j
+    (arXiv:1706.03847, section 3.1). They are drawn uniformly in each step and shared by all
+    records, as those of a mini-batch are; drawn by popularity, they would take what is popular out
+    of the scores.
+    """
+
+    def build(self) -> None:
+        """Draw weights uniformly in `±1/√d`; biases of items are 0."""
+        super().build()
+        d = self.settings.dimensions
+
+        def uniform(*shape: int) -> Tensor:
+            draws = (2 * self.source.random(shape, np.float32) - 1) / math.sqrt(d)
+            return nn.Parameter(torch.from_numpy(draws.astype(np.float32)))
+
+        self.inputs, self.inputs_bias = uniform(self.n_items, 3 * d), uniform(3 * d)
+        self.recurrent, self.recurrent_bias = uniform(3 * d, d), uniform(3 * d)
+        self.items = uniform(self.n_items, d)
+        self.biases = nn.Parameter(torch.zeros(self.n_items))
+
+    def forward(self, items: Tensor) -> Tensor:
+        """Return states; see `Sequences.forward`."""
+        d = self.settings.dimensions
+        given = functional.embedding(items.T, self.inputs) + self.inputs_bias
+        state, states = given.new_zeros(len(items), d), []
+        for inputs in given:
+            reset, update, new = inputs.chunk(3, 1)
+            hidden = functional.linear(state, self.recurrent, self.recurrent_bias).chunk(3, 1)
+            # r = σ(…), z = σ(…), ĥ = tanh(W x + r * (U h)), h = ĥ + z * (h − ĥ)
+            candidate = torch.addcmul(new, (hidden[0] + reset).sigmoid(), hidden[2]).tanh()
+            state = torch.lerp(candidate, state, (hidden[1] + update).sigmoid())
+            states.append(state)
+        return self.dropped(torch.stack(states, 1))
+
+    def losses(self, states: Tensor, following: Tensor) -> Tensor:
+        """Return the cross-entropies; see `Sequences.losses`."""
+        others = self.source.integers(self.n_items, size=self.settings.negatives or 1)
+        drawn_items = self.tensor(others)
+        wanted = (states * functional.embedding(following, self.items)).sum(2)
+        wanted = wanted + self.biases[following]
+        scores = functional.linear(states, self.items[drawn_items], self.biases[drawn_items])
+        return torch.logsumexp(torch.cat([wanted[..., None], scores], 2), 2) - wanted
+
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """Return the factors of items and their biases; see `Sequences.outputs`."""
+        return self.items, self.biases

@@ -1,27 +1,25 @@
-"""The training of a stack of networks."""
+"""The training of a network, plain or by DP-SGD."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from torch import nn
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
-from dpaudit.recommenders.networks.gru4rec import GRU4Rec
-from dpaudit.recommenders.networks.lightgcn import LightGCN
 from dpaudit.recommenders.networks.multvae import MultVAE
-from dpaudit.recommenders.networks.pairs import Factorisation, Neural
-from dpaudit.recommenders.networks.sasrec import SASRec
+from dpaudit.recommenders.networks.network import SPREAD, Network, single_threaded
+from dpaudit.recommenders.networks.pairs import Factorisation, LightGCN, Neural, Pairs, TwoTower
+from dpaudit.recommenders.networks.sequences import GRU4Rec, SASRec
 from dpaudit.recommenders.networks.settings import Name, Settings
-from dpaudit.recommenders.networks.stack import VECTOR, Stack, single_threaded
-from dpaudit.recommenders.networks.two_tower import TwoTower
 
-FORMS: dict[Name, type[Stack]] = {
+FORMS: dict[Name, type[Network]] = {
     "mf": Factorisation,
     "ncf": Neural,
     "two-tower": TwoTower,
@@ -30,100 +28,158 @@ FORMS: dict[Name, type[Stack]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
 }
+# Takes the users of the sampled records `(n,)`, their items and the wanted answers `(n, l)`.
+Step = Callable[[Any, Any, Any], None]
 
 
-def trained_models(
-    model: Name,
-    settings: Settings,
-    data: Sequence[Interactions],
-    seeds: Sequence[int],
-    device: str = "cpu",
-) -> list[RowModel]:
-    """Train models of one form side by side, and return them; arguments as in `trained_stack`."""
-    return shown(trained_stack(model, settings, data, seeds, device))
-
-
-def trained_stack(
-    model: Name,
-    settings: Settings,
-    data: Sequence[Interactions],
-    seeds: Sequence[int],
-    device: str = "cpu",
-) -> Stack:
-    """Train models of one form side by side.
+def trained_model(
+    model: Name, settings: Settings, interactions: Interactions, seed: int, device: str = "cpu"
+) -> RowModel:
+    """Train a network.
 
     Args:
         model: the form.
-        settings: of all models.
-        data: what each is trained on, of one shape.
-        seeds: decide everything that is random in each.
-        device: where they are trained, as PyTorch names it.
+        settings: its settings.
+        interactions: what to train on.
+        seed: decides everything that is random.
+        device: where it is trained, as PyTorch names it.
     """
-    sources = [generator(seed, "torch") for seed in seeds]
     with single_threaded():
-        stack = FORMS[model](settings, data, sources, device)
-        train(stack)
-    return stack
+        network = FORMS[model](settings, interactions, generator(seed, "torch")).to(device)
+        train(network)
+        return fitted(network)
 
 
-def shown(stack: Stack) -> list[RowModel]:
-    """Return the trained models of a stack."""
-    with single_threaded(), torch.no_grad():
-        return stack.models()
-
-
-def trained_on(stack: Stack, interactions: Interactions, epochs: int, seed: int) -> Stack:
-    """Go on with the training of one model, on other interactions.
+def trained_on(network: Network, interactions: Interactions, epochs: int, seed: int) -> RowModel:
+    """Go on with a training, on other interactions.
 
     Adam's averages start anew, and so does what depends on the share of the training that is done.
 
     Args:
-        stack: the trained model.
+        network: the trained network.
         interactions: what to go on with.
         epochs: how often it goes through them.
         seed: decides everything that is random.
     """
-    settings, source = replace(stack.settings, epochs=epochs), generator(seed, "torch, going on")
+    settings, source = replace(network.settings, epochs=epochs), generator(seed, "torch, going on")
     with single_threaded():
-        further = type(stack)(settings, [interactions], [source], stack.device)
-        further.parameters = {name: value.detach() for name, value in stack.parameters.items()}
-        train(further)
-    return further
+        further = type(network)(settings, interactions, source)
+        further.load_state_dict(network.state_dict())
+        train(further.to(next(network.parameters()).device))
+        return fitted(further)
 
 
-def train(stack: Stack) -> None:
-    """Follow the gradients of all models by Adam.
+def train(network: Network) -> None:
+    """Follow the gradients by Adam.
 
-    In each epoch every model goes through its records in a new random order, in steps of equal
+    In each epoch the network goes through its records in a new random order, in steps of equal
     size up to one.
-
-    Args:
-        stack: the models; changed.
     """
-    settings, leaves = stack.settings, {n: _leaf(p) for n, p in stack.parameters.items()}
-    stack.parameters = {
-        name: leaf[:, : parameter[0].numel()].view_as(parameter)
-        for (name, parameter), leaf in zip(stack.parameters.items(), leaves.values(), strict=True)
-    }
-    optimizer = torch.optim.Adam(leaves.values(), settings.learning_rate, fused=True)
-    steps, counts = settings.steps, stack.counts()
+    settings, count = network.settings, network.records
+    optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate, fused=True)
+    steps = settings.steps
     for epoch in range(settings.epochs):
-        orders = [s.permutation(n) for s, n in zip(stack.sources, counts, strict=True)]
+        order = network.source.permutation(count)
         for step in range(steps):
-            records = [
-                order[len(order) * step // steps : len(order) * (step + 1) // steps]
-                for order in orders
-            ]
+            records = order[count * step // steps : count * (step + 1) // steps]
             optimizer.zero_grad()
-            stack.loss(records, (epoch * steps + step) / (settings.epochs * steps)).backward()
+            network.loss(records, (epoch * steps + step) / (settings.epochs * steps)).backward()
             optimizer.step()
 
 
-def _leaf(parameter: Tensor) -> Tensor:
-    """Return a parameter `(W, …)` as `(W, n)`, filled up to whole vectors of the processor.
+def fitted(network: Network) -> RowModel:
+    """Return the trained model of a network, with the network, whose training can go on."""
+    network.eval()
+    with torch.no_grad():
+        return replace(network.fitted(), state=network)
 
-    The last numbers of a tensor, short of a vector, are rounded otherwise than the rest. Thus no
-    model has numbers that depend on what is behind them.
+
+def private_model(
+    model: Name,
+    settings: Settings,
+    interactions: Interactions,
+    seed: int,
+    steps: int,
+    noise_multiplier: float,
+    max_grad_norm: float,
+) -> RowModel:
+    """Train `mf` or `ncf` by DP-SGD.
+
+    Args:
+        model: the form.
+        settings: its settings.
+        interactions: what to train on.
+        seed: decides everything that is random.
+        steps: the number of steps.
+        noise_multiplier: see `private_step`.
+        max_grad_norm: likewise.
     """
-    flat = parameter.flatten(1)
-    return pad(flat, (0, -flat.shape[1] % VECTOR)).requires_grad_()
+    network: Any = FORMS[model](settings, interactions, generator(seed, "torch"))
+    with single_threaded(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # PyTorch says of Opacus' hooks that indices have no gradients.
+        warnings.filterwarnings("ignore", "Full backward hook", UserWarning)
+        # Of the CPU alone: torch.manual_seed would seed GPUs too.
+        torch.default_generator.manual_seed(seed)
+        _draw(network)
+        optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate)
+        step = private_step(network, optimizer, noise_multiplier, max_grad_norm)
+        owners, chosen, positive = map(
+            network.tensor, (network.owners, network.chosen, network.positive)
+        )
+        for _ in range(steps):
+            drawn = torch.rand(len(owners), dtype=torch.float64) < settings.sampling_rate
+            batch = drawn.nonzero()[:, 0]
+            others = torch.randint(network.n_items, (len(batch), settings.negatives or 0))
+            items = torch.cat([chosen[batch, None], others], 1)
+            wanted = torch.zeros(items.shape)
+            wanted[:, 0] = positive[batch]
+            step(owners[batch], items, wanted)
+        return fitted(network)
+
+
+def _draw(network: Pairs) -> None:
+    """Draw parameters from PyTorch's random numbers, as those of a private training are."""
+    for name, layer in network.named_modules():
+        if isinstance(layer, nn.Linear):
+            layer.reset_parameters()
+        elif isinstance(layer, nn.Embedding) and name != "biases":
+            layer.weight.data = torch.randn(layer.weight.shape) * SPREAD
+
+
+def private_step(
+    network: Any, optimizer: Any, noise_multiplier: float, max_grad_norm: float
+) -> Step:
+    """Return a step of DP-SGD by Opacus on the losses of the sampled records.
+
+    It clips the gradient of each record over all parameters to the norm `max_grad_norm`, adds
+    Gaussian noise of standard deviation `noise_multiplier * max_grad_norm` to their sum, and gives
+    the result to the optimizer (Abadi et al. 2016, arXiv:1607.00133, algorithm 1).
+    """
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
+
+    called = GradSampleModuleFastGradientClipping(
+        network, loss_reduction="sum", max_grad_norm=max_grad_norm
+    )
+    noised = DPOptimizerFastGradientClipping(
+        optimizer,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=max_grad_norm,
+        expected_batch_size=None,
+        loss_reduction="sum",
+    )
+    criterion = nn.BCEWithLogitsLoss(reduction="none")
+
+    def step(users: Any, items: Any, wanted: Any) -> None:
+        noised.zero_grad()
+        if len(users):
+            losses = criterion(called(users, items), wanted).sum(1)
+            DPTensorFastGradientClipping(called, noised, losses, "sum").backward()
+        else:
+            # Opacus cannot call a network on no record, and the noise is due all the same.
+            for parameter in noised.params:
+                parameter.grad = parameter.new_zeros(parameter.shape)
+        noised.step()
+
+    return step

@@ -20,7 +20,7 @@ from dpaudit.audits.mechanism.one_call import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 
 Rng = np.random.Generator

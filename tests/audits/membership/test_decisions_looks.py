@@ -20,7 +20,7 @@ from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import planned
 from dpaudit.config.schema import Gate
-from dpaudit.execution.shards import Shard
+from dpaudit.execution.tasks import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.consistency import problem

@@ -40,7 +40,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
 from dpaudit.data.interactions import Interactions
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.shards import Shard
+from dpaudit.execution.tasks import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.command import Command

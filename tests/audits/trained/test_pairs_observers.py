@@ -25,7 +25,7 @@ from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.execution.progress import Progress
+from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, markdown

@@ -13,13 +13,11 @@ from dpaudit.recommenders.networks.settings import Settings
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
-gru4rec = pytest.importorskip("dpaudit.recommenders.networks.gru4rec")
-sasrec = pytest.importorskip("dpaudit.recommenders.networks.sasrec")
 sequences = pytest.importorskip("dpaudit.recommenders.networks.sequences")
 
 ITEMS, LENGTH = 12, 5
 SETTINGS = Settings(8, 1, 1.0, 0.01, negatives=2, layers=2, heads=2, length=LENGTH, dropout=0.1)
-FORMS = pytest.mark.parametrize("form", [gru4rec.GRU4Rec, sasrec.SASRec])
+FORMS = pytest.mark.parametrize("form", [sequences.GRU4Rec, sequences.SASRec])
 
 
 def of(user: Any, item: Any, time: Any = None, value: Any = None, users: int = 3) -> Interactions:
@@ -32,22 +30,18 @@ def of(user: Any, item: Any, time: Any = None, value: Any = None, users: int = 3
     return Interactions.of(ratings)
 
 
-def stack(form: Any) -> Any:
-    data = [of([0, 0, 1], [2, 3, 4]), of([0, 0, 2], [5, 6, 7])]
-    model = form(SETTINGS, data, [np.random.default_rng(s) for s in (1, 2)], "cpu")
-    for name, parameter in model.parameters.items():
-        if name.endswith(("bias", "shift", "scale", "biases")):
+def network(form: Any) -> Any:
+    """A network whose states need no gradient and drop nothing."""
+    model = form(SETTINGS, of([0, 0, 1], [2, 3, 4]), np.random.default_rng(1)).eval()
+    for parameter in model.requires_grad_(False).parameters():
+        if parameter.ndim == 1:
             # Other numbers than those that change nothing.
-            parameter.add_(torch.linspace(-0.5, 0.5, parameter.numel()).view_as(parameter))
+            parameter.add_(torch.linspace(-0.5, 0.5, parameter.numel()))
     return model
 
 
 def drawn() -> Any:
-    return np.random.default_rng(3).integers(ITEMS, size=(2, 4, LENGTH))
-
-
-def plain(_: Any) -> float:
-    return 1.0
+    return torch.from_numpy(np.random.default_rng(3).integers(ITEMS, size=(4, LENGTH)))
 
 
 def test_sequences_are_cut_into_pieces_in_order_of_time_without_ratings_of_zero() -> None:
@@ -63,76 +57,68 @@ def test_sequences_are_cut_into_pieces_in_order_of_time_without_ratings_of_zero(
 
 
 def test_states_of_gru4rec_are_those_of_pytorch() -> None:
-    model, items = stack(gru4rec.GRU4Rec), drawn()
-    states = model.states(items, plain).numpy()
-    for w in range(2):
-        reference = torch.nn.GRU(ITEMS, 8, batch_first=True)
-        weights = {name: part[w] for name, part in model.parameters.items()}
-        reference.weight_ih_l0.data = weights["inputs"].T.contiguous()
-        reference.bias_ih_l0.data = weights["inputs.bias"]
-        reference.weight_hh_l0.data = weights["recurrent.weight"]
-        reference.bias_hh_l0.data = weights["recurrent.bias"]
-        onehot = torch.nn.functional.one_hot(torch.from_numpy(items[w]), ITEMS).float()
-        np.testing.assert_allclose(states[w], reference(onehot)[0].detach().numpy(), atol=1e-5)
+    model, items = network(sequences.GRU4Rec), drawn()
+    reference = torch.nn.GRU(ITEMS, 8, batch_first=True)
+    reference.weight_ih_l0.data = model.inputs.T.contiguous()
+    reference.bias_ih_l0.data = model.inputs_bias
+    reference.weight_hh_l0.data = model.recurrent
+    reference.bias_hh_l0.data = model.recurrent_bias
+    expected = reference(torch.nn.functional.one_hot(items, ITEMS).float())[0]
+    np.testing.assert_allclose(model(items), expected.detach(), atol=1e-5)
 
 
 def test_states_of_sasrec_are_those_of_layers_of_pytorch() -> None:
-    model, items = stack(sasrec.SASRec), drawn()
-    states = model.states(items, plain).numpy()
+    model, items = network(sequences.SASRec), drawn()
     mask = torch.nn.Transformer.generate_square_subsequent_mask(LENGTH)
-    for w in range(2):
-        weights = {name: part[w] for name, part in model.parameters.items()}
-        x = weights["items"][items[w]] * 8**0.5 + weights["places"]
-        for block in range(2):
-            layer = torch.nn.TransformerEncoderLayer(
-                8, 2, 8, 0.0, layer_norm_eps=1e-8, batch_first=True, norm_first=True
-            )
-            own = dict(layer.named_parameters())
-            # Ours has no layer behind the heads.
-            own["self_attn.out_proj.weight"].data = torch.eye(8)
-            own["self_attn.out_proj.bias"].data = torch.zeros(8)
-            for theirs, name in (
-                ("self_attn.in_proj_weight", "attention.weight"),
-                ("self_attn.in_proj_bias", "attention.bias"),
-                ("norm1.weight", "attention.scale"),
-                ("norm1.bias", "attention.shift"),
-                ("norm2.weight", "layers.scale"),
-                ("norm2.bias", "layers.shift"),
-                ("linear1.weight", "layers.0.weight"),
-                ("linear1.bias", "layers.0.bias"),
-                ("linear2.weight", "layers.1.weight"),
-                ("linear2.bias", "layers.1.bias"),
-            ):
-                own[theirs].data = weights[f"{block}.{name}"]
-            x = layer(x, mask, is_causal=True)
-        normal = torch.nn.functional.layer_norm(x, (8,), eps=1e-8)
-        expected = normal * weights["last.scale"] + weights["last.shift"]
-        np.testing.assert_allclose(states[w], expected.detach().numpy(), atol=1e-4)
+    x = model.items.weight[items] * 8**0.5 + model.places.weight
+    for block in model.blocks:
+        layer = torch.nn.TransformerEncoderLayer(
+            8, 2, 8, 0.0, layer_norm_eps=1e-8, batch_first=True, norm_first=True
+        )
+        own, ours = dict(layer.named_parameters()), dict(block.named_parameters())
+        # Ours has no layer behind the heads.
+        own["self_attn.out_proj.weight"].data = torch.eye(8)
+        own["self_attn.out_proj.bias"].data = torch.zeros(8)
+        for theirs, name in (
+            ("self_attn.in_proj_weight", "attention.weight"),
+            ("self_attn.in_proj_bias", "attention.bias"),
+            ("norm1.weight", "before_attention.weight"),
+            ("norm1.bias", "before_attention.bias"),
+            ("norm2.weight", "before_layers.weight"),
+            ("norm2.bias", "before_layers.bias"),
+            ("linear1.weight", "layers.0.weight"),
+            ("linear1.bias", "layers.0.bias"),
+            ("linear2.weight", "layers.2.weight"),
+            ("linear2.bias", "layers.2.bias"),
+        ):
+            own[theirs].data = ours[name]
+        x = layer(x, mask, is_causal=True)
+    normal = torch.nn.functional.layer_norm(x, (8,), eps=1e-8)
+    expected = normal * model.last.weight + model.last.bias
+    np.testing.assert_allclose(model(items), expected.detach(), atol=1e-4)
 
 
 @FORMS
 def test_an_item_changes_no_earlier_state(form: Any) -> None:
-    model, items = stack(form), drawn()
-    before = model.states(items, plain).numpy()
-    items[:, :, 3] = (items[:, :, 3] + 1) % ITEMS
-    after = model.states(items, plain).numpy()
-    np.testing.assert_array_equal(after[:, :, :3], before[:, :, :3])
-    assert (abs(after - before)[:, :, 3:].max(3) > 1e-4).all()
+    model, items = network(form), drawn()
+    before = model(items).numpy()
+    items[:, 3] = (items[:, 3] + 1) % ITEMS
+    after = model(items).numpy()
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert (abs(after - before)[:, 3:].max(2) > 1e-4).all()
 
 
 def test_the_loss_of_gru4rec_is_cross_entropy() -> None:
-    model = stack(gru4rec.GRU4Rec)
-    states, following = torch.randn(2, 4, LENGTH, 8), drawn()
-    model.sources = [np.random.default_rng(s) for s in (1, 2)]
+    model = network(sequences.GRU4Rec)
+    states, following = torch.randn(4, LENGTH, 8), drawn()
+    model.source = np.random.default_rng(1)
     losses = model.losses(states, following).numpy()
     outputs, biases = (part.numpy() for part in model.outputs())
-    for w in range(2):
-        others = np.random.default_rng(w + 1).integers(ITEMS, size=2)
-        scores = states[w].numpy() @ outputs[w].T + biases[w]
-        wanted = np.take_along_axis(scores, following[w][..., None], 2)
-        rest = scores[..., others]
-        expected = np.log(1 + np.exp(rest - wanted).sum(2))
-        np.testing.assert_allclose(losses[w], expected, rtol=1e-4)
+    scores = states.numpy() @ outputs.T + biases
+    wanted = np.take_along_axis(scores, following.numpy()[..., None], 2)
+    rest = scores[..., np.random.default_rng(1).integers(ITEMS, size=2)]
+    expected = np.log(1 + np.exp(rest - wanted).sum(2))
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
 
 
 @pytest.mark.long
@@ -157,6 +143,6 @@ def test_the_next_item_of_a_walk_is_predicted_if_times_are_in_order(model: Any) 
 
 
 def test_a_user_without_items_has_the_scores_of_the_biases() -> None:
-    [first, _] = stack(gru4rec.GRU4Rec).models()
-    rows = first.rows(np.array([2], np.int32))
-    np.testing.assert_array_equal(rows, first.items[None, :, -1])
+    model = network(sequences.GRU4Rec).fitted()
+    rows = model.rows(np.array([2], np.int32))
+    np.testing.assert_array_equal(rows, model.items[None, :, -1])

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.execution.shards import NOTHING, Shard
+from dpaudit.execution.tasks import NOTHING, Shard
 
 
 def test_a_shard_is_read_as_a_fraction() -> None:

@@ -25,9 +25,8 @@ from hostile_stores import (  # type: ignore[import-not-found]
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_readable
-from dpaudit.execution import database
-from dpaudit.execution.database import connected, reading
-from dpaudit.execution.store import NAME, count, opened, read, seed_in, words_of
+from dpaudit.execution import store
+from dpaudit.execution.store import NAME, connected, count, opened, read, reading, seed_in, words_of
 
 
 def called(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -169,7 +168,7 @@ def test_a_signal_ends_a_long_check(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGUSR1, stop)
     try:
         with pytest.raises(Stopped):
-            database._sound(Long())  # type: ignore[arg-type]
+            store._sound(Long())  # type: ignore[arg-type]
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -191,6 +190,6 @@ def test_a_journal_that_goes_meanwhile_is_no_fault(
             journal.unlink()
         check_readable(part)
 
-    monkeypatch.setattr(database, "check_readable", gone)
+    monkeypatch.setattr(store, "check_readable", gone)
     journal.write_bytes(b"")
     assert count(path) == 3

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpaudit.core.provenance import environment
-from dpaudit.execution import identity
-from dpaudit.execution.identity import MACHINE, identity_of
+from dpaudit.execution import tasks
+from dpaudit.execution.tasks import MACHINE, identity_of
 
 
 def test_the_identity_names_code_libraries_and_the_machine_s_type() -> None:
@@ -45,14 +45,14 @@ def test_a_changed_plug_in_is_other_code(tmp_path: Path, monkeypatch: pytest.Mon
 def test_every_source_file_of_the_package_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "dpaudit" / "execution" / "identity.py"
+    file = tmp_path / "dpaudit" / "execution" / "tasks.py"
     file.parent.mkdir(parents=True)
     kernel = tmp_path / "dpaudit" / "kernels" / "deep" / "kernel.py"
     kernel.parent.mkdir(parents=True)
-    monkeypatch.setattr(identity, "__file__", str(file))
+    monkeypatch.setattr(tasks, "__file__", str(file))
     codes = []
     for source in (kernel, kernel.with_name("read.toml")):
         for text in ("a = 1\n", "a = 2\n"):
             source.write_text(text)
-            codes.append(identity._package.__wrapped__())
+            codes.append(tasks._package.__wrapped__())
     assert len(set(codes)) == 4

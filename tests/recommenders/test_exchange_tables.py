@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.recommenders.tables import Kind, read_rows, read_table, write_table
+from dpaudit.recommenders.exchange import Kind, read_rows, read_table, write_table
 
 KINDS: dict[str, Kind] = {"user": "index", "score": "number"}
 

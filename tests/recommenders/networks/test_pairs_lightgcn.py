@@ -10,7 +10,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.networks.settings import Settings
 
 torch = pytest.importorskip("torch")
-lightgcn = pytest.importorskip("dpaudit.recommenders.networks.lightgcn")
+pairs = pytest.importorskip("dpaudit.recommenders.networks.pairs")
 
 USERS, ITEMS = 5, 7
 SETTINGS = Settings(3, 1, 1.0, 0.01, negatives=2, layers=3)
@@ -33,18 +33,16 @@ def averaged(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def test_factors_are_averages_over_the_normalised_adjacency() -> None:
-    sets = [data(1), data(2)]
-    stack = lightgcn.LightGCN(SETTINGS, sets, [np.random.default_rng(s) for s in (3, 4)], "cpu")
-    first = stack.parameters["factors"].numpy()
-    for interactions, before, after in zip(sets, first, stack.propagated().numpy(), strict=True):
-        expected = averaged(interactions.matrix.toarray(), before)
-        np.testing.assert_allclose(after, expected, atol=1e-6)
+    network = pairs.LightGCN(SETTINGS, data(1), np.random.default_rng(3))
+    before = network.factors.weight.detach().numpy()
+    expected = averaged(data(1).matrix.toarray(), before)
+    np.testing.assert_allclose(network.propagated().detach(), expected, atol=1e-6)
 
 
 def test_the_loss_and_its_gradient_are_those_of_bpr_on_the_averages() -> None:
     interactions = data(1)
-    stack = lightgcn.LightGCN(SETTINGS, [interactions], [np.random.default_rng(3)], "cpu")
-    factors = stack.parameters["factors"].requires_grad_()
+    network = pairs.LightGCN(SETTINGS, interactions, np.random.default_rng(3))
+    factors = network.factors.weight
     records = np.array([0, 2, 5])
     # Replay the draws: factors, then negatives.
     source = np.random.default_rng(3)
@@ -63,10 +61,10 @@ def test_the_loss_and_its_gradient_are_those_of_bpr_on_the_averages() -> None:
                 total += np.log1p(np.exp(-margin))
         return float(total)
 
-    value = stack.loss([records], 0.0)
+    value = network.loss(records, 0.0)
     value.backward()
-    before = factors.detach()[0].numpy().astype(np.float64)
+    before = factors.detach().numpy().astype(np.float64)
     assert value.item() == pytest.approx(loss(before), rel=1e-5)
     step = 1e-5 * np.random.default_rng(9).standard_normal(before.shape)
     slope = (loss(before + step) - loss(before - step)) / 2
-    assert float((factors.grad[0].numpy() * step).sum()) == pytest.approx(slope, rel=1e-3)
+    assert float((factors.grad.numpy() * step).sum()) == pytest.approx(slope, rel=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.execution import stopwatch
-from dpaudit.execution.stopwatch import Stopwatch
+from dpaudit.execution import sampling
+from dpaudit.execution.sampling import Stopwatch
 from dpaudit.execution.tasks import Task
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -41,7 +42,7 @@ def test_a_task_that_takes_too_long_is_ended_and_the_next_one_runs(tmp_path: Pat
         ended.touch()
         return ""
 
-    with Stopwatch(tasks(wait, str)) as watch:
+    with closing(Stopwatch(tasks(wait, str))) as watch:
         assert watch.time(0, 0.2) is None
         seconds = watch.time(1, 60)
     assert seconds is not None
@@ -61,7 +62,7 @@ def test_tasks_share_a_process_and_none_outlives_it() -> None:
             raise ConfigError(str(os.getpid()))
         return ""
 
-    with Stopwatch(tasks(count)) as watch:
+    with closing(Stopwatch(tasks(count))) as watch:
         assert watch.time(0, 60) is not None
         with pytest.raises(ConfigError) as error:
             watch.time(0, 60)
@@ -72,7 +73,7 @@ def test_tasks_share_a_process_and_none_outlives_it() -> None:
 
 @FORKS
 def test_memory_is_that_of_the_largest_task() -> None:
-    with Stopwatch(tasks(str, lambda _: str(np.ones(2**23).sum()))) as watch:
+    with closing(Stopwatch(tasks(str, lambda _: str(np.ones(2**23).sum())))) as watch:
         watch.time(0, 60)
         small = watch.memory
         watch.time(1, 60)
@@ -82,7 +83,7 @@ def test_memory_is_that_of_the_largest_task() -> None:
 
 
 def test_errors_are_those_of_the_task() -> None:
-    with Stopwatch(tasks(raise_config_error, fail)) as watch:
+    with closing(Stopwatch(tasks(raise_config_error, fail))) as watch:
         with pytest.raises(ConfigError, match=r"^of the task$"):
             watch.time(0, 60)
         with pytest.raises(ZeroDivisionError) as error:
@@ -94,21 +95,21 @@ def test_errors_are_those_of_the_task() -> None:
 @pytest.mark.parametrize(("code", "words"), [(0, "exit code 0"), (3, "exit code 3")])
 def test_a_task_that_ends_its_process_is_an_error(code: int, words: str) -> None:
     with (
-        Stopwatch(tasks(lambda _: os._exit(code))) as watch,
+        closing(Stopwatch(tasks(lambda _: os._exit(code)))) as watch,
         pytest.raises(RunError, match=words),
     ):
         watch.time(0, 60)
 
 
 def test_without_forks_tasks_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopwatch, "_FORKS", False)
+    monkeypatch.setattr(sampling, "_FORKS", False)
     pids: list[int] = []
 
     def work(_: int) -> str:
         pids.append(os.getpid())
         return ""
 
-    with Stopwatch(tasks(work)) as watch:
+    with closing(Stopwatch(tasks(work))) as watch:
         seconds = watch.time(0, 1e-9)
     assert seconds is not None
     assert pids == [os.getpid()]

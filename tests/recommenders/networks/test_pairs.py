@@ -1,8 +1,9 @@
-"""Two towers read features."""
+"""Two towers read features, and neural filtering scores all items as it scores pairs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,17 +14,17 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
-two_tower = pytest.importorskip("dpaudit.recommenders.networks.two_tower")
+pairs = pytest.importorskip("dpaudit.recommenders.networks.pairs")
 
 USERS, ITEMS = 60, 40
 
 
 def test_features_are_standardised_numbers_and_one_column_for_each_value() -> None:
     frame = pd.DataFrame({"age": [10.0, 30.0, np.nan], "kind": ["b", None, "b"], "same": [1, 1, 1]})
-    columns = two_tower.columns_of(frame, 3)
+    columns = pairs.columns_of(frame, 3)
     expected = [[-1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 0]]
     np.testing.assert_allclose(columns, expected)
-    assert two_tower.columns_of(None, 3).shape == (3, 0)
+    assert pairs.columns_of(None, 3).shape == (3, 0)
 
 
 def test_an_item_without_interactions_is_recommended_by_its_features() -> None:
@@ -45,3 +46,14 @@ def test_an_item_without_interactions_is_recommended_by_its_features() -> None:
 
     assert gap(replace(ratings, item_features=frame)) > 1
     assert abs(gap(ratings)) < 0.5
+
+
+def test_neural_filtering_scores_all_items_as_it_scores_pairs() -> None:
+    user, item = np.nonzero(np.eye(USERS, ITEMS))
+    ratings = Ratings.build(
+        user, item, np.ones(len(user), np.float32), USERS, ITEMS, Scale(1, 1, 1)
+    )
+    model: Any = Torch("ncf", dimensions=5, epochs=1).fit(Interactions.of(ratings), 1)
+    users, items = torch.arange(USERS), torch.arange(ITEMS).expand(USERS, -1)
+    expected = model.network(users, items).detach()
+    np.testing.assert_allclose(model.rows(users.numpy()), expected, atol=1e-5)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.recommenders import cleanup, scratch
-from dpaudit.recommenders.scratch import scratch_folder
+from dpaudit.recommenders import cleanup, command
+from dpaudit.recommenders.command import note, scratch_folder
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_it_is_removed_after_an_error_and_an_interrupt(
 ) -> None:
     def work() -> None:
         with scratch_folder() as folder:
-            assert folder.folder.parent == temporary
-            (folder.folder / "sub").mkdir()
-            (folder.folder / "sub" / "file").touch()
+            assert folder.parent == temporary
+            (folder / "sub").mkdir()
+            (folder / "sub" / "file").touch()
             raise error
 
     with pytest.raises(error):
@@ -42,9 +42,9 @@ def test_it_is_removed_without_the_cleanup_script_too(
 ) -> None:
     there, here = os.pipe()
     os.close(there)
-    monkeypatch.setattr(scratch, "_cleanup_pipe", lambda process: here)
+    monkeypatch.setattr(command, "_cleanup_pipe", lambda process: here)
     with scratch_folder() as folder:
-        folder.note(os.getpid())
+        note(folder, os.getpid())
     os.close(here)
     assert not list(temporary.iterdir())
 

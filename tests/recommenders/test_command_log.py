@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.recommenders.process import Log
+from dpaudit.recommenders.command import Log
 
 
 @pytest.mark.cases("piece", [1000, 2**16, 2**21 + 1])

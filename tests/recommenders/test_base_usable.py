@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.recommenders.settings import usable
+from dpaudit.recommenders.base import usable
 
 
 class Library:

@@ -15,9 +15,8 @@ from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Query
-from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.forgetting import Forgetting, Sharded
 from dpaudit.recommenders.implicit import Implicit
-from dpaudit.recommenders.sharded import Sharded
 
 DATA = small_ratings()
 SHAPE = DATA.n_users, DATA.n_items
