@@ -1,4 +1,4 @@
-"""Matrix factorisation with biases: its training data and its models."""
+"""Matrix factorisation with biases, and of ranks: the training data and the models."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.training_checks import UserRows, check_predictions, columns_of
 from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.top_k.ranking import best
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -29,6 +30,10 @@ STEPS_GROW = (
     "its steps grow instead of shrinking; lower params.learning_rate (or item_learning_rate), or "
     "raise decay"
 )
+
+
+# Numbers gathered at a time from either side: 16 MiB.
+_GATHERED = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +164,67 @@ class FactorModels:
         return ItemFactors(whole[: self.trials], self.mean)
 
 
+@dataclass(frozen=True, eq=False)
+class RankingModels:
+    """Factorisations of W trials that rank items by `u_i · v_j`.
+
+    Attributes:
+        users: U of each trial `(N, size)`, zero beyond the dimensions.
+        items: V of each trial `(M, size)`, zero beyond the dimensions.
+        dimensions: d.
+    """
+
+    users: Sequence[Floats]
+    items: Sequence[Floats]
+    dimensions: int
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """Return the scores `u · v` of pairs of a user and an item `(W, n)`, on no rating scale."""
+        scores = np.empty((len(self.users), len(users)), np.float32)
+        at_once = _GATHERED // self.users[0].shape[1]
+        for row, left, right in zip(scores, self.users, self.items, strict=True):
+            for start in range(0, len(users), at_once):
+                pairs = slice(start, start + at_once)
+                row[pairs] = np.einsum("nf,nf->n", left[users[pairs]], right[items[pairs]])
+        return scores
+
+    def top(self, users: Indices, k: int, seen: Csr) -> Indices:
+        """Return the k items with the largest scores among those that each user has not seen.
+
+        Args:
+            users: the users of the lists `(n,)`.
+            k: the length of a list, at least 1.
+            seen: the items that each user has seen, increasing: those they hold,
+                `Ratings.by_user`.
+
+        Returns:
+            `(W, n, k)`, best first; with equal scores, the lower item index is first. Lists that
+            run out of items are filled with −1.
+        """
+        ranked = np.empty((len(self.users), len(users), k), np.int32)
+        scores = np.empty((len(users), k), np.float32)
+        for lists, left, right in zip(ranked, self.users, self.items, strict=True):
+            best(
+                users, left.reshape(-1), right.reshape(-1), left.shape[1], seen.start,
+                seen.column, lists, scores,
+            )  # fmt: skip
+        return ranked
+
+    def public(self, items: Indices) -> ItemFactors:
+        """Return the published part: every item's factors, whatever `items`, with bias 0."""
+        factors = np.stack([right[:, : self.dimensions] for right in self.items])
+        return ItemFactors(np.pad(factors, ((0, 0), (0, 0), (0, 1))), 0.0)
+
+
+def joined_rankings(models: Sequence[RankingModels]) -> RankingModels:
+    """Join the models of several trials into one, in their order."""
+    return RankingModels(
+        users=[users for model in models for users in model.users],
+        items=[items for model in models for items in model.items],
+        dimensions=models[0].dimensions,
+    )
+
+
 def joined_models(models: Sequence[FactorModels]) -> FactorModels:
     """Concatenate models, each of one trial, in their order."""
     shares = [share for model in models for share in model.shares or ()]
@@ -192,10 +258,6 @@ def check_factors(users: int, items: int, dimensions: int, bytes_each: int, trai
         bytes_each * (users + items) * (dimensions + 1),
         "lower params.dimensions, raise data.least_raters",
     )
-
-
-# Numbers gathered at a time from either side: 16 MiB.
-_GATHERED = 2**22
 
 
 def width(dimensions: int) -> int:

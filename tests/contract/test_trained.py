@@ -23,8 +23,7 @@ from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import MOST_EPSILON, grids
-from dpaudit.defenses.social.ranking_rows import RankingRows
-from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.rows import RankingRows, SocialRows
 from dpaudit.defenses.training_checks import lane_blocks
 from dpaudit.testing.contract import check_defense
 

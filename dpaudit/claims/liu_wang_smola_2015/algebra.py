@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import generator
-from dpaudit.defenses.schedule import step_sizes
+from dpaudit.defenses.training_checks import step_sizes
 
 _INSTANCES = 30
 

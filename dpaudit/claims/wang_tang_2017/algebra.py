@@ -17,7 +17,7 @@ from dpaudit.data.instances import STARS, from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
-from dpaudit.defenses.schedule import step_sizes
+from dpaudit.defenses.training_checks import step_sizes
 from dpaudit.kernels.lanes import LANES
 
 _ROUNDING = 1e-5

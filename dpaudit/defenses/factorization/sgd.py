@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd_observation import observed_errors, observed_rounds
-from dpaudit.defenses.factorization.sgd_settings import SgdSettings
-from dpaudit.defenses.factorization.sgd_training import run_rounds
+from dpaudit.defenses.factorization.sgd_training import SgdSettings, run_rounds
 from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
     SingleModel,
@@ -25,13 +25,21 @@ from dpaudit.defenses.factorization.single_model import (
     check_small,
     visits,
 )
-from dpaudit.defenses.factorization.subsets import SubsetModels, subsets_of
-from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.factors import (
+    FIRST,
+    STEPS_GROW,
+    FactorBlock,
+    FactorModels,
+    FactorRows,
+    Floats,
+    Indices,
+)
+from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import grid
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
+from dpaudit.kernels.lanes import LANES
 
 _NOBODY = np.empty(0, np.int32)
 _NOTHING = np.empty(0, np.float32)
@@ -205,3 +213,69 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             yield from observed_rounds(self, before, after, trained, streams)
         else:
             yield observed_errors(self, before, after, trained, streams)
+
+
+def subsets_of(kept: NDArray[np.bool_], means: Sequence[float]) -> Subsets:
+    """Return the subsets of up to 16 models as the kernels read them.
+
+    Args:
+        kept: the rows of each model `(W, R)`.
+        means: its `b_0` `(W,)`.
+    """
+    rows = np.flatnonzero(~np.logical_and.reduce(kept, axis=0)).astype(np.int32)
+    # Unused lanes repeat the last model, so that they diverge only if it does.
+    lanes = np.minimum(np.arange(LANES), len(kept) - 1)
+    included = np.ascontiguousarray(kept[:, rows].T[:, lanes], np.float32)
+    return Subsets(rows, included.reshape(-1), np.asarray(means, np.float32)[lanes])
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetModels:
+    """The factorisations of up to 16 trials, each trained on a subset.
+
+    Attributes:
+        rows: the rows, with the subsets.
+        block: the models.
+    """
+
+    rows: FactorRows
+    block: FactorBlock
+
+    @cached_property
+    def models(self) -> FactorModels:
+        """The models without their subsets."""
+        return FactorModels(
+            users=[self.block.users],
+            items=[self.block.items],
+            trials=self.block.count,
+            mean=self.rows.mean,
+            scale=self.rows.scale,
+            means=[self._subsets.means],
+        )
+
+    @property
+    def _subsets(self) -> Subsets:
+        if self.rows.subsets is None:
+            raise TypeError("these rows have no subsets")
+        return self.rows.subsets
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """Predict the ratings of (user, item) pairs `(W, n)`."""
+        return self.models.predict(users, items)
+
+    def recommend(self, users: Indices, k: int) -> Indices:
+        """Return each user's `k` best items that they have not rated `(W, n, k)`; -1 pads."""
+        rows, block, scale = self.rows, self.block, self.rows.scale
+        lists = np.empty((len(users), LANES, k), np.int32)
+        lane_lists(
+            lists,
+            users,
+            block.users.reshape(-1),
+            block.items.reshape(-1),
+            block.users.shape[1] - 1,
+            (np.float32(scale.minimum), np.float32(scale.maximum)),
+            rows.start,
+            rows.items,
+            self._subsets,
+        )
+        return np.ascontiguousarray(np.moveaxis(lists, 1, 0)[: block.count])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +10,16 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factorization.sgd_training import run_round, sum_clipped, taking_part
+from dpaudit.defenses.factorization.sgd_training import (
+    SgdSettings,
+    run_round,
+    sum_clipped,
+    taking_part,
+)
 from dpaudit.defenses.factors import FactorBlock, FactorRows
+from dpaudit.defenses.observers import ObservedRound, ObservedTraining, observed_steps
 from dpaudit.defenses.precision import grid, on_grid
-from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 from dpaudit.kernels.lanes import LANES
-
-if TYPE_CHECKING:
-    from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 
 
 def observed_errors(

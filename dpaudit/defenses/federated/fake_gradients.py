@@ -16,12 +16,10 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined_models
 from dpaudit.defenses.federated.candidates import Candidates
-from dpaudit.defenses.federated.observation import observed_rounds
+from dpaudit.defenses.federated.observation import TrainingTranscript, observed_rounds
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import FederatedTraining
-from dpaudit.defenses.federated.transcript import TrainingTranscript
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.observers import release_observers, step_observer
 
 
 @parameters(frozen=True, config=STRICT)

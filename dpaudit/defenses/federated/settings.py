@@ -15,8 +15,7 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.adadelta import AdaDelta
-from dpaudit.defenses.federated.candidates import Candidates, Floats
+from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.training_checks import check_private_epsilon
 
@@ -159,10 +158,6 @@ class FakeGradientsSettings(Plugin):
         if self.variant != "corrected":
             return math.inf
         return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)
-
-    def adaptive(self, factors: Floats) -> AdaDelta:
-        """Return a new AdaDelta state for these factors."""
-        return AdaDelta.like(factors, self.memory, 1e-6, self.learning_rate)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Candidates:
         """Draw the candidates of each user.

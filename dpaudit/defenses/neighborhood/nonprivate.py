@@ -22,8 +22,8 @@ from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.defenses.observers import release_observers
 from dpaudit.defenses.precision import check_finite
-from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.training_checks import check_rated
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 

@@ -28,9 +28,15 @@ from dpaudit.defenses.neighborhood.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training_checks import CHAIN, check_private_epsilon, check_rated, end_step
+from dpaudit.defenses.observers import release_observers
+from dpaudit.defenses.training_checks import (
+    CHAIN,
+    Schedule,
+    check_private_epsilon,
+    check_rated,
+    end_step,
+    step_sizes,
+)
 from dpaudit.kernels import noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES

@@ -34,9 +34,8 @@ from dpaudit.defenses.neighborhood.similarity import (
     middle_means,
     moved_rows,
 )
+from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
 from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words

@@ -17,8 +17,8 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
+from dpaudit.defenses.observers import release_observers
 from dpaudit.defenses.precision import grid, rounded
-from dpaudit.defenses.release_observation import release_observers
 from dpaudit.kernels import exact_noise
 from dpaudit_newsletter.release import Counts, Newsletter
 

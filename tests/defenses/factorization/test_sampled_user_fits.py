@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.factorization.sampled import SampledFactors
-from dpaudit.defenses.factorization.user_fits import fitted
+from dpaudit.defenses.factorization.sampled import SampledFactors, fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
 from dpaudit.kernels.lanes import LANES
 
