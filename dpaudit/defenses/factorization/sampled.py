@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,12 @@ class SampledFactors(TrainedDefense[SampledRows]):
 
     personal: ClassVar[bool] = True
     name: ClassVar[str] = "dpps-mf"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "dimensions": 2,
+        "epochs": 3,
+        "cap": 40,
+        "loss_bound": 0.1,
+    }
     title: ClassVar[str] = "Matrix factorisation drawn from a scaled posterior by Langevin dynamics"
     source: ClassVar[str] = (
         "Liu, Wang, Smola, Fast Differentially Private Matrix Factorization, 2015, "
@@ -249,6 +255,10 @@ class SampledFactors(TrainedDefense[SampledRows]):
             FactorRows.of(ratings, mean),
             np.ones(len(counts)) if self.variant == "nonprivate" else weights,
         )
+
+    def public_statistics(self, prepared: SampledRows) -> Any:
+        """Return `b_0`."""
+        return np.array(prepared.rows.mean)
 
     def _shares(self, ratings: Ratings) -> Exact:
         """Return s_u `(N,)`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ class SgdSettings(Plugin):
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
 
     name: ClassVar[str] = "dpsgd-mf"
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "epochs": 2, "sampling_rate": 1.0}
     title: ClassVar[str] = "Matrix factorisation by stochastic gradient descent with noised errors"
     source: ClassVar[str] = (
         "Berlioz, Friedman, Kaafar, Boreli, Berkovsky, Applying differential privacy to matrix "
@@ -136,6 +138,10 @@ class SgdSettings(Plugin):
         return FactorRows.of(
             ratings, (scale.minimum + scale.maximum) / 2 if self.variant == "corrected" else mean
         )
+
+    def public_statistics(self, prepared: FactorRows) -> Any:
+        """Return `b_0`."""
+        return np.array(prepared.mean)
 
     def drawn(self, rows: FactorRows, streams: Streams) -> FactorBlock:
         """Draw the initial models of up to 16 trials."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,6 +49,7 @@ class FakeGradientsSettings(Plugin):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "fake-gradients"
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "rounds": 3}
     title: ClassVar[str] = "Federated matrix factorisation with fake gradients"
     source: ClassVar[str] = (
         "Luo, Zhang, Zhang, Liu, Wang, A smart privacy-preserving learning method by fake "
@@ -158,6 +160,10 @@ class FakeGradientsSettings(Plugin):
         if self.variant != "corrected":
             return math.inf
         return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)
+
+    def public_statistics(self, prepared: Candidates) -> Any:
+        """Return who may submit for what."""
+        return np.stack([prepared.users, prepared.items])
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Candidates:
         """Draw the candidates of each user.

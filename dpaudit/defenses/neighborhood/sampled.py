@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
     centred: bool = True
 
     name: ClassVar[str] = "dpps-pnbm"
+    quick: ClassVar[Mapping[str, Any]] = {"steps": 2, "more_than": 1, "cap": 40}
     title: ClassVar[str] = "Item similarities drawn from a scaled posterior by Langevin dynamics"
     source: ClassVar[str] = (
         "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
@@ -170,6 +171,10 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         if not self.centred:
             means = np.zeros_like(means)
         return SimilarityData.of(ratings, means, self.more_than)
+
+    def public_statistics(self, prepared: SimilarityData) -> Any:
+        """Return the items' means."""
+        return prepared.means
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
         """Return the models of these trials; each row is trained when it is read."""

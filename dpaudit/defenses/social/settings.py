@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -152,6 +153,7 @@ class PrivSRSettings(SocialSettings):
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
     messages: ClassVar[int] = 1
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "rounds": 3}
     name: ClassVar[str] = "privsr"
     title: ClassVar[str] = "Social matrix factorisation under personal privacy settings"
     source: ClassVar[str] = (
@@ -263,6 +265,10 @@ class PrivSRSettings(SocialSettings):
         check_rated(self.name, ratings)
         return SocialRows.of(ratings, ratings if public is None else public, self.social > 0)
 
+    def public_statistics(self, prepared: SocialRows) -> Any:
+        """Return how similar friends are."""
+        return prepared.similarity.toarray()
+
 
 @parameters(frozen=True, config=STRICT)
 class RankingSettings(SocialSettings):
@@ -285,6 +291,7 @@ class RankingSettings(SocialSettings):
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
     messages: ClassVar[int] = 0
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "rounds": 3, "triples": "all"}
     # The models rank items and do not predict ratings.
     ranks: ClassVar[bool] = True
     name: ClassVar[str] = "privsr-ranking"
@@ -358,6 +365,10 @@ class RankingSettings(SocialSettings):
                 "least rating that counts as a purchase"
             )
         return RankingRows.of(ratings, ratings if public is None else public, self.social)
+
+    def public_statistics(self, prepared: RankingRows) -> Any:
+        """Return what each user keeps private, held or not."""
+        return np.stack([prepared.kept_users, prepared.kept_items])
 
     def check_observed(self, observer: str) -> None:
         """Refuse games on each round if there is no noise, or its law is a mixture.
