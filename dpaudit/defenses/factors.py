@@ -15,7 +15,7 @@ from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.training_checks import UserRows, check_predictions, columns_of
 from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.factorization.subsets import Subsets
-from dpaudit.kernels.lane_noise import trial_words
+from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.top_k.ranking import best
 
@@ -49,6 +49,11 @@ class FactorRows(UserRows):
     mean: float
     subsets: Subsets | None = None
 
+    @property
+    def visits(self) -> kernels.Visits:
+        """The rows in their order."""
+        return kernels.Visits(self.users, self.items, self.values)
+
     @classmethod
     def of(cls, ratings: Ratings, mean: float) -> FactorRows:
         """Build the rows of `ratings`; `mean` is `b_0`."""
@@ -70,6 +75,11 @@ class FactorBlock:
     items: Floats
     trials: NDArray[np.uint32]
     count: int
+
+    def models(self, mean: float = 0.0) -> kernels.Models:
+        """Return the models as kernels take them; `mean` is `b_0`."""
+        users, items = self.users.reshape(-1), self.items.reshape(-1)
+        return kernels.Models(users, items, self.users.shape[1] - 1, np.float32(mean))
 
     @classmethod
     def drawn(
@@ -93,7 +103,8 @@ class FactorBlock:
         for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS)):
             side = aligned(count, size + 1, LANES)
             variance = np.full(count, spread**2)
-            kernels.settle(side.reshape(-1), size, variance, first + step, trials, streams.key)
+            source = Source(first + step, trials, streams.key)
+            kernels.settle(side.reshape(-1), size, variance, source)
             side[:, size] = 0
             sides.append(side)
         return cls(sides[0], sides[1], trials, len(streams))

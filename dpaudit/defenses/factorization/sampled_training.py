@@ -21,6 +21,7 @@ from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization import sixteen_models as kernels
+from dpaudit.kernels.lane_noise import Source
 from dpaudit.kernels.lanes import LANES
 
 Exact = NDArray[np.float64]
@@ -197,6 +198,13 @@ class FactorChain:
         # A step of η moves by η/2 · 2 · factor · R · w_u e v: one rating stands for all R.
         return (size * self.factor * self.data.weights).astype(np.float32)
 
+    def langevin(
+        self, size: float, users: Floats, items: Floats, variance: float
+    ) -> kernels.Langevin:
+        """Return the steps of an epoch with these drifts, and this variance of the noise."""
+        bounds = np.float32(self.bounds[0]), np.float32(self.bounds[1])
+        return kernels.Langevin(self.gains(size), users, items, bounds, variance)
+
     def drifts(self, size: float) -> tuple[Floats, Floats]:
         """Return the share by which the prior shrinks each user and item at each of their rows.
 
@@ -234,30 +242,19 @@ class FactorChain:
         step: int,
         streams: Streams,
     ) -> None:
-        rows, drawn = self.data.rows, self.gamma is not None
-        decays = [np.repeat(drift, LANES) for drift in self.drifts(size)]
+        users, items = (np.repeat(drift, LANES) for drift in self.drifts(size))
+        rows, temperature = self.data.rows, float(np.float32(self.temperature))
+        variance = float(np.float32(size / len(rows))) * temperature
+        langevin = self.langevin(size, users, items, variance)
         sides = precisions.astype(np.float32).reshape(2, -1)
         kernels.sample(
-            rows.users,
-            rows.items,
-            rows.values,
-            block.users.reshape(-1),
-            block.items.reshape(-1),
-            self.dimensions,
-            np.float32(rows.mean),
-            np.float32(size / len(rows)),
-            self.gains(size),
-            decays[0],
-            decays[1],
-            (np.float32(self.bounds[0]), np.float32(self.bounds[1])),
-            np.float32(self.temperature),
-            due[0],
-            due[1],
-            step,
-            block.trials,
-            streams.key,
+            rows.visits,
+            block.models(rows.mean),
+            langevin,
+            kernels.Pending(*due),
+            Source(step, block.trials, streams.key),
             self.biases,
-            (sides[0], sides[1]) if drawn else None,
+            (sides[0], sides[1]) if self.gamma is not None else None,
         )
 
     def _settle(
@@ -265,9 +262,8 @@ class FactorChain:
     ) -> None:
         """Add the noise that is due to either side."""
         for place, (side, left) in enumerate(zip((block.users, block.items), due, strict=True)):
-            kernels.settle(
-                side.reshape(-1), self.dimensions, left, step + place, block.trials, streams.key
-            )
+            source = Source(step + place, block.trials, streams.key)
+            kernels.settle(side.reshape(-1), self.dimensions, left, source)
             if not self.biases:
                 side[:, self.dimensions] = 0
 
@@ -369,31 +365,20 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
     rows, size = chain.data.rows, chain.dimensions
     start = attempt * STEPS
     model = SingleModel.drawn(rows, size, chain.spread, streams, start)
-    due = np.zeros(rows.n_users), np.zeros(rows.n_items)
+    due = kernels.Pending(np.zeros(rows.n_users), np.zeros(rows.n_items))
     visited, trial = visits(rows, size), int(streams.trials[0])
-    bounds = np.float32(chain.bounds[0]), np.float32(chain.bounds[1])
+    parts = model.parts(rows.mean)
     for t, step_size in enumerate(chain.sizes):
-        factor_model.sample(
-            *visited,
-            *model.parts(),
-            size,
-            np.float32(rows.mean),
-            chain.gains(step_size),
-            *chain.drifts(step_size),
-            bounds,
-            chain.temperature * step_size / len(rows),
-            *due,
-            FIRST + start + t,
-            trial,
-            streams.key,
-            chain.biases,
-        )
-        end_step(chain.variant, chain.name, t + 1, "epoch", _DIVERGED, *model.parts())
+        variance = chain.temperature * step_size / len(rows)
+        langevin = chain.langevin(step_size, *chain.drifts(step_size), variance)
+        step = FIRST + start + t
+        factor_model.sample(visited, parts, langevin, due, step, trial, streams.key, chain.biases)
+        end_step(chain.variant, chain.name, t + 1, "epoch", _DIVERGED, *parts[:4])
     return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
 
 
 def _settled(
-    chain: FactorChain, model: SingleModel, due: tuple[Exact, Exact], step: int, streams: Streams
+    chain: FactorChain, model: SingleModel, due: Sequence[Exact], step: int, streams: Streams
 ) -> FactorDraw:
     """Add the noise that is still due; draw users and items without ratings from the prior."""
     sides = model.joined()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
@@ -22,7 +23,6 @@ from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
     SingleModel,
     check_models,
-    check_small,
     visits,
 )
 from dpaudit.defenses.factors import (
@@ -35,7 +35,6 @@ from dpaudit.defenses.factors import (
     Indices,
 )
 from dpaudit.defenses.observers import release_observers, step_observer
-from dpaudit.defenses.precision import grid
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
@@ -122,23 +121,11 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
     def _single(self, rows: FactorRows, streams: Streams) -> SingleModel:
         model = SingleModel.drawn(rows, self.dimensions, self.spread, streams)
-        visited = visits(rows, self.dimensions)
+        visited, parts = visits(rows, self.dimensions), model.parts(rows.mean)
+        steps, trial = self.steps(rows.scale), int(streams.trials[0])
         for t in range(self.epochs):
-            factor_model.descend(
-                *visited,
-                *model.parts(),
-                self.dimensions,
-                np.float32(rows.mean),
-                np.float32(self.learning_rate),
-                np.float32(self.decay),
-                self.noise_scale(rows.scale),
-                grid(self.noise_scale(rows.scale)),
-                np.float32(self._largest_error),
-                FIRST + t,
-                int(streams.trials[0]),
-                streams.key,
-            )
-            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
+            factor_model.descend(visited, parts, steps, FIRST + t, trial, streams.key)
+            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *parts[:4])
         return model
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
@@ -167,7 +154,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: a subset is empty, or the models are large.
             NoModelError: a training diverged.
         """
-        check_small(self.dimensions, "trainings on subsets allow")
+        self._check_small("trainings on subsets")
         rows = self.prepare(ratings, public)
         means = [self.prepare(ratings.only(subset), public).mean for subset in kept]
         rows = replace(rows, subsets=subsets_of(kept, means))
@@ -187,7 +174,15 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: the observer sees every iterate, and models this large are trained alone.
         """
         if observer == "iterates":
-            check_small(self.dimensions, "games with observe = 'iterates' allow")
+            self._check_small("games with observe = 'iterates'")
+
+    def _check_small(self, what: str) -> None:
+        """Refuse models too large to be trained together, which `what` needs."""
+        if self.dimensions > TOGETHER:
+            raise ConfigError(
+                f"params.dimensions = {self.dimensions}, and {what} allow at most {TOGETHER}: "
+                "lower it"
+            )
 
     def separates_ratings(self) -> bool:
         """Return whether each rating has noise of its own: true for `published`."""
@@ -208,7 +203,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: the data sets are not neighbours under the claim, or the model is large.
             NoModelError: a training diverged.
         """
-        check_small(self.dimensions, "observers of every iterate allow")
+        self._check_small("observers of every iterate")
         if self.variant == "corrected":
             yield from observed_rounds(self, before, after, trained, streams)
         else:

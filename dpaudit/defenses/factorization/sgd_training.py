@@ -25,6 +25,7 @@ from dpaudit.defenses.precision import grid, hair, kept_budget
 from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as kernels
+from dpaudit.kernels.lane_noise import Source
 from dpaudit.kernels.lanes import LANES, aligned
 
 
@@ -147,9 +148,16 @@ class SgdSettings(Plugin):
         """Draw the initial models of up to 16 trials."""
         return FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
 
-    @property
-    def _largest_error(self) -> float:
-        return math.inf if self.variant == "nonprivate" else self.error_bound
+    def steps(self, scale: Scale) -> kernels.Descent:
+        """Return the steps of the published form, or of plain descent, on this rating scale."""
+        noise = self.noise_scale(scale)
+        return kernels.Descent(
+            np.float32(self.learning_rate),
+            np.float32(self.decay),
+            noise,
+            grid(noise),
+            np.float32(math.inf if self.variant == "nonprivate" else self.error_bound),
+        )
 
     def descend(
         self,
@@ -173,26 +181,11 @@ class SgdSettings(Plugin):
         Raises:
             NoModelError: the training diverged.
         """
+        source = Source(FIRST + t, block.trials, streams.key)
         kernels.descend(
-            rows.users,
-            rows.items,
-            rows.values,
-            block.users.reshape(-1),
-            block.items.reshape(-1),
-            self.dimensions,
-            np.float32(rows.mean),
-            np.float32(self.learning_rate),
-            np.float32(self.decay),
-            self.noise_scale(rows.scale),
-            grid(self.noise_scale(rows.scale)),
-            np.float32(self._largest_error),
-            FIRST + t,
-            block.trials,
-            streams.key,
-            observed,
-            seen,
+            rows.visits, block.models(rows.mean), self.steps(rows.scale), source, observed, seen,
             rows.subsets,
-        )
+        )  # fmt: skip
         end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)
 
 
@@ -239,17 +232,10 @@ def run_round(
     deviation = defense.noise_deviation(rows.n_items)
     total[:] = 0
     sum_clipped(defense, rows, block, total, taking_part(defense, rows.n_users, streams, t))
-    kernels.take_step(
-        block.items.reshape(-1),
-        total,
-        np.float32(defense.item_learning_rate),
-        np.float32(defense.decay),
-        deviation,
-        grid(deviation),
-        FIRST + 2 * t,
-        block.trials,
-        streams.key,
-    )
+    rate, decay = np.float32(defense.item_learning_rate), np.float32(defense.decay)
+    source = Source(FIRST + 2 * t, block.trials, streams.key)
+    items = block.items.reshape(-1)
+    kernels.take_step(items, total, rate, decay, deviation, grid(deviation), source)
     end_step(defense.variant, defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
 
 
@@ -272,22 +258,12 @@ def sum_clipped(
     if taken is None:
         taken = np.ones((rows.n_users, LANES), np.float32)
     most = int(np.diff(rows.start).max(initial=0))
+    rate, decay = np.float32(defense.learning_rate), np.float32(defense.decay)
+    clip = np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions)))
     kernels.sum_clipped(
-        rows.start,
-        rows.items,
-        rows.values,
-        block.users.reshape(-1),
-        block.items.reshape(-1),
-        total,
-        taken.reshape(-1),
-        defense.dimensions,
-        np.float32(rows.mean),
-        np.float32(defense.learning_rate),
-        np.float32(defense.decay),
-        np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions))),
-        aligned(most * LANES),
-        rows.subsets,
-    )
+        rows.start, rows.visits, block.models(rows.mean), rate, decay, clip, taken.reshape(-1),
+        total, aligned(most * LANES), rows.subsets,
+    )  # fmt: skip
 
 
 def taking_part(defense: SgdSettings, users: int, streams: Streams, t: int) -> NDArray[np.float32]:

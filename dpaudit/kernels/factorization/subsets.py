@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
-from dpaudit.kernels.lane_noise import LANE_TILE
+from dpaudit.kernels.lane_noise import LANE_TILE, Source
 from dpaudit.kernels.lanes import (
     LANES,
     dot,
@@ -31,7 +31,6 @@ F32 = np.float32
 
 Flat = NDArray[np.float32]
 Rows = NDArray[np.int32]
-Words = NDArray[np.uint32]
 
 # Users and items that lists are made of at a time: their factors stay in the cache.
 _USERS, _ITEMS = 32, 128
@@ -83,9 +82,7 @@ def subset_laplace(
     place: int,
     subsets: Subsets,
     scale: float,
-    step: int,
-    trials: Words,
-    key: Words,
+    source: Source,
 ) -> None:
     """Draw the Laplace noise of some rows; each model counts the coordinates of its own rows.
 
@@ -97,10 +94,9 @@ def subset_laplace(
         place: the place of the first row that not every model has.
         subsets: which model has which row.
         scale: the scale.
-        step: the noise source's step.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        source: the noise source.
     """
+    step, trials, key = source
     # A draw more, since they start at an even coordinate.
     draws = np.empty(LANE_TILE + 1, np.float64)
     words = np.empty((2, LANE_TILE + 2), np.uint32)

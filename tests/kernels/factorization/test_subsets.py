@@ -7,7 +7,7 @@ import pytest
 
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists, restore, save, subset_laplace
-from dpaudit.kernels.lane_noise import LANE_TILE, trial_words
+from dpaudit.kernels.lane_noise import LANE_TILE, Source, trial_words
 from dpaudit.kernels.lanes import LANES
 
 KEY = np.array([0xABCDEF01, 77], np.uint32)
@@ -25,14 +25,13 @@ def test_each_model_draws_the_noise_of_its_own_rows_in_turn() -> None:
     subsets = Subsets(rows, included.reshape(-1), np.zeros(LANES, np.float32))
     kept = np.ones((count, LANES), np.bool_)
     kept[rows] = included > 0
+    drawn_from = Source(step, trial_words(TRIALS), KEY)
     drawn, had = np.empty((count, LANES), np.float32), np.zeros(LANES, np.int64)
     for first in range(0, count, LANE_TILE):
         last = min(first + LANE_TILE, count)
         noise = np.empty(LANE_TILE * LANES, np.float32)
         place = int(np.searchsorted(rows, first))
-        subset_laplace(
-            noise, had, first, last, place, subsets, scale, step, trial_words(TRIALS), KEY
-        )
+        subset_laplace(noise, had, first, last, place, subsets, scale, drawn_from)
         drawn[first:last] = noise.reshape(LANE_TILE, LANES)[: last - first]
     np.testing.assert_array_equal(had, kept.sum(0))
     draws = np.empty((LANES, count))
