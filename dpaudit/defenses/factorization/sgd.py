@@ -17,7 +17,7 @@ from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.factorization.sgd_observation import observed_errors, observed_rounds
+from dpaudit.defenses.factorization.sgd_observation import ClippedRounds, observed_errors
 from dpaudit.defenses.factorization.sgd_training import SgdSettings, run_rounds
 from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
@@ -34,7 +34,7 @@ from dpaudit.defenses.factors import (
     Floats,
     Indices,
 )
-from dpaudit.defenses.observers import release_observers, step_observer
+from dpaudit.defenses.observers import observed_steps, release_observers, step_observer
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
@@ -205,7 +205,8 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         """
         self._check_small("observers of every iterate")
         if self.variant == "corrected":
-            yield from observed_rounds(self, before, after, trained, streams)
+            training = ClippedRounds(self, before, after, trained, streams)
+            yield from observed_steps([training], self.epochs, gaussian=True)
         else:
             yield observed_errors(self, before, after, trained, streams)
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs
 from dpaudit.defenses.factors import FactorModels
@@ -18,7 +17,7 @@ from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import FederatedTraining, Submitted
-from dpaudit.defenses.observers import ObservedRound, ObservedTraining, observed_steps
+from dpaudit.defenses.observers import ObservedRound, ObservedTraining
 from dpaudit.defenses.precision import grid
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -197,37 +196,8 @@ def _cut(rows: Floats, dimensions: int) -> Floats:
     return np.ascontiguousarray(rows[:, :dimensions])
 
 
-def observed_rounds(
-    defense: FakeGradientsSettings,
-    before: Candidates,
-    after: Candidates,
-    trained: Candidates,
-    streams: Streams,
-) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Return, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
-
-    Given all earlier submissions, V and F are known. A user's factors are computed from their
-    ratings and V, so what they would submit without noise on D and on D' is known too. All other
-    users submit the same on D and D'.
-
-    Args:
-        defense: a mechanism with normal noise.
-        before: data set `D`.
-        after: data set `D'`.
-        trained: the one of the two that is trained on.
-        streams: the trials.
-
-    Raises:
-        ConfigError: the two data sets have different candidates, or no user differs.
-        NoModelError: a training diverged before the last round.
-    """
-    targets = _TargetUsers.between(before, after)
-    trials = [_Submitting(defense, trained, targets, trial) for trial in streams.blocks(1)]
-    return observed_steps(trials, defense.rounds, gaussian=True)
-
-
 @dataclass(frozen=True, eq=False)
-class _TargetUsers:
+class TargetUsers:
     """The users in whom two data sets differ.
 
     Attributes:
@@ -244,7 +214,7 @@ class _TargetUsers:
     after: Candidates
 
     @classmethod
-    def between(cls, before: Candidates, after: Candidates) -> _TargetUsers:
+    def between(cls, before: Candidates, after: Candidates) -> TargetUsers:
         """Find the users in whom D and D' differ.
 
         Raises:
@@ -268,14 +238,14 @@ class _TargetUsers:
         return cls(users, place, before.only(rows), after.only(rows))
 
 
-class _Submitting(ObservedTraining["_Counterfactual"]):
+class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
     """One trial's training, with the counterfactual target users on D and on D'."""
 
     def __init__(
         self,
         defense: FakeGradientsSettings,
         trained: Candidates,
-        targets: _TargetUsers,
+        targets: TargetUsers,
         trial: Streams,
     ) -> None:
         self.training = FederatedTraining(defense, trained, trial, apart=targets.users)
