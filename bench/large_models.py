@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from dpaudit.core.streams import stream_key
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.factorization.single_model import TOGETHER, Visits, visits
+from dpaudit.defenses.factorization.single_model import TOGETHER, visits
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.factorization.sixteen_models import Descent, Langevin, Pending, Visits
 from dpaudit.kernels.lanes import aligned
 
 SIZES = (16, 64, 256, 1024)
@@ -51,7 +52,7 @@ def interleaved(rows: FactorRows, together: int) -> Visits:
     """A rating of each of so many users in turn: neighbouring rows do not wait for each other."""
     rank = np.arange(len(rows)) - rows.start[rows.users]
     order = np.lexsort((rows.users, rank, rows.users // together))
-    return rows.users[order], rows.items[order], rows.values[order]
+    return Visits(rows.users[order], rows.items[order], rows.values[order])
 
 
 def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) -> list[float]:
@@ -62,18 +63,18 @@ def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) 
         side[:] = draws.normal(0, 0.1 / np.sqrt(size / 16), side.size)
     biases = [np.zeros(n, np.float32) for n in (rows.n_users, rows.n_items)]
     infinite = np.float32(np.inf)
+    parts = factor_model.Model(*sides, *biases, size, MEAN)
 
     def descend(scale: float, bound: np.float32) -> None:
-        settings = (size, MEAN, RATE, DECAY, scale, 0.125, bound, 1, 0, key)
-        factor_model.descend(*visited, *sides, *biases, *settings)
+        factor_model.descend(visited, parts, Descent(RATE, DECAY, scale, 0.125, bound), 1, 0, key)
 
-    few = tuple(part[: len(rows) * 16 // max(size, 16)] for part in visited)
+    few = Visits(*(part[: len(rows) * 16 // max(size, 16)] for part in visited))
     still = [np.zeros(n, np.float32) for n in (rows.n_users, rows.n_users, rows.n_items)]
-    due = [np.zeros(n) for n in (rows.n_users, rows.n_items)]
+    due = Pending(*(np.zeros(n) for n in (rows.n_users, rows.n_items)))
+    langevin = Langevin(*still, (-infinite, infinite), 1e-9)
 
     def sample() -> None:
-        settings = ((-infinite, infinite), 1e-9, *due, 1, 0, key)
-        factor_model.sample(*few, *sides, *biases, size, MEAN, *still, *settings)
+        factor_model.sample(few, parts, langevin, due, 1, 0, key)
 
     return [
         len(rows) / best(lambda: descend(0, infinite)) / 1e6,
@@ -112,8 +113,9 @@ def agree(rows: FactorRows, size: int, key: NDArray[np.uint32]) -> None:
     sides = [aligned(part.size) for part in theirs]
     for side, part in zip(sides, theirs, strict=True):
         side[:] = part.reshape(-1)
-    settings = (size, MEAN, RATE, DECAY, 0.0, 0.125, np.float32(np.inf), 1, 0, key)
-    factor_model.descend(rows.users, rows.items, rows.values, *sides, *settings)
+    descent = Descent(RATE, DECAY, 0.0, 0.125, np.float32(np.inf))
+    parts = factor_model.Model(*sides, size, MEAN)
+    factor_model.descend(rows.visits, parts, descent, 1, 0, key)
     cornac_pass(rows, theirs)()
     for side, part in zip(sides, theirs, strict=True):
         np.testing.assert_allclose(side, part.reshape(-1), rtol=1e-3, atol=1e-6)

@@ -17,7 +17,13 @@ from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes, trial_words
+from dpaudit.kernels.lane_noise import (
+    LANE_TILE,
+    Source,
+    exact_laplace_lanes,
+    normal_lanes,
+    trial_words,
+)
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.neighborhood import rows as similarity_rows
 
@@ -71,26 +77,26 @@ def test_pass(
     nobody, nothing = np.empty(0, np.int32), np.empty(0, F32)
     total, errors = np.zeros(right.size), aligned(int(np.diff(rows.start).max()) * LANES)
     taken = np.ones(rows.n_users * LANES, F32)
-    columns = (rows.users, rows.items, rows.values, left, right)
+    models = factor_trials.Models(left, right, size, F32(3.5))
+    source = Source(1, trials, key)
     shrink = [np.full(n * LANES, 1e-3, F32) for n in (rows.n_users, rows.n_items)]
-    due = [np.zeros(n) for n in (rows.n_users, rows.n_items)]
+    due = factor_trials.Pending(*(np.zeros(n) for n in (rows.n_users, rows.n_items)))
     gains = np.full(rows.n_users, 1e-3, F32)
 
     def once() -> None:
         if kind in {"plain", "laplace"}:
             scale = float(kind == "laplace")
-            settings = (size, F32(3.5), F32(0.005), F32(0.05), scale, 0.125, F32(2))
-            factor_trials.descend(*columns, *settings, 1, trials, key, nobody, nothing)
+            descent = factor_trials.Descent(F32(0.005), F32(0.05), scale, 0.125, F32(2))
+            factor_trials.descend(rows.visits, models, descent, source, nobody, nothing)
         elif kind == "clipped":
-            parts = (rows.start, rows.items, rows.values, left, right, total, taken)
-            factor_trials.sum_clipped(*parts, size, F32(3.5), F32(0.005), F32(0.05), F32(1), errors)
-            step = (F32(1e-3), F32(0.05), 1.0, 0.125, 1)
-            factor_trials.take_step(right, total, *step, trials, key)
+            clipped = (F32(0.005), F32(0.05), F32(1), taken, total, errors)
+            factor_trials.sum_clipped(rows.start, rows.visits, models, *clipped)
+            factor_trials.take_step(right, total, F32(1e-3), F32(0.05), 1.0, 0.125, source)
             total[:] = 0
         else:
             whole = (F32(-np.inf), F32(np.inf))
-            settings = (size, F32(3.5), F32(1e-9), gains, *shrink, whole, F32(1))
-            factor_trials.sample(*columns, *settings, *due, 1, trials, key)
+            langevin = factor_trials.Langevin(gains, *shrink, whole, float(F32(1e-9)))
+            factor_trials.sample(rows.visits, models, langevin, due, source)
 
     before = right.copy()
     benchmark.pedantic(once, rounds=20, warmup_rounds=1)

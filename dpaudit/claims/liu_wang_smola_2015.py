@@ -21,7 +21,7 @@ from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, Ratings, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
-from dpaudit.defenses.schedule import step_sizes
+from dpaudit.defenses.training_checks import step_sizes
 
 _INSTANCES = 30
 

@@ -132,10 +132,13 @@ class Defense(Plugin, ABC):
     Attributes:
         epsilon: the privacy parameter ε; an audit sweeps over it.
         variant: `published`, `corrected` or `nonprivate`.
+        quick: parameters with which a training takes milliseconds, for the contract.
     """
 
     epsilon: float
     variant: Variant
+
+    quick: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def claim(self) -> Claim | None:
@@ -358,6 +361,16 @@ class TrainedDefense(Defense, Generic[P]):
             public: the data whose statistics count as public, so that neighbouring data sets share
                 them; `ratings` if None.
         """
+
+    def public_statistics(self, prepared: P) -> Any:
+        """Return what the claim takes for public, as an array; None if it takes nothing.
+
+        Neighbouring data sets that are prepared with the same public data share it.
+
+        Args:
+            prepared: one of the data sets.
+        """
+        return None
 
     @abstractmethod
     def train(self, prepared: P, streams: Streams) -> Any:

@@ -1,4 +1,4 @@
-"""Matrix factorisation with biases: its training data and its models."""
+"""Matrix factorisation with biases, and of ranks: the training data and the models."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.training_checks import UserRows, check_predictions, columns_of
 from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.factorization.subsets import Subsets
-from dpaudit.kernels.lane_noise import trial_words
+from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.top_k.ranking import best
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -31,6 +32,10 @@ STEPS_GROW = (
 )
 
 
+# Numbers gathered at a time from either side: 16 MiB.
+_GATHERED = 2**22
+
+
 @dataclass(frozen=True, eq=False)
 class FactorRows(UserRows):
     """The ratings of a factorisation.
@@ -43,6 +48,11 @@ class FactorRows(UserRows):
 
     mean: float
     subsets: Subsets | None = None
+
+    @property
+    def visits(self) -> kernels.Visits:
+        """The rows in their order."""
+        return kernels.Visits(self.users, self.items, self.values)
 
     @classmethod
     def of(cls, ratings: Ratings, mean: float) -> FactorRows:
@@ -66,6 +76,11 @@ class FactorBlock:
     trials: NDArray[np.uint32]
     count: int
 
+    def models(self, mean: float = 0.0) -> kernels.Models:
+        """Return the models as kernels take them; `mean` is `b_0`."""
+        users, items = self.users.reshape(-1), self.items.reshape(-1)
+        return kernels.Models(users, items, self.users.shape[1] - 1, np.float32(mean))
+
     @classmethod
     def drawn(
         cls, rows: FactorRows, size: int, spread: float, streams: Streams, first: int = 0
@@ -88,7 +103,8 @@ class FactorBlock:
         for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS)):
             side = aligned(count, size + 1, LANES)
             variance = np.full(count, spread**2)
-            kernels.settle(side.reshape(-1), size, variance, first + step, trials, streams.key)
+            source = Source(first + step, trials, streams.key)
+            kernels.settle(side.reshape(-1), size, variance, source)
             side[:, size] = 0
             sides.append(side)
         return cls(sides[0], sides[1], trials, len(streams))
@@ -159,6 +175,67 @@ class FactorModels:
         return ItemFactors(whole[: self.trials], self.mean)
 
 
+@dataclass(frozen=True, eq=False)
+class RankingModels:
+    """Factorisations of W trials that rank items by `u_i · v_j`.
+
+    Attributes:
+        users: U of each trial `(N, size)`, zero beyond the dimensions.
+        items: V of each trial `(M, size)`, zero beyond the dimensions.
+        dimensions: d.
+    """
+
+    users: Sequence[Floats]
+    items: Sequence[Floats]
+    dimensions: int
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """Return the scores `u · v` of pairs of a user and an item `(W, n)`, on no rating scale."""
+        scores = np.empty((len(self.users), len(users)), np.float32)
+        at_once = _GATHERED // self.users[0].shape[1]
+        for row, left, right in zip(scores, self.users, self.items, strict=True):
+            for start in range(0, len(users), at_once):
+                pairs = slice(start, start + at_once)
+                row[pairs] = np.einsum("nf,nf->n", left[users[pairs]], right[items[pairs]])
+        return scores
+
+    def top(self, users: Indices, k: int, seen: Csr) -> Indices:
+        """Return the k items with the largest scores among those that each user has not seen.
+
+        Args:
+            users: the users of the lists `(n,)`.
+            k: the length of a list, at least 1.
+            seen: the items that each user has seen, increasing: those they hold,
+                `Ratings.by_user`.
+
+        Returns:
+            `(W, n, k)`, best first; with equal scores, the lower item index is first. Lists that
+            run out of items are filled with −1.
+        """
+        ranked = np.empty((len(self.users), len(users), k), np.int32)
+        scores = np.empty((len(users), k), np.float32)
+        for lists, left, right in zip(ranked, self.users, self.items, strict=True):
+            best(
+                users, left.reshape(-1), right.reshape(-1), left.shape[1], seen.start,
+                seen.column, lists, scores,
+            )  # fmt: skip
+        return ranked
+
+    def public(self, items: Indices) -> ItemFactors:
+        """Return the published part: every item's factors, whatever `items`, with bias 0."""
+        factors = np.stack([right[:, : self.dimensions] for right in self.items])
+        return ItemFactors(np.pad(factors, ((0, 0), (0, 0), (0, 1))), 0.0)
+
+
+def joined_rankings(models: Sequence[RankingModels]) -> RankingModels:
+    """Join the models of several trials into one, in their order."""
+    return RankingModels(
+        users=[users for model in models for users in model.users],
+        items=[items for model in models for items in model.items],
+        dimensions=models[0].dimensions,
+    )
+
+
 def joined_models(models: Sequence[FactorModels]) -> FactorModels:
     """Concatenate models, each of one trial, in their order."""
     shares = [share for model in models for share in model.shares or ()]
@@ -192,10 +269,6 @@ def check_factors(users: int, items: int, dimensions: int, bytes_each: int, trai
         bytes_each * (users + items) * (dimensions + 1),
         "lower params.dimensions, raise data.least_raters",
     )
-
-
-# Numbers gathered at a time from either side: 16 MiB.
-_GATHERED = 2**22
 
 
 def width(dimensions: int) -> int:

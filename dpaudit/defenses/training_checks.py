@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ CHAIN = "an exact draw from the posterior, whose distance from what the chain dr
 # The largest number in a corrected form's model, a public constant. Products of three such numbers
 # and thousands of ratings stay finite in single precision.
 _LARGEST = np.float32(2**20)
+
+Schedule = Literal["text", "printed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,27 @@ def check_private_epsilon(epsilon: float, variant: Variant, scaled: str) -> None
 def lane_blocks(streams: Streams) -> Iterator[Streams]:
     """Split the trials into blocks of the number that a kernel trains together."""
     return streams.blocks(LANES)
+
+
+def step_sizes(first: float, exponent: float, schedule: Schedule, count: int) -> list[float]:
+    """Return the step sizes `η_1 … η_K`.
+
+    `text` is `η_t = η_1 t^−ξ` (Wang & Tang 2017, §4.1). `printed` is line 6 of their Algorithm 2,
+    `η_{t+1} = η_t / t^ξ`, which decreases like a factorial: at ξ = 0.3 all steps add up to
+    4.32 η_1, so the chain stops moving.
+
+    Args:
+        first: η_1.
+        exponent: ξ.
+        schedule: which of the two formulas.
+        count: K.
+    """
+    if schedule == "text":
+        return [first * t**-exponent for t in range(1, count + 1)]
+    sizes = [first]
+    for t in range(1, count):
+        sizes.append(sizes[-1] * t**-exponent)
+    return sizes
 
 
 def check_predictions(trials: int, pairs: int) -> None:

@@ -7,6 +7,8 @@ tile share one Box-Muller pair, so they differ from those of `noise` and `exact_
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +27,20 @@ from dpaudit.kernels.noise import Draws, Words, _normal_pair, _philox
 U64 = np.uint64
 
 LANE_TILE = 128  # coordinates drawn at a time for 16 trials: 8 KiB of words
+
+
+class Source(NamedTuple):
+    """The noise source at one step, for sixteen trials.
+
+    Attributes:
+        step: the step.
+        trials: from `trial_words`.
+        key: the noise source's key.
+    """
+
+    step: int
+    trials: Words
+    key: Words
 
 
 def trial_words(trials: NDArray[np.int64]) -> Words:

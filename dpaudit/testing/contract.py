@@ -4,7 +4,7 @@ Each check raises AssertionError with the violation; the plug-in need not be reg
 
 Example:
     def test_the_defense_keeps_the_contract():
-        check_defense(MyDefense(epsilon=1.0), ratings)
+        check_variants(MyDefense)
         check_game(MyDefense(epsilon=1.0), pair, MyAttack(), "my-observer")
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Re
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import Observer, TargetUser, View
+from dpaudit.core.releases import TargetUser, View
 from dpaudit.core.streams import Streams
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -34,6 +33,16 @@ from dpaudit.execution.workers import Pool, Workers
 from dpaudit.recommenders.base import Recommender, taken_by
 from dpaudit.recommenders.saving import Saves, digest_of_folder
 from dpaudit.testing.attacks import ContractError, calls_of
+from dpaudit.testing.defenses import (
+    accepted_data,
+    check_claim,
+    check_lists,
+    check_observers,
+    check_parameters,
+    check_trainings,
+    require,
+    variants_of,
+)
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
 _TRIALS = 40
@@ -48,25 +57,25 @@ def check_plugin(plugin: type[Plugin]) -> None:
     Raises:
         AssertionError: the plug-in violates the contract.
     """
-    _require(
+    require(
         plugin.title.strip() == plugin.title and len(plugin.title) > 10, plugin, "needs a title"
     )
-    _require(bool(_YEAR.search(plugin.source)), plugin, "source needs the year of the paper")
-    _require(
+    require(bool(_YEAR.search(plugin.source)), plugin, "source needs the year of the paper")
+    require(
         bool(_PLACE.search(plugin.source)), plugin, "source needs a DOI, an arXiv id or a place"
     )
     text = "".join(base.__doc__ or "" for base in plugin.__mro__)
-    _require("\n\n" in (plugin.__doc__ or "").strip(), plugin, "docstring needs more than a title")
+    require("\n\n" in (plugin.__doc__ or "").strip(), plugin, "docstring needs more than a title")
     fields = dataclasses.fields(plugin)  # type: ignore[arg-type]
     for field in fields:
         known = re.search(rf"^\s+{field.name}: ", text, re.M)
-        _require(known is not None, plugin, f"docstring does not explain {field.name}")
+        require(known is not None, plugin, f"docstring does not explain {field.name}")
         missing = dataclasses.MISSING
         has_default = field.default is not missing or field.default_factory is not missing
-        _require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
+        require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
     required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
     part = plugin(**required)
-    _require(part == plugin(**required), plugin, "equal parameters need to make equal parts")
+    require(part == plugin(**required), plugin, "equal parameters need to make equal parts")
     try:
         plugin(**required, no_such_parameter=1)  # type: ignore[call-arg]
     except ValidationError:
@@ -96,11 +105,12 @@ def check_attack(attack: type[Attack], *views: View) -> None:
         AssertionError: the attack violates the contract.
     """
     check_plugin(attack)
+    check_parameters(attack)
     roles = [*(set(Attack.__subclasses__()) - {Reads}), *Reads.__subclasses__()]
     count = sum(issubclass(attack, role) for role in roles)
-    _require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
+    require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
     if issubclass(attack, Reads):
-        _require(bool(attack.reads), attack, "reads nothing")
+        require(bool(attack.reads), attack, "reads nothing")
     try:
         calls = list(calls_of(attack(), views))
     except ContractError as error:
@@ -113,7 +123,12 @@ def check_attack(attack: type[Attack], *views: View) -> None:
 
 
 def check_defense(defense: Defense, ratings: Ratings) -> None:
-    """Check `check_plugin`, the claim, the observers, and that results depend only on the streams.
+    """Check a defense in one variant: all that `check_plugin` does, and what its role has to do.
+
+    Its parameters refuse wrong values. It claims a share of its ε, about observers that it has.
+    What it shows, and every view of its observers, depends on nothing but the data and the streams,
+    and lies on a public grid where its law is known. Pairs of neighbours are what they say. No
+    training of the corrected form ends in an error.
 
     Args:
         defense: the defense, private or not.
@@ -123,16 +138,27 @@ def check_defense(defense: Defense, ratings: Ratings) -> None:
         AssertionError: the defense violates the contract.
     """
     check_plugin(type(defense))
-    _check_claim(defense)
-    observers = defense.observers()
-    _require(bool(observers), type(defense), "has no observers")
-    for name, observer in observers.items():
-        _require(isinstance(observer, Observer), type(defense), f"observer {name} is none")
-        _require(len(observer.words) > 3, type(defense), f"observer {name} needs words")
+    check_parameters(type(defense))
+    check_claim(defense)
+    check_observers(defense)
     if isinstance(defense, OnDemandDefense):
-        _check_lists(defense, ratings)
+        check_lists(defense, ratings)
     if isinstance(defense, TrainedDefense):
-        _check_trainings(defense, ratings)
+        check_trainings(defense, ratings)
+
+
+def check_variants(kind: type[Defense], ratings: Ratings | None = None) -> None:
+    """Run `check_defense` on each variant that a defense has, with its `quick` parameters.
+
+    Args:
+        kind: the class.
+        ratings: data that it accepts; unless given, small made-up ratings, or purchases.
+
+    Raises:
+        AssertionError: the defense violates the contract, or has no variant.
+    """
+    for defense in variants_of(kind):
+        check_defense(defense, accepted_data(defense) if ratings is None else ratings)
 
 
 def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) -> None:
@@ -161,24 +187,24 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
 
     every = np.ones(len(ratings), np.bool_)
     scores, lists = shown(every, 0)
-    _require(scores.shape == (n * m,), kind, "scores are not of shape (n,)")
-    _require(scores.dtype == np.float32, kind, "scores are not float32")
-    _require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
-    _require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
+    require(scores.shape == (n * m,), kind, "scores are not of shape (n,)")
+    require(scores.dtype == np.float32, kind, "scores are not float32")
+    require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
+    require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
     for row in lists.tolist():
         listed = [item for item in row if item != -1]
-        _require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
-        _require(row == listed + [-1] * (k - len(listed)), kind, "a list is not padded at its end")
-        _require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
+        require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
+        require(row == listed + [-1] * (k - len(listed)), kind, "a list is not padded at its end")
+        require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
     again = shown(every, 1)
     same = again[0].tobytes() == scores.tobytes() and again[1].tobytes() == lists.tobytes()
-    _require(same, kind, "a seed gives different models")
+    require(same, kind, "a seed gives different models")
     fewer, shorter = shown((ratings.user != 1) & (ratings.item != 1), 0)
-    _require(fewer.shape == (n * m,), kind, "a user or item without interactions loses its place")
-    _require(shorter.shape == (n, k), kind, "a user without interactions gets no list")
+    require(fewer.shape == (n * m,), kind, "a user or item without interactions loses its place")
+    require(shorter.shape == (n, k), kind, "a user without interactions gets no list")
     known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
     known &= (users != 1) & (items != 1)
-    _require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
+    require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
 
 
 def check_saves(fitted: Saves) -> None:
@@ -228,76 +254,15 @@ def check_game(
     for view in game.observer.views(game.pair, game.pair.before, streams):
         for shown, wanted in zip(view, game.observer.shows, strict=True):
             words = f"observer {observer} shows {type(shown).__name__}, not {wanted.__name__}"
-            _require(isinstance(shown, wanted), kind, words)
-    _require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
+            require(isinstance(shown, wanted), kind, words)
+    require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
     whole = game.run(trials=_TRIALS, seed=1)
     for trials, threads in ((_TRIALS, 1), (_TRIALS, 2), (_TRIALS // 3, 1)):
         again = game.run(trials=trials, seed=1, executor=Executor(Pool(Workers(threads))))
         for name in ("absent", "present"):
             same = np.array_equal(getattr(again, name), getattr(whole, name)[:trials])
-            _require(same, kind, f"{name}: {trials} trials on {threads} threads differ")
+            require(same, kind, f"{name}: {trials} trials on {threads} threads differ")
     return whole
-
-
-def _check_claim(defense: Defense) -> None:
-    claim, kind = defense.claim(), type(defense)
-    if defense.variant == "nonprivate":
-        _require(claim is None, kind, "the variant 'nonprivate' claims something")
-        return
-    if claim is None:
-        return
-    _require(claim.epsilon > 0 and 0 <= claim.delta < 1, kind, "claims no (ε, δ)")
-    named = {claim.observer, *claim.also} <= set(defense.observers())
-    _require(named, kind, f"claims something for {claim.observer!r}, which observes nothing")
-    _require(len(claim.public) > 3, kind, "does not say what the claim takes for public")
-    _require(len(claim.source) > 3, kind, "does not say where the claim stands")
-
-
-def _check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
-    """Check that lists depend only on the seed and the trial's index, without repeated items."""
-    kind, model = type(defense), defense.prepare(ratings)
-    sizes = np.diff(ratings.by_user.start)
-    able = np.flatnonzero(sizes >= defense.min_ratings)
-    _require(len(able) > 0, kind, f"no user of these data has {defense.min_ratings} ratings")
-    exact = defense.exact(model, ratings.profile(int(able[0])))
-    streams = Streams.first(1, "contract", _TRIALS)
-    once, again = (defense.release_list(exact, streams).items for _ in range(2))
-    _require(once.shape == (_TRIALS, defense.top_k), kind, "lists are not of length top_k")
-    _require(once.tobytes() == again.tobytes(), kind, "a seed gives different lists")
-    unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
-    _require(unlike, kind, "a list holds an item twice")
-    _require(bool(np.isin(once, exact.candidates).all()), kind, "a rated item is listed")
-    some = Streams(streams.key, np.array([3, 17], np.int64))
-    alone = defense.release_list(exact, some).items
-    _require(np.array_equal(alone, once[[3, 17]]), kind, "a list depends on other trials")
-
-
-def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
-    """Check that models depend only on the seed and the trial's index, for any blocks, threads."""
-    kind, prepared = type(defense), defense.prepare(ratings)
-    users, items = (
-        index.astype(np.int32).reshape(-1) for index in np.indices((2, ratings.n_items))
-    )
-
-    def shown(streams: Streams) -> Any:
-        return defense.train(prepared, streams).predict(users, items)
-
-    streams = Streams.first(1, "contract", 19)
-    whole = shown(streams)
-    _require(whole.shape == (19, len(users)), kind, "predictions are not of shape (W, n)")
-    _require(whole.dtype == np.float32, kind, "predictions are not float32")
-    _require(bool(np.isfinite(whole).all()), kind, "a prediction is not finite")
-    _require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
-    for chosen in ([16], [18, 3]):
-        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
-        _require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
-    with ThreadPoolExecutor(2) as pool:
-        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
-    _require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
-
-
-def _require(holds: bool, plugin: type[Plugin], words: str) -> None:
-    _check(holds, plugin.name, words)
 
 
 def _check(holds: bool, name: str, words: str) -> None:

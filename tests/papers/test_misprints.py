@@ -11,8 +11,8 @@ import math
 import pytest
 from inclusion import INCLUSION  # type: ignore[import-not-found]
 
-from dpaudit.defenses.schedule import step_sizes
 from dpaudit.defenses.top_k.chain import meant_swaps, printed_swaps
+from dpaudit.defenses.training_checks import step_sizes
 
 # Section 4.4 of Park & Acharya 2011: M, k, N1 and N2.
 SETS = 1682, 10, 2, 3

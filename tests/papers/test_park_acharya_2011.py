@@ -17,8 +17,7 @@ from dpaudit.data.ratings import Scale
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, swap_sets
-from dpaudit.defenses.top_k.laws import JointLaw
-from dpaudit.defenses.top_k.list_epsilon import Scores, extreme_lists, largest_ratio
+from dpaudit.defenses.top_k.laws import JointLaw, Scores, extreme_lists, largest_ratio
 
 Statement = Callable[[int], str | None]
 Patch = Callable[[pytest.MonkeyPatch], None]

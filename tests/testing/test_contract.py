@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,10 +18,13 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.audits.trained.pairs import target_pair
 from dpaudit.core.claim import Claim
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemInDoubt, ItemList, Observer, PreparedPair, View
 from dpaudit.core.streams import Streams
 from dpaudit.data import SyntheticParams, generate
+from dpaudit.data.ratings import Scale
+from dpaudit.defenses.base import LaplaceNoise
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.testing.contract import (
@@ -30,7 +33,9 @@ from dpaudit.testing.contract import (
     check_game,
     check_plugin,
     check_saves,
+    check_variants,
 )
+from dpaudit.testing.defenses import accepted_data, check_extremes
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
 MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
@@ -115,19 +120,24 @@ class Broken(SgdFactors):
     def claim(self) -> Claim | None:
         """For somebody who observes nothing."""
         claim = super().claim()
-        if self.way == "claim" and claim:
-            return dataclasses.replace(claim, observer="nobody")
-        return claim
+        changes: dict[str, dict[str, Any]] = {
+            "claim": {"observer": "nobody"},
+            "much": {"epsilon": 2 * self.epsilon},
+            "fixed": {"epsilon": 0.5},
+            "also": {"also": ("anyone",)},
+        }
+        return replace(claim, **changes.get(self.way, {})) if claim else claim
 
     def observers(self) -> Any:
         """None, or one that shows something else than it says."""
         observers = super().observers()
         if self.way == "nobody":
             return {}
-        return {
-            **observers,
-            "strange": Observer((ItemList, ItemInDoubt), self._strange, "?", "x", 16),
-        }
+        if self.way not in {"none", "strange"}:
+            return observers
+        words = "something else" if self.way == "strange" else "?"
+        strange = Observer((ItemList, ItemInDoubt), self._strange, words, "x", 16)
+        return {**observers, "strange": strange}
 
     def _strange(self, pair: PreparedPair[Any], shown: Any, streams: Streams) -> Iterator[View]:
         yield View("no list", ItemInDoubt(0))
@@ -138,8 +148,29 @@ class Broken(SgdFactors):
             fresh = np.random.default_rng().integers(0, 2**31)
             streams = Streams.first(int(fresh), "x", len(streams))
         if self.way == "together":
+            streams = Streams(streams.key, np.arange(len(streams)))
+        if self.way == "one":
             streams = Streams.first(0, "x", len(streams))
-        return super().train(rows, streams)
+        if self.way == "diverged":
+            raise NoModelError("diverged")
+        models = super().train(rows, streams)
+        return replace(models, scale=Scale(0, 0.5, 0.5)) if self.way == "scale" else models
+
+    def train_subsets(self, ratings: Any, kept: Any, streams: Streams, public: Any = None) -> Any:
+        """Of all ratings."""
+        every = np.ones_like(kept) if self.way == "subsets" else kept
+        return super().train_subsets(ratings, every, streams, public)
+
+    def public_statistics(self, prepared: Any) -> Any:
+        """What the data sets do not share."""
+        return prepared.values if self.way == "public" else super().public_statistics(prepared)
+
+    def observe(self, before: Any, after: Any, trained: Any, streams: Streams) -> Any:
+        """With a fine grid, or the noise of another stream."""
+        if self.way == "fresh":
+            streams = Streams.first(int(np.random.default_rng().integers(2**31)), "x", 16)
+        for steps, law in super().observe(before, after, trained, streams):
+            yield steps, replace(law, grid=2.0**-40) if self.way == "fine" else law
 
 
 @pytest.mark.cases(
@@ -148,22 +179,103 @@ class Broken(SgdFactors):
         ("claim", "which observes nothing"),
         ("nobody", "observes nothing"),
         ("none", "observer strange needs words"),
+        ("strange", "shows str, not ItemList"),
+        ("much", "claims more than its parameter"),
+        ("fixed", "claims another ε"),
+        ("also", "some of which are unknown"),
+        ("unseeded", "different models"),
+        ("together", "depends on others"),
+        ("one", "different trials or seeds are the same"),
+        ("scale", "not on the scale"),
+        ("subsets", "model of a subset"),
+        ("public", "do not share what counts as public"),
+        ("fresh", "a seed shows iterates different views"),
+        ("fine", "too fine for its noise"),
     ],
 )
 def test_a_defense_that_breaks_it_is_found(way: str, words: str) -> None:
+    defense = Broken(1.0, dimensions=2, epochs=2, way=way)
     with pytest.raises(AssertionError, match=words):
-        check_defense(Broken(1.0, dimensions=2, epochs=2, way=way), RATINGS)
+        check_defense(defense, accepted_data(defense))
 
 
-@pytest.mark.parametrize(
-    ("way", "words"), [("unseeded", "different models"), ("together", "depends on others")]
+def test_a_corrected_training_that_ends_in_an_error_is_found() -> None:
+    defense = Broken(1.0, variant="corrected", dimensions=2, epochs=2, way="diverged")
+    with pytest.raises(AssertionError, match="a corrected training ends in an error with learning"):
+        check_extremes(defense, accepted_data(defense))
+
+
+def test_parameters_that_take_too_much_are_found() -> None:
+    @parameters(frozen=True, config=STRICT)
+    class Loose(SgdFactors):
+        """Takes numbers of any size.
+
+        Attributes:
+            number: any.
+        """
+
+        number: float = 1.0
+
+    @parameters(frozen=True, config={"extra": "forbid"})
+    class Lax(SlopeOne):
+        """Takes numbers in words.
+
+        Without end.
+        """
+
+    with pytest.raises(AssertionError, match="number states no least value"):
+        check_variants(Loose)
+    with pytest.raises(AssertionError, match="accepts epsilon = '5'"):
+        check_variants(Lax)
+
+
+@parameters(frozen=True, config=STRICT)
+class BrokenOnDemand(SlopeOne):
+    """Breaks the contract in one way.
+
+    Attributes:
+        way: which.
+    """
+
+    way: str = "none"
+
+    def release_list(self, exact: Any, streams: Streams) -> ItemList:
+        """What another stream or trial draws, or an item twice."""
+        if self.way == "fresh":
+            streams = Streams.first(int(np.random.default_rng().integers(2**31)), "x", len(streams))
+        if self.way == "still":
+            streams = Streams(streams.key, np.arange(len(streams)))
+        items = super().release_list(exact, streams).items
+        if self.way == "twice":
+            items[:, 0] = items[:, 1]
+        return ItemList(items)
+
+    def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
+        """The same for every ε."""
+        return (
+            LaplaceNoise(1.0, 1.0) if self.way == "fixed" else super().noise_of_predictions(scale)
+        )
+
+    def exact_after(self, model: Any, change: Any, target: int) -> Any:
+        """Other predictions than those of the changed data."""
+        after = super().exact_after(model, change, target)
+        return replace(after, scores=after.scores + np.float32(self.way == "off"))
+
+
+@pytest.mark.cases(
+    ("way", "words"),
+    [
+        ("fresh", "a seed gives different lists"),
+        ("still", "a list depends on other trials"),
+        ("twice", "holds an item twice"),
+        ("fixed", "not in proportion"),
+        ("off", "exact_after is not exact"),
+    ],
 )
-def test_a_training_that_is_no_function_of_its_streams_is_found(
-    monkeypatch: pytest.MonkeyPatch, way: str, words: str
-) -> None:
-    monkeypatch.setattr(Broken, "observers", SgdFactors.observers)
+def test_a_defense_on_demand_that_breaks_it_is_found(way: str, words: str) -> None:
+    defense = BrokenOnDemand(1.0, way=way)
     with pytest.raises(AssertionError, match=words):
-        check_defense(Broken(1.0, dimensions=2, epochs=2, way=way), RATINGS)
+        check_defense(defense, accepted_data(defense))
 
 
 def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
@@ -180,7 +292,9 @@ def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
 
     pair, target = target_pair(RATINGS, "rating-replace", 1)
     with pytest.raises(AssertionError, match="shows str, not ItemList"):
-        check_game(Broken(1.0, dimensions=2, epochs=2), pair, ItemPlace(), "strange", target)
+        check_game(
+            Broken(1.0, dimensions=2, epochs=2, way="strange"), pair, ItemPlace(), "strange", target
+        )
     with pytest.raises(AssertionError, match="differ"):
         check_game(MODEL, pair, Whim(), "iterates", target)
     with pytest.raises(AssertionError, match="cannot read iterates"):

@@ -24,8 +24,8 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
-from dpaudit.defenses.federated.transcript import Distances, TrainingTranscript
-from dpaudit.kernels.federated import divergences
+from dpaudit.defenses.federated.observation import Distances, TrainingTranscript
+from dpaudit.kernels.federated.transcripts import add_normal, add_two_valued
 from dpaudit.record.result import WHOLE
 
 Rows = NDArray[np.int64]
@@ -159,11 +159,11 @@ def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
 def _add(divergence: NDArray[np.float64], pairs: UserItemPairs, round_: Round) -> None:
     """Add a round's divergence of real submissions from fakes to each pair's total."""
     if pairs.level is not None:
-        divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)
+        add_two_valued(round_.place, round_.gradients, pairs.level, divergence)
     elif not pairs.sigma:
         return  # without noise the divergence is not finite; it stays 0
     elif round_.made_up is None:
-        divergences.add_normal(
+        add_normal(
             round_.place, round_.gradients, round_.fakes, pairs.items, pairs.sigma, divergence
         )
     else:

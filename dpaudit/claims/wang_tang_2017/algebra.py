@@ -21,7 +21,7 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.denominators import Shortfall, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
-from dpaudit.defenses.schedule import step_sizes
+from dpaudit.defenses.training_checks import step_sizes
 from dpaudit.kernels.lanes import LANES
 
 _ROUNDING = 1e-5

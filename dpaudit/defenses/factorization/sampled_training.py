@@ -1,4 +1,7 @@
-"""The Langevin chain for the posterior of a matrix factorisation, sixteen trials at once."""
+"""The Langevin chain for the posterior of a matrix factorisation.
+
+Sixteen trials run at once; a large model is trained one trial at a time.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,19 @@ from numpy.typing import NDArray
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
+from dpaudit.defenses.factorization.single_model import SingleModel, visits
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
 from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
+from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization import sixteen_models as kernels
+from dpaudit.kernels.lane_noise import Source
 from dpaudit.kernels.lanes import LANES
 
 Exact = NDArray[np.float64]
+
+# The cause and remedy in the message about a diverged chain.
+_DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate"
 
 # Number of ratings, or of users with all items, whose predictions are tested at a time.
 _ROWS = 2**12
@@ -174,7 +183,7 @@ class FactorChain:
                 self._settle(block, due, step, streams)
                 precisions = self._precisions(block, self.gamma, step + 2, streams)
             self._pass(block, due, size, precisions, first + t, streams)
-            end_step(self.variant, self.name, t + 1, "epoch", DIVERGED, block.users, block.items)
+            end_step(self.variant, self.name, t + 1, "epoch", _DIVERGED, block.users, block.items)
         self._settle_rest(block, due, precisions, settling, streams)
         return FactorDraw(block.users, block.items, precisions, block.count)
 
@@ -188,6 +197,13 @@ class FactorChain:
         """Return the factor of each user's errors in an epoch of this step size `(N,)`."""
         # A step of η moves by η/2 · 2 · factor · R · w_u e v: one rating stands for all R.
         return (size * self.factor * self.data.weights).astype(np.float32)
+
+    def langevin(
+        self, size: float, users: Floats, items: Floats, variance: float
+    ) -> kernels.Langevin:
+        """Return the steps of an epoch with these drifts, and this variance of the noise."""
+        bounds = np.float32(self.bounds[0]), np.float32(self.bounds[1])
+        return kernels.Langevin(self.gains(size), users, items, bounds, variance)
 
     def drifts(self, size: float) -> tuple[Floats, Floats]:
         """Return the share by which the prior shrinks each user and item at each of their rows.
@@ -226,30 +242,19 @@ class FactorChain:
         step: int,
         streams: Streams,
     ) -> None:
-        rows, drawn = self.data.rows, self.gamma is not None
-        decays = [np.repeat(drift, LANES) for drift in self.drifts(size)]
+        users, items = (np.repeat(drift, LANES) for drift in self.drifts(size))
+        rows, temperature = self.data.rows, float(np.float32(self.temperature))
+        variance = float(np.float32(size / len(rows))) * temperature
+        langevin = self.langevin(size, users, items, variance)
         sides = precisions.astype(np.float32).reshape(2, -1)
         kernels.sample(
-            rows.users,
-            rows.items,
-            rows.values,
-            block.users.reshape(-1),
-            block.items.reshape(-1),
-            self.dimensions,
-            np.float32(rows.mean),
-            np.float32(size / len(rows)),
-            self.gains(size),
-            decays[0],
-            decays[1],
-            (np.float32(self.bounds[0]), np.float32(self.bounds[1])),
-            np.float32(self.temperature),
-            due[0],
-            due[1],
-            step,
-            block.trials,
-            streams.key,
+            rows.visits,
+            block.models(rows.mean),
+            langevin,
+            kernels.Pending(*due),
+            Source(step, block.trials, streams.key),
             self.biases,
-            (sides[0], sides[1]) if drawn else None,
+            (sides[0], sides[1]) if self.gamma is not None else None,
         )
 
     def _settle(
@@ -257,9 +262,8 @@ class FactorChain:
     ) -> None:
         """Add the noise that is due to either side."""
         for place, (side, left) in enumerate(zip((block.users, block.items), due, strict=True)):
-            kernels.settle(
-                side.reshape(-1), self.dimensions, left, step + place, block.trials, streams.key
-            )
+            source = Source(step + place, block.trials, streams.key)
+            kernels.settle(side.reshape(-1), self.dimensions, left, source)
             if not self.biases:
                 side[:, self.dimensions] = 0
 
@@ -346,4 +350,45 @@ def accepted(
     return draws
 
 
-DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate"
+def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:
+    """Run the chain of the only trial of `streams`; each attempt uses other noise.
+
+    Args:
+        chain: a chain with more than `TOGETHER` dimensions and no Gamma law.
+        streams: one trial.
+        attempt: the number of the attempt.
+
+    Raises:
+        ConfigError: an epoch needs more noise than a step of the noise source has.
+        NoModelError: the chain diverged.
+    """
+    rows, size = chain.data.rows, chain.dimensions
+    start = attempt * STEPS
+    model = SingleModel.drawn(rows, size, chain.spread, streams, start)
+    due = kernels.Pending(np.zeros(rows.n_users), np.zeros(rows.n_items))
+    visited, trial = visits(rows, size), int(streams.trials[0])
+    parts = model.parts(rows.mean)
+    for t, step_size in enumerate(chain.sizes):
+        variance = chain.temperature * step_size / len(rows)
+        langevin = chain.langevin(step_size, *chain.drifts(step_size), variance)
+        step = FIRST + start + t
+        factor_model.sample(visited, parts, langevin, due, step, trial, streams.key, chain.biases)
+        end_step(chain.variant, chain.name, t + 1, "epoch", _DIVERGED, *parts[:4])
+    return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
+
+
+def _settled(
+    chain: FactorChain, model: SingleModel, due: Sequence[Exact], step: int, streams: Streams
+) -> FactorDraw:
+    """Add the noise that is still due; draw users and items without ratings from the prior."""
+    sides = model.joined()
+    chain.leave_to_prior(sides, due)
+    for place, (side, left) in enumerate(zip(sides, due, strict=True)):
+        draws = np.empty((1, side.size), np.float32)
+        noise.normal(draws, streams.trials, step + place, streams.key)
+        deviation = np.sqrt(left).astype(np.float32)[:, None, None]
+        side[:] += deviation * draws.reshape(side.shape)
+        if not chain.biases:
+            side[:, -1] = 0
+    precisions = np.full((2, chain.dimensions + 1, 1), chain.decay)
+    return FactorDraw(sides[0], sides[1], precisions, 1)

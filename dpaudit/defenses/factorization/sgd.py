@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.factorization.sgd_observation import observed_errors, observed_rounds
-from dpaudit.defenses.factorization.sgd_settings import SgdSettings
-from dpaudit.defenses.factorization.sgd_training import run_rounds
+from dpaudit.defenses.factorization.sgd_observation import ClippedRounds, observed_errors
+from dpaudit.defenses.factorization.sgd_training import SgdSettings, run_rounds
 from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
     SingleModel,
     check_models,
-    check_small,
     visits,
 )
-from dpaudit.defenses.factorization.subsets import SubsetModels, subsets_of
-from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
-from dpaudit.defenses.precision import grid
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.factors import (
+    FIRST,
+    STEPS_GROW,
+    FactorBlock,
+    FactorModels,
+    FactorRows,
+    Floats,
+    Indices,
+)
+from dpaudit.defenses.observers import observed_steps, release_observers, step_observer
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
+from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
+from dpaudit.kernels.lanes import LANES
 
 _NOBODY = np.empty(0, np.int32)
 _NOTHING = np.empty(0, np.float32)
@@ -113,23 +120,11 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
     def _single(self, rows: FactorRows, streams: Streams) -> SingleModel:
         model = SingleModel.drawn(rows, self.dimensions, self.spread, streams)
-        visited = visits(rows, self.dimensions)
+        visited, parts = visits(rows, self.dimensions), model.parts(rows.mean)
+        steps, trial = self.steps(rows.scale), int(streams.trials[0])
         for t in range(self.epochs):
-            factor_model.descend(
-                *visited,
-                *model.parts(),
-                self.dimensions,
-                np.float32(rows.mean),
-                np.float32(self.learning_rate),
-                np.float32(self.decay),
-                self.noise_scale(rows.scale),
-                grid(self.noise_scale(rows.scale)),
-                np.float32(self._largest_error),
-                FIRST + t,
-                int(streams.trials[0]),
-                streams.key,
-            )
-            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
+            factor_model.descend(visited, parts, steps, FIRST + t, trial, streams.key)
+            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *parts[:4])
         return model
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
@@ -158,7 +153,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: a subset is empty, or the models are large.
             NoModelError: a training diverged.
         """
-        check_small(self.dimensions, "trainings on subsets allow")
+        self._check_small("trainings on subsets")
         rows = self.prepare(ratings, public)
         means = [self.prepare(ratings.only(subset), public).mean for subset in kept]
         rows = replace(rows, subsets=subsets_of(kept, means))
@@ -178,7 +173,15 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: the observer sees every iterate, and models this large are trained alone.
         """
         if observer == "iterates":
-            check_small(self.dimensions, "games with observe = 'iterates' allow")
+            self._check_small("games with observe = 'iterates'")
+
+    def _check_small(self, what: str) -> None:
+        """Refuse models too large to be trained together, which `what` needs."""
+        if self.dimensions > TOGETHER:
+            raise ConfigError(
+                f"params.dimensions = {self.dimensions}, and {what} allow at most {TOGETHER}: "
+                "lower it"
+            )
 
     def separates_ratings(self) -> bool:
         """Return whether each rating has noise of its own: true for `published`."""
@@ -199,8 +202,75 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             ConfigError: the data sets are not neighbours under the claim, or the model is large.
             NoModelError: a training diverged.
         """
-        check_small(self.dimensions, "observers of every iterate allow")
+        self._check_small("observers of every iterate")
         if self.variant == "corrected":
-            yield from observed_rounds(self, before, after, trained, streams)
+            training = ClippedRounds(self, before, after, trained, streams)
+            yield from observed_steps([training], self.epochs, gaussian=True)
         else:
             yield observed_errors(self, before, after, trained, streams)
+
+
+def subsets_of(kept: NDArray[np.bool_], means: Sequence[float]) -> Subsets:
+    """Return the subsets of up to 16 models as the kernels read them.
+
+    Args:
+        kept: the rows of each model `(W, R)`.
+        means: its `b_0` `(W,)`.
+    """
+    rows = np.flatnonzero(~np.logical_and.reduce(kept, axis=0)).astype(np.int32)
+    # Unused lanes repeat the last model, so that they diverge only if it does.
+    lanes = np.minimum(np.arange(LANES), len(kept) - 1)
+    included = np.ascontiguousarray(kept[:, rows].T[:, lanes], np.float32)
+    return Subsets(rows, included.reshape(-1), np.asarray(means, np.float32)[lanes])
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetModels:
+    """The factorisations of up to 16 trials, each trained on a subset.
+
+    Attributes:
+        rows: the rows, with the subsets.
+        block: the models.
+    """
+
+    rows: FactorRows
+    block: FactorBlock
+
+    @cached_property
+    def models(self) -> FactorModels:
+        """The models without their subsets."""
+        return FactorModels(
+            users=[self.block.users],
+            items=[self.block.items],
+            trials=self.block.count,
+            mean=self.rows.mean,
+            scale=self.rows.scale,
+            means=[self._subsets.means],
+        )
+
+    @property
+    def _subsets(self) -> Subsets:
+        if self.rows.subsets is None:
+            raise TypeError("these rows have no subsets")
+        return self.rows.subsets
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """Predict the ratings of (user, item) pairs `(W, n)`."""
+        return self.models.predict(users, items)
+
+    def recommend(self, users: Indices, k: int) -> Indices:
+        """Return each user's `k` best items that they have not rated `(W, n, k)`; -1 pads."""
+        rows, block, scale = self.rows, self.block, self.rows.scale
+        lists = np.empty((len(users), LANES, k), np.int32)
+        lane_lists(
+            lists,
+            users,
+            block.users.reshape(-1),
+            block.items.reshape(-1),
+            block.users.shape[1] - 1,
+            (np.float32(scale.minimum), np.float32(scale.maximum)),
+            rows.start,
+            rows.items,
+            self._subsets,
+        )
+        return np.ascontiguousarray(np.moveaxis(lists, 1, 0)[: block.count])

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factorization.sgd_training import run_round, sum_clipped, taking_part
+from dpaudit.defenses.factorization.sgd_training import (
+    SgdSettings,
+    run_round,
+    sum_clipped,
+    taking_part,
+)
 from dpaudit.defenses.factors import FactorBlock, FactorRows
+from dpaudit.defenses.observers import ObservedRound, ObservedTraining
 from dpaudit.defenses.precision import grid, on_grid
-from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 from dpaudit.kernels.lanes import LANES
-
-if TYPE_CHECKING:
-    from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 
 
 def observed_errors(
@@ -73,36 +72,14 @@ def observed_errors(
     )
 
 
-def observed_rounds(
-    defense: SgdSettings,
-    before: FactorRows,
-    after: FactorRows,
-    trained: FactorRows,
-    streams: Streams,
-) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Return each round's noised sums at the items of the one user in whom two data sets differ.
+class ClippedRounds(ObservedTraining["_Counterfactual"]):
+    """The trainings of up to 16 trials, with the target user's clipped gradients on D and on D'.
 
-    The observer knows what all other users sent, so it is subtracted. If users are sampled, the
+    Each round shows the noised sums at the items of the one user in whom D and D' differ. The
+    observer knows what all other users sent, so it is subtracted. If users are sampled, the
     observer does not know whether the target user took part. The laws are then those of a round in
     which they did, and the likelihood ratio is only a score, not the true ratio.
-
-    Args:
-        defense: the corrected form.
-        before: data set `D`.
-        after: data set `D'`.
-        trained: the one of the two to train on.
-        streams: up to 16 trials.
-
-    Raises:
-        ConfigError: the data sets differ in more than one user.
-        NoModelError: a training diverged.
     """
-    training = _ClippedRounds(defense, before, after, trained, streams)
-    return observed_steps([training], defense.epochs, gaussian=True)
-
-
-class _ClippedRounds(ObservedTraining["_Counterfactual"]):
-    """The trainings of up to 16 trials, with the target user's clipped gradients on D and on D'."""
 
     def __init__(
         self,

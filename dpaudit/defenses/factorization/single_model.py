@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorRows, Floats, Indices, check_factors
+from dpaudit.defenses.factors import ITEMS, USERS, FactorRows, Floats, check_factors
 from dpaudit.kernels import noise
+from dpaudit.kernels.factorization.single_model import Model
+from dpaudit.kernels.factorization.sixteen_models import Visits
 from dpaudit.kernels.lanes import LANES, aligned
 
 # The largest number of dimensions at which sixteen models are trained together. Factors of larger
@@ -18,10 +19,6 @@ TOGETHER = 127
 
 # Size of a group of items that are visited together, in numbers: half of a second-level cache.
 _NEAR = 2**17
-
-
-# The users, items and values of rows.
-Visits = tuple[Indices, Indices, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +56,11 @@ class SingleModel:
             item_bias=np.zeros(rows.n_items, np.float32),
         )
 
-    def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return factors and biases in the order and shape of the kernels' arguments."""
-        return self.users.reshape(-1), self.items.reshape(-1), self.user_bias, self.item_bias
+    def parts(self, mean: float) -> Model:
+        """Return the model as kernels take it; `mean` is `b_0`."""
+        users, items = self.users.reshape(-1), self.items.reshape(-1)
+        size = self.users.shape[1]
+        return Model(users, items, self.user_bias, self.item_bias, size, np.float32(mean))
 
     def joined(self) -> tuple[Floats, Floats]:
         """Return the users' factors, then their bias, `(N, d + 1, 1)`, and the items' likewise."""
@@ -86,7 +85,7 @@ def visits(rows: FactorRows, size: int) -> Visits:
     ranks[np.argsort(-counts, kind="stable")] = np.arange(rows.n_items)
     group = ranks[rows.items] // max(1, _NEAR // size)
     order = np.argsort(group, kind="stable")
-    return rows.users[order], rows.items[order], rows.values[order]
+    return Visits(rows.users[order], rows.items[order], rows.values[order])
 
 
 def check_size(size: int) -> None:
@@ -117,17 +116,3 @@ def check_models(rows: FactorRows, size: int, trials: int) -> None:
     check_factors(
         rows.n_users, rows.n_items, size, 4 * (trials + 2), f"one at a time in {trials} trials"
     )
-
-
-def check_small(size: int, what: str) -> None:
-    """Check that a model is small enough to be trained together with others.
-
-    Args:
-        size: d.
-        what: subject and verb for the message, completed by "at most 127".
-
-    Raises:
-        ConfigError: `size` is above `TOGETHER`.
-    """
-    if size > TOGETHER:
-        raise ConfigError(f"params.dimensions = {size}, and {what} at most {TOGETHER}: lower it")

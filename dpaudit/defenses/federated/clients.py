@@ -4,18 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
+from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.training_checks import keep_finite
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
-if TYPE_CHECKING:
-    from dpaudit.defenses.federated.settings import FakeGradientsSettings
+
+@dataclass(eq=False)
+class AdaDelta:
+    """State of AdaDelta (Zeiler 2012, arXiv:1212.5701), one step size per coordinate.
+
+        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
+
+    Attributes:
+        memory: ρ, the decay rate of both running means.
+        floor: ε, a small constant in both roots.
+        rate: η, 1 in Zeiler's paper.
+        squares: G, the running mean of squared gradients.
+        steps: D, the running mean of squared steps.
+    """
+
+    memory: np.float32
+    floor: np.float32
+    rate: np.float32
+    squares: Floats
+    steps: Floats
+
+    @classmethod
+    def of(cls, defense: FakeGradientsSettings, factors: Floats) -> AdaDelta:
+        """Return the initial state, G = D = 0, for these factors."""
+        zeros = np.zeros_like(factors)
+        memory, rate = np.float32(defense.memory), np.float32(defense.learning_rate)
+        return cls(memory, np.float32(1e-6), rate, zeros, zeros.copy())
+
+    def step(self, factors: Floats, slope: Floats) -> None:
+        """Update `factors` in place, g being `slope`; overflows stay in the numbers."""
+        rest = np.float32(1) - self.memory
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.squares[:] = self.memory * self.squares + rest * slope**2
+            delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+            self.steps[:] = self.memory * self.steps + rest * delta**2
+            factors -= self.rate * delta
 
 
 @dataclass(eq=False)
@@ -33,7 +67,7 @@ class Clients:
     factors: Floats
 
     def __post_init__(self) -> None:
-        self._adapt = self.defense.adaptive(self.factors)
+        self._adapt = AdaDelta.of(self.defense, self.factors)
         self._slopes = np.zeros_like(self.factors)
 
     @property
@@ -145,7 +179,7 @@ class Server:
     floored: int
 
     def __post_init__(self) -> None:
-        self._adapt = self.defense.adaptive(self.factors)
+        self._adapt = AdaDelta.of(self.defense, self.factors)
 
     def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
         """Estimate each item's mean gradient from its submissions, and take an AdaDelta step.

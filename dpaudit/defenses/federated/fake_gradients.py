@@ -15,12 +15,14 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined_models
 from dpaudit.defenses.federated.candidates import Candidates
-from dpaudit.defenses.federated.observation import observed_rounds
+from dpaudit.defenses.federated.observation import (
+    ObservedSubmissions,
+    TargetUsers,
+    TrainingTranscript,
+)
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import FederatedTraining
-from dpaudit.defenses.federated.transcript import TrainingTranscript
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.observers import observed_steps, release_observers, step_observer
 
 
 @parameters(frozen=True, config=STRICT)
@@ -118,7 +120,11 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
     def observe(
         self, before: Candidates, after: Candidates, trained: Candidates, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """Yield, round by round, the submissions of the users in whom D and D' differ.
+        """Yield, round by round, the submissions of the users in whom D and D' differ, `(W, C)`.
+
+        Given all earlier submissions, V and F are known. A user's factors are computed from their
+        ratings and V, so what they would submit without noise on D and on D' is known too. All
+        other users submit the same on D and D'.
 
         Args:
             before: data set `D`.
@@ -132,7 +138,9 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
             NoModelError: a training diverged.
         """
         self.check_observed("recommender")
-        return observed_rounds(self, before, after, trained, streams)
+        targets = TargetUsers.between(before, after)
+        trials = [ObservedSubmissions(self, trained, targets, trial) for trial in streams.blocks(1)]
+        return observed_steps(trials, self.rounds, gaussian=True)
 
     def check_observed(self, observer: str) -> None:
         """Refuse games on each round if submissions are not normal around known means.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -15,8 +16,7 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.adadelta import AdaDelta
-from dpaudit.defenses.federated.candidates import Candidates, Floats
+from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.training_checks import check_private_epsilon
 
@@ -49,6 +49,7 @@ class FakeGradientsSettings(Plugin):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "fake-gradients"
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "rounds": 3}
     title: ClassVar[str] = "Federated matrix factorisation with fake gradients"
     source: ClassVar[str] = (
         "Luo, Zhang, Zhang, Liu, Wang, A smart privacy-preserving learning method by fake "
@@ -160,9 +161,9 @@ class FakeGradientsSettings(Plugin):
             return math.inf
         return 2 * self.clip_norm * math.sqrt(self.rounds) / self.sigma(candidates)
 
-    def adaptive(self, factors: Floats) -> AdaDelta:
-        """Return a new AdaDelta state for these factors."""
-        return AdaDelta.like(factors, self.memory, 1e-6, self.learning_rate)
+    def public_statistics(self, prepared: Candidates) -> Any:
+        """Return who may submit for what."""
+        return np.stack([prepared.users, prepared.items])
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Candidates:
         """Draw the candidates of each user.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +14,12 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, check_factors, width
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients, Server
+from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
-
-if TYPE_CHECKING:
-    from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 # Steps of the noise source: two for the initial factors, one for the responses, four a round.
 _RESPONSES, _FIRST = 2, 3

@@ -42,7 +42,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, PredictionPair
+from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense
 from dpaudit.defenses.item_model import (
     ExactScores,
     ItemModel,
@@ -108,10 +108,6 @@ class ItemItem(PredictionDefense):
         """
 
     @abstractmethod
-    def pair_floor(self) -> int:
-        """Return the largest number of common raters at which a pair's similarity is set to 0."""
-
-    @abstractmethod
     def pair_similarity(self, pairs: PairCounts) -> Vector:
         """Return `s_jk` of each pair `(P,)`."""
 
@@ -147,14 +143,6 @@ class ItemItem(PredictionDefense):
         Returns:
             The terms `(M,)`, or `(M, C)` with candidates.
         """
-
-    @abstractmethod
-    def pairs(self) -> dict[str, str]:
-        """Return the constructed pairs of neighbours under `adjacency`: names and descriptions."""
-
-    @abstractmethod
-    def pair(self, name: str, scale: Scale) -> PredictionPair:
-        """Build one of `pairs` on this rating scale: data on which a claim is at its worst."""
 
     @model_validator(mode="after")
     def _check_epsilon(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.defenses.observers import release_observers
 from dpaudit.defenses.precision import check_finite
-from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.training_checks import check_rated
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
@@ -192,6 +192,10 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
         )
         known = ratings if public is None else public
         return NeighborStatistics(ratings, item_means(known), similarity)
+
+    def public_statistics(self, prepared: NeighborStatistics) -> Any:
+        """Return the items' means."""
+        return prepared.means
 
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
         """Return the same model in every trial, since nothing is drawn."""

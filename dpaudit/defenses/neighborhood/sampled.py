@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,15 @@ from dpaudit.defenses.neighborhood.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training_checks import CHAIN, check_private_epsilon, check_rated, end_step
+from dpaudit.defenses.observers import release_observers
+from dpaudit.defenses.training_checks import (
+    CHAIN,
+    Schedule,
+    check_private_epsilon,
+    check_rated,
+    end_step,
+    step_sizes,
+)
 from dpaudit.kernels import noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
@@ -102,6 +108,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
     centred: bool = True
 
     name: ClassVar[str] = "dpps-pnbm"
+    quick: ClassVar[Mapping[str, Any]] = {"steps": 2, "more_than": 1, "cap": 40}
     title: ClassVar[str] = "Item similarities drawn from a scaled posterior by Langevin dynamics"
     source: ClassVar[str] = (
         "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
@@ -163,6 +170,10 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         if not self.centred:
             means = np.zeros_like(means)
         return SimilarityData.of(ratings, means, self.more_than)
+
+    def public_statistics(self, prepared: SimilarityData) -> Any:
+        """Return the items' means."""
+        return prepared.means
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
         """Return the models of these trials; each row is trained when it is read."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,8 @@ from dpaudit.defenses.neighborhood.similarity import (
     middle_means,
     moved_rows,
 )
+from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.step_observation import step_observer
 from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words
@@ -122,6 +121,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
     clip_norm: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
 
     name: ClassVar[str] = "dpsgd-pnbm"
+    quick: ClassVar[Mapping[str, Any]] = {"steps": 2, "more_than": 1}
     title: ClassVar[str] = "Item similarities learned by gradient descent with Laplace noise"
     source: ClassVar[str] = (
         "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
@@ -184,6 +184,10 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             _LEAST,
         )
         return replace(data, initial=np.maximum(similarity / sizes, _LEAST).astype(np.float32))
+
+    def public_statistics(self, prepared: SimilarityData) -> Any:
+        """Return the items' means."""
+        return prepared.means
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
         """Return the models of these trials; each row is trained when it is read."""

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import Assumption
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
+from dpaudit.core.releases import NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import SubmittingDefense, Targets
-from dpaudit.defenses.factors import FactorModels, joined_models
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.social.friend_observation import eligible, observed_messages
-from dpaudit.defenses.social.lengths import length_assumptions
-from dpaudit.defenses.social.observation import followed, observed_rounds, observed_sums
+from dpaudit.defenses.factors import FactorModels, Indices, joined_models
+from dpaudit.defenses.observers import step_observer
+from dpaudit.defenses.social.observation import (
+    Counterfactual,
+    differing_users,
+    eligible,
+    followed,
+    observed_messages,
+    submitted,
+)
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.settings import PrivSRSettings
-from dpaudit.defenses.social.submissions import submitted
+from dpaudit.defenses.social.shared_training import SocialDefense
 from dpaudit.defenses.social.training import SocialTraining
-from dpaudit.defenses.step_observation import step_observer
 
 _FRIENDS = "all possible target users have friends, whose messages the observer does not see"
 # Why there is no eligible target user, and the remedy, by observer of single rounds.
@@ -39,7 +41,7 @@ _ALONE = {
 
 
 @parameters(frozen=True, config=STRICT)
-class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
+class PrivSR(PrivSRSettings, SocialDefense[SocialRows], SubmittingDefense[SocialRows]):
     """Social matrix factorisation, `r̂ = b + u · v`, that pulls friends' factors together.
 
     Everybody has the item factors V. Each user keeps their own factors u and chooses which of
@@ -113,7 +115,11 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         delta: δ of the corrected claim, at least 1e-60: normal draws end at 21 standard deviations.
     """
 
-    counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
+    def training(
+        self, rows: SocialRows, trial: Streams, observed: NDArray[np.bool_] | None = None
+    ) -> SocialTraining:
+        """Start the training of one trial; `observed` is the mask of the observed users `(N,)`."""
+        return SocialTraining(self, rows, trial, observed)
 
     def train(self, rows: SocialRows, streams: Streams) -> FactorModels:
         """Return the models of these trials.
@@ -122,49 +128,28 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
             NoModelError: a training diverged.
         """
         return joined_models(
-            [SocialTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
+            [self.training(rows, trial).run().models() for trial in streams.blocks(1)]
         )
 
-    def observers(self) -> Mapping[str, Observer[SocialRows]]:
-        """Return the observers: the recommender, everybody, and friends."""
-        observers = {
-            "recommender": step_observer(self.observe, "submissions"),
-            "iterates": step_observer(self.observe_items, "the items' factors after each round"),
-        }
-        if self.social and self.rounds > 1:
-            observers["friend"] = step_observer(self.observe_messages, "messages")
-        return {**observers, **release_observers(self, ItemFactors)}
+    def message_observers(self) -> Mapping[str, Observer[SocialRows]]:
+        """Return the observer of the messages to a friend, if there are any."""
+        if not self.social or self.rounds == 1:
+            return {}
+        return {"friend": step_observer(self.observe_messages, "messages")}
 
-    def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """Measure the users whose factors end longer than 1."""
-        return length_assumptions(self, self.rounds, ratings, seed)
+    def counterfactual(
+        self, training: SocialTraining, rows: SocialRows, users: NDArray[np.bool_]
+    ) -> Counterfactual:
+        """Return users with their ratings of `rows`, trained beside the actual training."""
+        return Counterfactual(rows, users, training)
 
-    def observe(
-        self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
-    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """Yield, round by round, what the recommender sees of the users in whom D and D' differ.
+    def submitted_items(self, rows: SocialRows, users: NDArray[np.bool_]) -> Indices:
+        """Return the items that these users rated, increasing."""
+        return np.unique(rows.items[users[rows.users]])
 
-        Args:
-            before: data set `D`.
-            after: data set `D'`.
-            trained: the one of the two that is trained on.
-            streams: the trials.
-
-        Raises:
-            ConfigError: there is no noise, the two data sets differ in more than values of
-                ratings or not at all, or messages of friends hide the law of the submissions.
-            NoModelError: a training diverged.
-        """
-        self.check_observed("recommender")
-        seen = observed_sums if self.summed else observed_rounds
-        return seen(self, before, after, trained, streams)
-
-    def observe_items(
-        self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
-    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """Yield what everybody sees, V after each round; the arguments are those of `observe`."""
-        self.check_observed("iterates")
-        return observed_sums(self, before, after, trained, streams)
+    def differing(self, before: SocialRows, after: SocialRows, *, sums: bool) -> NDArray[np.bool_]:
+        """Return the mask of the users in whom D and D' differ; see `differing_users`."""
+        return differing_users(self, before, after, sums=sums)
 
     def observe_messages(
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
@@ -193,18 +178,6 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
             raise ConfigError(
                 "params.summation = 'secure' shows the recommender only sums of submissions: audit "
                 "it with 'reconstruction' in a config of its own, or set 'local'"
-            )
-
-    def check_observed(self, observer: str) -> None:
-        """Refuse games on each round if there is no noise.
-
-        Raises:
-            ConfigError: there is none; names the remedy.
-        """
-        if self.variant == "nonprivate" and observer in _ALONE:
-            raise ConfigError(
-                "a game on each round needs noised submissions, and variant = 'nonprivate' "
-                "has none: use a private variant, or observe = 'public'"
             )
 
     def targets(self, ratings: Ratings, observer: str) -> Targets:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import Assumption
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Targets, TrainedDefense
-from dpaudit.defenses.release_observation import release_observers
-from dpaudit.defenses.social.lengths import length_assumptions
-from dpaudit.defenses.social.ranking_models import RankingModels, joined_rankings
-from dpaudit.defenses.social.ranking_observation import observed_rounds, observed_sums
-from dpaudit.defenses.social.ranking_rows import RankingRows, offered
-from dpaudit.defenses.social.ranking_settings import RankingSettings
-from dpaudit.defenses.social.ranking_training import RankingTraining
-from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.base import Targets
+from dpaudit.defenses.factors import Floats, Indices, RankingModels, joined_rankings
+from dpaudit.defenses.social.ranking_training import NONE, RankingTraining
+from dpaudit.defenses.social.rows import PreferenceSets, RankingRows, offered
+from dpaudit.defenses.social.settings import RankingSettings
+from dpaudit.defenses.social.shared_training import CounterfactualUsers, SocialDefense
 
 
 @parameters(frozen=True, config=STRICT)
-class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
+class PrivSRRanking(RankingSettings, SocialDefense[RankingRows]):
     """A factorisation that ranks items by `u · v`, by gradient ascent on users' preferences.
 
     Everybody has the item factors V; each user keeps their own factors u. P_i is the set of items
@@ -116,7 +109,11 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         delta: δ of the corrected claim, at least 1e-60: normal draws end at 21 standard deviations.
     """
 
-    counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
+    def training(
+        self, rows: RankingRows, trial: Streams, observed: Indices | None = None
+    ) -> RankingTraining:
+        """Start the training of one trial, in which these users are observed `(n,)`."""
+        return RankingTraining(self, rows, trial, observed)
 
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:
         """Return the models of these trials.
@@ -125,50 +122,42 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
             NoModelError: a training diverged.
         """
         return joined_rankings(
-            [RankingTraining(self, rows, trial).run().models() for trial in streams.blocks(1)]
+            [self.training(rows, trial).run().models() for trial in streams.blocks(1)]
         )
 
-    def observers(self) -> Mapping[str, Observer[RankingRows]]:
-        """Return the observers: the recommender sees submissions, everybody V after each round."""
-        return {
-            "recommender": step_observer(self.observe, "submissions"),
-            "iterates": step_observer(self.observe_items, "the items' factors after each round"),
-            **release_observers(self, ItemFactors),
-        }
+    def counterfactual(
+        self, training: RankingTraining, rows: RankingRows, users: Indices
+    ) -> CounterfactualUsers:
+        """Return users with their sets of `rows`, trained beside the actual training."""
+        return _Counterfactual(rows, users, training)
 
-    def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """Measure the users whose factors end longer than 1."""
-        return length_assumptions(self, self.rounds, ratings, seed)
+    def submitted_items(self, rows: RankingRows, users: Indices) -> Indices:
+        """Return all items, as users submit for all."""
+        return np.arange(rows.n_items, dtype=np.int32)
 
     def targets(self, ratings: Ratings, observer: str) -> Targets:
         """Return the informative purchases; see `informative`."""
         return Targets(self.informative(ratings))
 
-    def observe(
-        self, before: RankingRows, after: RankingRows, trained: RankingRows, streams: Streams
-    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """Yield, round by round, what the recommender sees of the users in whom D and D' differ.
-
-        Args:
-            before: data set `D`.
-            after: data set `D'`.
-            trained: the one of the two that is trained on.
-            streams: the trials.
+    def differing(self, before: RankingRows, after: RankingRows, *, sums: bool) -> Indices:
+        """Find the users in whom D and D' differ, increasing `(n,)`.
 
         Raises:
-            ConfigError: there is no noise, the noise differs between D and D', triples are drawn,
-                or no user differs.
-            NoModelError: a training diverged.
+            ConfigError: no user differs, or the noise does.
         """
-        self.check_observed("recommender")
-        sums = self.variant == "corrected" and self.summation == "secure"
-        return (observed_sums if sums else observed_rounds)(self, before, after, trained, streams)
-
-    def observe_items(
-        self, before: RankingRows, after: RankingRows, trained: RankingRows, streams: Streams
-    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """Yield what everybody sees, V after each round; the arguments are those of `observe`."""
-        return observed_sums(self, before, after, trained, streams)
+        users = _changed(before.sets, after.sets)
+        if not len(users):
+            raise ConfigError("the two data sets are the same: one user must differ")
+        first, second = (
+            noise.summed(rows) if sums else noise.of_users(rows, users)
+            for noise, rows in ((self.noise(rows), rows) for rows in (before, after))
+        )
+        if not np.allclose(first, second, rtol=1e-9, atol=0):
+            raise ConfigError(
+                "the two data sets differ in which items users keep private, which is public: "
+                "prepare both with the same public data"
+            )
+        return users
 
     def informative(self, ratings: Ratings) -> NDArray[np.bool_]:
         """Mask of the purchases whose removal is most informative `(R,)`.
@@ -185,3 +174,40 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         if ratings.kept_private.any():
             able &= ratings.kept_private
         return informative if (informative & able).any() else np.ones(len(ratings), np.bool_)
+
+
+def _changed(before: PreferenceSets, after: PreferenceSets) -> Indices:
+    """The users whose sets differ, increasing."""
+    users = [
+        user
+        for user in range(len(before))
+        for former, other in zip(before.of_user(user), after.of_user(user), strict=True)
+        if not np.array_equal(former, other)
+    ]
+    return np.unique(users).astype(np.int32)
+
+
+class _Counterfactual:
+    """The target users with their sets of one data set, trained beside the actual training."""
+
+    def __init__(self, rows: RankingRows, targets: Indices, training: RankingTraining) -> None:
+        self._sets, self._training = rows.sets.of_users(targets), training
+        self._order = np.arange(len(targets), dtype=np.int32)
+        self._users = training.users[targets]
+
+    def submissions(self) -> Floats:
+        """Return what each would submit without noise `(n, M, size)`."""
+        return self._gradients(shows=True)[1]
+
+    def sum(self) -> NDArray[np.float64]:
+        """Return the sum of their noiseless submissions for each item `(M, size)`."""
+        return self._gradients(shows=False)[0]
+
+    def _gradients(self, shows: bool) -> tuple[NDArray[np.float64], Floats]:
+        both = NONE, NONE
+        return self._training.gradients(self._sets, self._order, self._users, both, shows)
+
+    def learn(self) -> None:
+        """Update their factors from the current V."""
+        slopes = self._training.slopes(self._sets, self._users, (NONE, NONE))
+        self._training.move(self._users, slopes)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import Floats, Indices, width
+from dpaudit.defenses.factors import Floats, Indices, RankingModels, width
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.noise import RankingNoise
-from dpaudit.defenses.social.ranking_models import RankingModels
-from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
+from dpaudit.defenses.social.rows import PreferenceSets, RankingRows
+from dpaudit.defenses.social.settings import RankingSettings
 from dpaudit.defenses.social.shared_training import Sent, SharedTraining
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
-from dpaudit.kernels.social.triples import draw
-
-if TYPE_CHECKING:
-    from dpaudit.defenses.social.ranking_settings import RankingSettings
+from dpaudit.kernels.social.preferences import draw
 
 # Steps of the noise source in a round.
 _DRAWS = _TRIPLES, _SCALES, _OTHERS, _OWN = range(4)
@@ -31,12 +26,7 @@ NONE: Indices = np.empty((0, 0), np.int32)
 
 
 class RankingTraining(SharedTraining):
-    """One training: the recommender and its users, who send each other no messages.
-
-    Attributes:
-        observed: the users whose submissions `submit` returns `(n,)`.
-        steps: the steps of the grids to which the sums of submissions are rounded `(M,)`.
-    """
+    """One training: the recommender and its users, who send each other no messages."""
 
     defense: RankingSettings
     rows: RankingRows
@@ -81,12 +71,12 @@ class RankingTraining(SharedTraining):
         others = np.setdiff1d(np.arange(rows.n_users), self.observed)
         self._others = others.astype(np.int32)
         # Without other users, a nonzero difference is only a rounding error.
-        summed = self.noise.summed(rows)
-        rest = summed - self._own.sum(0)
+        self.summed = self.noise.summed(rows)
+        rest = self.summed - self._own.sum(0)
         self._rest = np.maximum(rest, 0.0) if len(others) else np.zeros(rows.n_items)
         self._triples = NONE, NONE
         # The recommender rounds sums to a grid that is as coarse as their noise allows.
-        self.steps = grids(np.sqrt(summed))
+        self.steps = grids(np.sqrt(self.summed))
 
     def _drawn(self) -> tuple[Indices, Indices]:
         """Draw this round's triples of all users; `NONE` if all triples are used.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Friends, Ratings
+from dpaudit.defenses.factors import Indices
 from dpaudit.defenses.training_checks import UserRows, columns_of
 from dpaudit.kernels.social.cosines import cosines
 
@@ -104,3 +105,170 @@ def friends_similarity(ratings: Ratings, friends: Friends) -> NDArray[np.float64
     start, items, values = ratings.by_user
     cosines(start, items, values, friends.users, friends.friend, similarities)
     return similarities
+
+
+Starts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PreferenceSets:
+    """The items that users hold, P_i, and that their friends offer them, F_i.
+
+    Attributes:
+        held_start: P_i is `held[held_start[i]:held_start[i + 1]]`, `(N + 1,)`.
+        held: the items of all P_i, increasing for each user `(R,)`.
+        near_start: P_i ∪ F_i is `near[near_start[i]:near_start[i + 1]]`, `(N + 1,)`.
+        near: the items of all P_i ∪ F_i, increasing for each user.
+        places: the index of each item of `held` in the user's part of `near`, from 0, `(R,)`.
+    """
+
+    held_start: Starts
+    held: Indices
+    near_start: Starts
+    near: Indices
+    places: Indices
+
+    @classmethod
+    def of(cls, ratings: Ratings, offers: csr_array | None) -> PreferenceSets:
+        """Build the sets from `ratings` and what friends offer `(N, M)`; F_i is empty if None."""
+        near = _held(ratings)
+        if offers is not None:
+            near = near + offers
+            near.sort_indices()
+        start, held, _ = ratings.by_user
+        near_start, items = near.indptr.astype(np.int64), near.indices.astype(np.int32)
+        places = _places(start, held, near_start, items, ratings.n_items)
+        return cls(start, held, near_start, items, places)
+
+    def __len__(self) -> int:
+        return len(self.held_start) - 1
+
+    @property
+    def columns(self) -> tuple[Starts, Indices, Starts, Indices]:
+        """The arrays that the kernels take."""
+        return self.held_start, self.held, self.near_start, self.near
+
+    def of_user(self, user: int) -> tuple[Indices, Indices]:
+        """Return P_i and P_i ∪ F_i of one user."""
+        held = slice(self.held_start[user], self.held_start[user + 1])
+        near = slice(self.near_start[user], self.near_start[user + 1])
+        return self.held[held], self.near[near]
+
+    def of_users(self, users: Indices) -> PreferenceSets:
+        """Return the sets of only these users, renumbered in this order."""
+        held_start, rows = _taken(self.held_start, users)
+        near_start, near_rows = _taken(self.near_start, users)
+        return PreferenceSets(
+            held_start, self.held[rows], near_start, self.near[near_rows], self.places[rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RankingRows:
+    """The training data, and the items that users keep private.
+
+    Attributes:
+        sets: the items that users hold and that friends offer them.
+        kept_users: the user of each private setting, increasing `(S,)`.
+        kept_items: its item: the user keeps private whether they hold it `(S,)`.
+        n_items: `M`.
+    """
+
+    sets: PreferenceSets
+    kept_users: Indices
+    kept_items: Indices
+    n_items: int
+
+    @classmethod
+    def of(cls, ratings: Ratings, public: Ratings, social: bool) -> RankingRows:
+        """Build the rows from the purchases of `ratings` and the settings and offers of `public`.
+
+        Args:
+            ratings: the purchases to train on.
+            public: the data whose friends, settings and shared purchases count as public.
+            social: whether to use what friends share.
+
+        Raises:
+            ConfigError: `social` is set and the data have no friends.
+        """
+        kept = public.kept_private
+        return cls(
+            sets=PreferenceSets.of(ratings, _offers(public) if social else None),
+            kept_users=public.user[kept],
+            kept_items=public.item[kept],
+            n_items=ratings.n_items,
+        )
+
+    @property
+    def n_users(self) -> int:
+        """`N`."""
+        return len(self.sets)
+
+    @cached_property
+    def keepers(self) -> NDArray[np.int64]:
+        """The number of users to whom each item is not sensitive, and to whom it is, `(2, M)`."""
+        kept = np.bincount(self.kept_items, minlength=self.n_items)
+        return np.stack([self.n_users - kept, kept])
+
+    def kept_by(self, user: int) -> NDArray[np.bool_]:
+        """Return the mask of the items that a user keeps private `(M,)`."""
+        first, last = np.searchsorted(self.kept_users, [user, user + 1])
+        mask = np.zeros(self.n_items, np.bool_)
+        mask[self.kept_items[first:last]] = True
+        return mask
+
+
+def offered(ratings: Ratings) -> NDArray[np.bool_]:
+    """Mask of the purchases that a friend of the user also made and shares `(R,)`.
+
+    Raises:
+        ConfigError: the data have no friends.
+    """
+    offers = _offers(ratings).tocoo()
+    keys = offers.row.astype(np.int64) * ratings.n_items + offers.col
+    return np.isin(ratings.user.astype(np.int64) * ratings.n_items + ratings.item, keys)
+
+
+def _held(ratings: Ratings) -> csr_array:
+    """Matrix of the items that each user holds `(N, M)`."""
+    from scipy.sparse import csr_array
+
+    start, items, _ = ratings.by_user
+    shape = (ratings.n_users, ratings.n_items)
+    return csr_array((np.ones(len(items), np.bool_), items, start), shape=shape)
+
+
+def _offers(public: Ratings) -> csr_array:
+    """Matrix of the items that at least one friend of each user holds and shares `(N, M)`."""
+    from scipy.sparse import csr_array
+
+    links = public.friends
+    if links is None:
+        raise ConfigError(
+            "the data have no friends, which params.social = true needs: set data.trust, or "
+            "params.social = false"
+        )
+    shape = (public.n_users, public.n_users)
+    friends = csr_array((np.ones(len(links), np.bool_), links.friend, links.start), shape=shape)
+    return friends @ _held(public.shared)
+
+
+def _places(
+    start: Starts, held: Indices, near_start: Starts, near: Indices, n_items: int
+) -> Indices:
+    """Return the index of each held item in the user's part of `near`."""
+
+    def keys(starts: Starts, items: Indices) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * n_items + items
+
+    first = np.repeat(near_start[:-1], np.diff(start))
+    places = np.searchsorted(keys(near_start, near), keys(start, held)) - first
+    return places.astype(np.int32)
+
+
+def _taken(start: Starts, users: Indices) -> tuple[Starts, NDArray[np.int64]]:
+    """Return the starts of these users' concatenated rows, and the indices of the rows."""
+    counts = np.diff(start)[users]
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    rows = np.arange(starts[-1]) + np.repeat(start[:-1][users] - starts[:-1], counts)
+    return starts, rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,11 @@ from dpaudit.defenses.factors import FactorModels, Floats, Indices
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.settings import PrivSRSettings
 from dpaudit.defenses.social.shared_training import Sent, SharedTraining
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
-
-if TYPE_CHECKING:
-    from dpaudit.defenses.social.settings import PrivSRSettings
 
 # Steps of the noise source in a round.
 _DRAWS = _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(5)
@@ -48,8 +45,6 @@ class SocialTraining(SharedTraining):
     """One training: the recommender, its users and their friends.
 
     Attributes:
-        observed: the rows whose submissions `submit` returns `(n,)`.
-        steps: the steps of the grids to which the sums of submissions are rounded `(M,)`.
         message: the last message over the observed link.
     """
 
@@ -93,8 +88,8 @@ class SocialTraining(SharedTraining):
         variances = self.noise.of_rows(rows)
         self._own = np.sqrt(variances[self.observed])[:, None]
         # The recommender rounds sums to a grid that is as coarse as their noise allows.
-        summed = np.bincount(rows.items, variances, rows.n_items)
-        self.steps = grids(np.sqrt(summed))
+        self.summed = np.asarray(np.bincount(rows.items, variances, rows.n_items), np.float64)
+        self.steps = grids(np.sqrt(self.summed))
         # The total variances of the noise that is drawn as sums, for each item and for each user.
         self._submitted: NDArray[np.float64] = np.bincount(
             rows.items[self._others], variances[self._others], rows.n_items

@@ -1,5 +1,7 @@
 """The privacy loss of the corrected top-k mechanisms about a user's row of the completed matrix.
 
+Also the pairs of neighbours that attain it.
+
 A mechanism shows `k` of `M` candidates with scores `r_i` on a scale of width Δr. The weights are
 `w_i = exp(λ(r_i − r_min))`, in [1, H] with `H = e^{λΔr}`.
 
@@ -58,7 +60,24 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.data.neighbors import RatingReplaced
+from dpaudit.data.ratings import Ratings, Scale, from_profiles
+
+Scores = NDArray[np.float32]
 Loss = Callable[[float], float]
+
+# The constructed pairs of neighbours: names and descriptions.
+ENTRY_PAIRS = {
+    "last-ranked": "the prediction that ranks last becomes the highest possible one",
+    "among-best": "one prediction goes from the lowest to the highest, where all others are",
+    "among-worst": "one prediction goes from the lowest, where all others are, to the highest",
+}
+RATING_PAIRS = {
+    "own-rating": (
+        "one of the user's own ratings rises from the lowest to the highest; it moves the k lowest "
+        "predictions and hardly the others"
+    )
+}
 
 
 def entry_loss(x: float, y: float, log_s: ArrayLike) -> NDArray[np.float64]:
@@ -99,3 +118,35 @@ def largest_rate(loss: Loss, epsilon: float, upper: float) -> float:
         if not low < middle < high:
             return low
         low, high = (middle, high) if loss(middle) <= epsilon else (low, middle)
+
+
+def entry_rows(name: str, k: int, scale: Scale) -> tuple[Scores, Scores]:
+    """Return the rows in D and D': entry 0 of `max(40, 4k)` rises from the lowest to the highest.
+
+    In `last-ranked` the other entries are spread evenly inside the scale. In the other two pairs
+    they are all highest or all lowest, so that the bounds are attained.
+    """
+    low, high = scale.minimum, scale.maximum
+    items = max(40, 4 * k)
+    others = {
+        "last-ranked": np.linspace(high, low, items + 1)[1:-1],
+        "among-best": np.full(items - 1, high),
+        "among-worst": np.full(items - 1, low),
+    }[name]
+    before, after = (np.append(end, others).astype(np.float32) for end in (low, high))
+    return before, after
+
+
+def own_rating(least: int, k: int, phi: int, scale: Scale) -> tuple[Ratings, RatingReplaced]:
+    """Return data and a change of user 0's rating of item 0 that moves `k` of `10k` predictions.
+
+    User 0 rates items 0 … T − 1, T = `least`. Nobody has rated the next k items, so their terms
+    follow the rating of item 0. The other items are rated highest by `20 phi` users (at most 200)
+    who rate item 0 lowest, so their terms of item 0 stay near the top of the scale.
+    """
+    low, high, first = scale.minimum, scale.maximum, least + k
+    middle = float(scale.values[len(scale.values) // 2])
+    target = [(0, low), *((j, middle) for j in range(1, least))]
+    other = [(0, low), *((j, high) for j in range(first, first + 9 * k))]
+    users = [target, *[other] * min(20 * phi, 200)]
+    return from_profiles(users, first + 9 * k, scale), RatingReplaced(0, 0, high)

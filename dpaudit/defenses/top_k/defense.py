@@ -24,8 +24,7 @@ from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.precision import check_finite
-from dpaudit.defenses.top_k import bounds as list_bounds
-from dpaudit.defenses.top_k import pairs as list_pairs
+from dpaudit.defenses.top_k import bounds
 from dpaudit.defenses.top_k.chain import (
     Enumeration,
     Rates,
@@ -34,8 +33,15 @@ from dpaudit.defenses.top_k.chain import (
     set_chain,
     swap_sets,
 )
-from dpaudit.defenses.top_k.laws import DrawnLaw, JointLaw, PeelingLaw, PointLaw, SwapLaw
-from dpaudit.defenses.top_k.list_epsilon import extreme_lists, largest_ratio
+from dpaudit.defenses.top_k.laws import (
+    DrawnLaw,
+    JointLaw,
+    PeelingLaw,
+    PointLaw,
+    SwapLaw,
+    extreme_lists,
+    largest_ratio,
+)
 
 Mechanism = Literal["chain", "exact", "peeling", "joint"]
 MECHANISMS: dict[Variant, tuple[Mechanism, ...]] = {
@@ -377,7 +383,7 @@ class TopK(ListDefense):
             width: the scale's Δr.
             items: the number of candidates M.
         """
-        bound = list_bounds.joint_loss if self.form == "joint" else list_bounds.peeling_loss
+        bound = bounds.joint_loss if self.form == "joint" else bounds.peeling_loss
         k, one, every = self.top_k, width, 0.0
         if self.adjacency == "rating-replace":
             # Both bounds are multiples of the width and depend on nothing else of the scale.
@@ -390,27 +396,27 @@ class TopK(ListDefense):
             return max(bound(rate * width, rate * one, items, k), k * every * rate)
 
         # One entry's loss is at least λd/2.
-        return list_bounds.largest_rate(loss, self.epsilon, 2 * self.epsilon / one)
+        return bounds.largest_rate(loss, self.epsilon, 2 * self.epsilon / one)
 
     def pairs(self) -> dict[str, str]:
         """Return the constructed pairs of neighbours under `adjacency`: names and descriptions."""
         if self.adjacency == "rating-replace":
-            return dict(list_pairs.RATING)
+            return dict(bounds.RATING_PAIRS)
         if self.variant == "corrected":
-            return dict(list_pairs.ENTRY)
-        return {"last-ranked": list_pairs.ENTRY["last-ranked"]}
+            return dict(bounds.ENTRY_PAIRS)
+        return {"last-ranked": bounds.ENTRY_PAIRS["last-ranked"]}
 
     def pair(self, name: str, scale: Scale) -> EntryPair:
         """Build one of `pairs` on this scale: a row of `C` on which a claim is at its worst."""
         summary = self.pairs()[name]
         if self.adjacency == "rating-replace":
-            ratings, change = list_pairs.own_rating(
+            ratings, change = bounds.own_rating(
                 self.min_ratings, self.top_k, self.min_co_ratings, scale
             )
             model = self.prepare(ratings)
             before = self.exact(model, ratings.profile(change.user))
             return EntryPair(before, self.exact_after(model, change, change.user), summary)
-        old, new = list_pairs.entry_rows(name, self.top_k, scale)
+        old, new = bounds.entry_rows(name, self.top_k, scale)
         return EntryPair(self._row(old, scale), self._row(new, scale), summary)
 
     def _row(self, scores: NDArray[np.float32], scale: Scale) -> ExactScores:

@@ -10,11 +10,13 @@ while the user's rows are consecutive, an item's in the L2 cache while its rows 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.kernels.exact_noise import laplace_row
+from dpaudit.kernels.factorization.sixteen_models import Descent, Langevin, Pending, Visits
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
 from dpaudit.kernels.noise import TILE, normal_row
@@ -22,26 +24,34 @@ from dpaudit.kernels.noise import TILE, normal_row
 F32 = np.float32
 
 Flat = NDArray[np.float32]
-Rows = NDArray[np.int32]
 Words = NDArray[np.uint32]
+
+
+class Model(NamedTuple):
+    """One model in training, changed in place.
+
+    Attributes:
+        left: the users' factors `(N, size)`, flat.
+        right: the items'.
+        user_bias: the users' biases `(N,)`.
+        item_bias: the items'.
+        size: `d`, a multiple of 16.
+        mean: `b_0`.
+    """
+
+    left: Flat
+    right: Flat
+    user_bias: Flat
+    item_bias: Flat
+    size: int
+    mean: np.float32
 
 
 @exact_kernel
 def descend(
-    users: Rows,
-    items: Rows,
-    values: Flat,
-    left: Flat,
-    right: Flat,
-    user_bias: Flat,
-    item_bias: Flat,
-    size: int,
-    mean: np.float32,
-    rate: np.float32,
-    decay: np.float32,
-    scale: float,
-    grid: float,
-    bound: np.float32,
+    visits: Visits,
+    model: Model,
+    descent: Descent,
     step: int,
     trial: int,
     key: Words,
@@ -54,24 +64,16 @@ def descend(
     and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
 
     Args:
-        users: the user of each row `(R,)`.
-        items: its item.
-        values: its rating.
-        left: the users' factors `(N, size)`, flat; changed in place.
-        right: the items'.
-        user_bias: the users' biases `(N,)`; changed in place.
-        item_bias: the items'.
-        size: `d`, a multiple of 16.
-        mean: `b_0`.
-        rate: η.
-        decay: λ.
-        scale: the scale of the Laplace noise of each row; 0 for none.
-        grid: the step of the grid of noised errors, a power of two.
-        bound: the largest error.
+        visits: the rows.
+        model: the model.
+        descent: the steps.
         step: the noise source's step, one per epoch.
         trial: the trial; its noise coordinate k is the noise of row k.
         key: the noise source's key.
     """
+    users, items, values = visits
+    left, right, user_bias, item_bias, size, mean = model
+    rate, decay, scale, grid, bound = descent
     shrink = F32(F32(1) - rate * decay)
     keep, vectors = every(shrink), size // LANES
     noise = np.empty(TILE, np.float64)
@@ -117,22 +119,10 @@ def descend(
 
 @exact_kernel
 def sample(
-    users: Rows,
-    items: Rows,
-    values: Flat,
-    left: Flat,
-    right: Flat,
-    user_bias: Flat,
-    item_bias: Flat,
-    size: int,
-    mean: np.float32,
-    gains: Flat,
-    user_decay: Flat,
-    item_decay: Flat,
-    bounds: tuple[np.float32, np.float32],
-    variance: float,
-    user_pending: NDArray[np.float64],
-    item_pending: NDArray[np.float64],
+    visits: Visits,
+    model: Model,
+    langevin: Langevin,
+    pending: Pending,
     step: int,
     trial: int,
     key: Words,
@@ -147,29 +137,19 @@ def sample(
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
 
     Args:
-        users: the user of each row `(R,)`; `R · noise_of_row(size)` is below 2^47.
-        items: its item.
-        values: its rating.
-        left: the users' factors `(N, size)`, flat; changed in place.
-        right: the items'.
-        user_bias: the users' biases `(N,)`; changed in place.
-        item_bias: the items'.
-        size: `d`, a multiple of 16.
-        mean: `b_0`.
-        gains: the gain of each user's errors, step size included, `(N,)`.
-        user_decay: the fraction by which the prior shrinks a user's factors at each of their rows
-            `(N,)`.
-        item_decay: the same for items.
-        bounds: the range of r̂ outside which the likelihood is flat.
-        variance: the variance of the noise that every coordinate gets at every step.
-        user_pending: the noise variance still to be added to each user's factors `(N,)`; changed
-            in place.
-        item_pending: the same for items.
+        visits: the rows; `R · noise_of_row(size)` is below 2^47.
+        model: the model.
+        langevin: the steps of this epoch.
+        pending: the noise that is still to be added.
         step: the noise source's step, one per epoch.
         trial: the trial.
         key: the noise source's key.
         biases: whether biases are trained; if not, they must be 0 and stay so.
     """
+    users, items, values = visits
+    left, right, user_bias, item_bias, size, mean = model
+    gains, user_drift, item_drift, bounds, variance = langevin
+    user_pending, item_pending = pending
     vectors, room = size // LANES, noise_of_row(size)
     # Noise z … held − 1 is drawn but not yet used; row k uses the coordinates from k · room on.
     noise = np.empty(room + 2 * TILE, np.float32)
@@ -201,7 +181,7 @@ def sample(
         z += 2 * size
         shown = F32(mean + a + b + total(dot(left, u, right, v, vectors)))
         g = F32(0) if shown < low or shown > high else F32(gains[n] * F32(values[k] - shown))
-        pull_u, pull_v = F32(-user_decay[n]), F32(-item_decay[i])
+        pull_u, pull_v = F32(-user_drift[n]), F32(-item_drift[i])
         if biases:
             user_bias[n], item_bias[i] = F32(a + (a * pull_u + g)), F32(b + (b * pull_v + g))
         gain, wide_u, wide_v = every(g), every(pull_u), every(pull_v)

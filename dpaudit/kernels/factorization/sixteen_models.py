@@ -9,6 +9,8 @@ mechanism; it is not random.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from dpaudit.kernels.factorization.subsets import Subsets, restore, save, subset
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lane_noise import (
     LANE_TILE,
+    Source,
     exact_laplace_lanes,
     exact_normal_lanes,
     normal_lanes,
@@ -41,29 +44,96 @@ F32 = np.float32
 
 Flat = NDArray[np.float32]
 Rows = NDArray[np.int32]
-Words = NDArray[np.uint32]
 
 # Coordinates of noise that the sampler draws at a time, unless one row needs more.
 _NOISE = 4 * LANE_TILE
 
 
+class Visits(NamedTuple):
+    """Ratings in the order in which a training visits them.
+
+    Attributes:
+        users: the user of each row `(R,)`.
+        items: its item.
+        values: its rating.
+    """
+
+    users: Rows
+    items: Rows
+    values: Flat
+
+
+class Models(NamedTuple):
+    """Sixteen models in training, changed in place.
+
+    Attributes:
+        left: the users' factors and biases `(N, size + 1, 16)`, flat.
+        right: the items'.
+        size: `d`.
+        mean: `b_0`.
+    """
+
+    left: Flat
+    right: Flat
+    size: int
+    mean: np.float32
+
+
+class Descent(NamedTuple):
+    """What steps of gradient descent are, and their noise.
+
+    Attributes:
+        rate: η.
+        decay: λ.
+        scale: the scale of the Laplace noise of each row; 0 for none.
+        grid: the step of the grid of noised errors, a power of two.
+        bound: the largest error.
+    """
+
+    rate: np.float32
+    decay: np.float32
+    scale: float
+    grid: float
+    bound: np.float32
+
+
+class Langevin(NamedTuple):
+    """What steps of Langevin dynamics are, and their noise.
+
+    Attributes:
+        gains: the gain of each user's errors, step size included, `(N,)`.
+        user_drift: the share by which a prior of precision 1 shrinks a user's factors at each of
+            their rows, in single precision `(N,)`.
+        item_drift: the same for items `(M,)`.
+        bounds: the range of r̂ outside which the likelihood is flat.
+        variance: the variance of the noise that every coordinate gets at every step.
+    """
+
+    gains: Flat
+    user_drift: Flat
+    item_drift: Flat
+    bounds: tuple[np.float32, np.float32]
+    variance: float
+
+
+class Pending(NamedTuple):
+    """The variance of the noise that is still to be added, changed in place.
+
+    Attributes:
+        users: that of each user's factors `(N,)`.
+        items: that of each item's factors `(M,)`.
+    """
+
+    users: NDArray[np.float64]
+    items: NDArray[np.float64]
+
+
 @exact_kernel
 def descend(
-    users: Rows,
-    items: Rows,
-    values: Flat,
-    left: Flat,
-    right: Flat,
-    size: int,
-    mean: np.float32,
-    rate: np.float32,
-    decay: np.float32,
-    scale: float,
-    grid: float,
-    bound: np.float32,
-    step: int,
-    trials: Words,
-    key: Words,
+    visits: Visits,
+    models: Models,
+    descent: Descent,
+    source: Source,
     observed: Rows,
     seen: Flat,
     subsets: Subsets | None = None,
@@ -76,35 +146,25 @@ def descend(
     and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
 
     Args:
-        users: the user of each row `(R,)`.
-        items: its item.
-        values: its rating.
-        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
-        right: the items'.
-        size: `d`.
-        mean: `b_0`.
-        rate: η.
-        decay: λ.
-        scale: the scale of the Laplace noise of each row; 0 for none.
-        grid: the step of the grid of noised errors, a power of two.
-        bound: the largest error.
-        step: the noise source's step, one per epoch.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        visits: the rows.
+        models: the models.
+        descent: the steps.
+        source: the noise source, at a step for each epoch.
         observed: rows whose errors are returned, increasing `(C,)`.
         seen: result: their errors before and after noise and clamping `(C, 2, 16)`, flat.
         subsets: the rows and the `b_0` of each model; all have all rows, and `mean`, if None.
     """
+    users, items, values = visits
+    left, right, size, mean = models
+    rate, decay, scale, grid, bound = descent
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
-    low, high, coarse, fine = every(F32(-bound)), every(bound), every(F32(grid)), every(F32(0))
+    low, high, coarse = every(F32(-bound)), every(bound), every(F32(grid))
+    fine = every(F32(1 / grid) if scale > 0 else F32(0))
     noise = np.empty(LANE_TILE * LANES, np.float32)
     draws = np.empty(LANE_TILE * LANES, np.float64)
     words = np.empty((2, LANE_TILE * LANES), np.uint32)
-    if scale > 0:
-        fine = every(F32(1 / grid))
-    means, next_observed = every(mean), 0
-    next_partial, had = 0, np.zeros(LANES, np.int64)
+    means, next_observed, next_partial, had = every(mean), 0, 0, np.zeros(LANES, np.int64)
     user_before, item_before = np.empty((2, full * LANES), np.float32)
     if subsets is not None:
         means = load(subsets.means, 0)
@@ -112,11 +172,9 @@ def descend(
         last = min(first + LANE_TILE, len(users))
         if scale > 0:
             if subsets is not None:
-                subset_laplace(
-                    noise, had, first, last, next_partial, subsets, scale, step, trials, key
-                )
+                subset_laplace(noise, had, first, last, next_partial, subsets, scale, source)
             else:
-                exact_laplace_lanes(draws, words, first, step, trials, key)
+                exact_laplace_lanes(draws, words, first, source.step, source.trials, source.key)
                 for i in range(len(noise)):
                     noise[i] = F32(scale * draws[i])
         for k in range(first, last):
@@ -154,17 +212,13 @@ def descend(
 @exact_kernel
 def sum_clipped(
     start: NDArray[np.int64],
-    items: Rows,
-    values: Flat,
-    left: Flat,
-    right: Flat,
-    gradient: Flat | Reals,
-    taken: Flat,
-    size: int,
-    mean: np.float32,
+    visits: Visits,
+    models: Models,
     rate: np.float32,
     decay: np.float32,
     clip: np.float32,
+    taken: Flat,
+    gradient: Flat | Reals,
     errors: Flat,
     subsets: Subsets | None = None,
 ) -> None:
@@ -185,21 +239,19 @@ def sum_clipped(
 
     Args:
         start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
-        items: the item of each row `(R,)`; a user must have no item twice, or the norm is wrong.
-        values: its rating.
-        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
-        right: the items'.
-        gradient: result, shape of `right`: the negative gradient is added to it. In double
-            precision its sums are almost exact.
-        taken: 1 where a user participates, else 0, `(N, 16)`, flat.
-        size: `d`.
-        mean: `b_0`.
+        visits: the rows; a user must have no item twice, or the norm is wrong.
+        models: the models, of which the users' side is changed.
         rate: η of a user's own factors.
         decay: λ of a user's own factors.
         clip: the largest norm of a user's gradient.
+        taken: 1 where a user participates, else 0, `(N, 16)`, flat.
+        gradient: result, shape of the items' side: the negative gradient is added to it. In double
+            precision its sums are almost exact.
         errors: scratch, 16 for each row of the user with the most rows.
         subsets: the rows of each model; all have all rows if None. Their means are not read.
     """
+    items, values = visits.items, visits.values
+    left, right, size, mean = models
     full = size + 1
     bias, most, one = size * LANES, every(clip), every(F32(1))
     keep, gain = one / every(F32(F32(1) + rate * decay)), every(rate)
@@ -258,9 +310,7 @@ def take_step(
     decay: np.float32,
     deviation: float,
     grid: float,
-    step: int,
-    trials: Words,
-    key: Words,
+    source: Source,
 ) -> None:
     """`v ← (1 − η λ) v + η (gradient + deviation · N(0, 1))` in place, every coordinate noised.
 
@@ -273,10 +323,9 @@ def take_step(
         decay: λ.
         deviation: the standard deviation of the noise; 0 for none.
         grid: the step of the grid of noised gradients; 0 without noise.
-        step: the noise source's step, one per round.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        source: the noise source, at a step for each round.
     """
+    step, trials, key = source
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
     shown = np.empty(LANE_TILE * LANES, np.float32)
     noise = np.empty(LANE_TILE * LANES, np.float64)
@@ -293,69 +342,45 @@ def take_step(
 
 @exact_kernel
 def sample(
-    users: Rows,
-    items: Rows,
-    values: Flat,
-    left: Flat,
-    right: Flat,
-    size: int,
-    mean: np.float32,
-    step_size: np.float32,
-    gains: Flat,
-    user_decay: Flat,
-    item_decay: Flat,
-    bounds: tuple[np.float32, np.float32],
-    temperature: np.float32,
-    user_pending: NDArray[np.float64],
-    item_pending: NDArray[np.float64],
-    step: int,
-    trials: Words,
-    key: Words,
+    visits: Visits,
+    models: Models,
+    langevin: Langevin,
+    pending: Pending,
+    source: Source,
     biases: bool = True,
     precisions: tuple[Flat, Flat] | None = None,
 ) -> None:
     """One epoch of stochastic gradient Langevin dynamics, with one rating per step.
 
-    Every coordinate gets noise of variance `temperature · step_size` at every step. The noise of
+    Every coordinate gets noise of the same variance at every step. The noise of
     the steps since a coordinate was last read is drawn at once, with the summed variance, when it
     is next read; the distribution is the same (Liu, Wang, Smola 2015, section 3).
 
         e = r − r̂, 0 where r̂ lies outside the bounds
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
 
-    A drift is the decay of its row, times the coordinate's precision if given, at most 1.
+    A drift is that of its row, times the coordinate's precision if given, at most 1.
 
     Args:
-        users: the user of each row `(R,)`; an epoch has 2^47 noise coordinates, and a row uses at
-            most `4 (size + 1)` of them.
-        items: its item.
-        values: its rating.
-        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
-        right: the items'.
-        size: `d`.
-        mean: `b_0`.
-        step_size: η of this epoch.
-        gains: the gain of each user's errors, step size included, `(N,)`.
-        user_decay: the fraction by which the prior shrinks a user's factors at each of their rows,
-            `(N, 16)`, flat.
-        item_decay: the same for items.
-        bounds: the range of r̂ outside which the likelihood is flat.
-        temperature: the factor of the noise variance.
-        user_pending: the noise variance still to be added to each user's factors `(N,)`; changed
-            in place.
-        item_pending: the same for items.
-        step: the noise source's step, one per epoch.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        visits: the rows; an epoch has 2^47 noise coordinates, and a row uses at most
+            `4 (size + 1)` of them.
+        models: the models.
+        langevin: the steps of this epoch; a drift of each lane, `(N, 16)` and `(M, 16)`, flat.
+        pending: the noise that is still to be added.
+        source: the noise source, at a step for each epoch.
         biases: whether biases are trained; if not, they must be 0 and stay so.
-        precisions: prior precision of each coordinate of users and of items `(size + 1, 16)`, flat;
-            None for 1.
+        precisions: prior precision of each coordinate of users and of items `(size + 1, 16)`, flat,
+            times which a drift is at most 1; None for 1.
     """
+    users, items, values = visits
+    left, right, size, mean = models
+    gains, user_drift, item_drift, bounds, variance = langevin
+    user_pending, item_pending = pending
+    step, trials, key = source
     full, bias = size + 1, size * LANES
     moving = (size + biases) * LANES
     low, high, zero = every(bounds[0]), every(bounds[1]), every(F32(0))
     whole = every(F32(-1))
-    variance = float(step_size) * float(temperature)
     room = max(_NOISE, (2 * full + LANE_TILE - 1) // LANE_TILE * LANE_TILE)
     noise = np.empty(room * LANES, np.float32)
     words = np.empty(LANE_TILE * LANES, np.uint32)
@@ -384,8 +409,8 @@ def sample(
         g = every(gains[n]) * error
         # The drift at one row may be below 3e-8, where 1 − drift rounds to 1. So the whole change
         # is formed first: its error term dithers the rounding, which is then right on average.
-        pull_u = zero - load(user_decay, n * LANES)
-        pull_v = zero - load(item_decay, i * LANES)
+        pull_u = zero - load(user_drift, n * LANES)
+        pull_v = zero - load(item_drift, i * LANES)
         drift_u, drift_v = pull_u, pull_v
         if biases:
             if precisions is not None:
@@ -411,9 +436,7 @@ def settle(
     factors: Flat,
     size: int,
     pending: NDArray[np.float64],
-    step: int,
-    trials: Words,
-    key: Words,
+    source: Source,
 ) -> None:
     """Add all noise that is still pending, as the release must contain it.
 
@@ -421,10 +444,9 @@ def settle(
         factors: `(n, size + 1, 16)`, flat; changed in place.
         size: `d`.
         pending: the noise variance still to be added to each of the n rows; set to 0.
-        step: a step of the noise source that is used nowhere else.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        source: the noise source, at a step that is used nowhere else.
     """
+    step, trials, key = source
     noise = np.empty(LANE_TILE * LANES, np.float32)
     words = np.empty(LANE_TILE * LANES, np.uint32)
     count = len(factors) // LANES

@@ -1,4 +1,4 @@
-"""Sixteen models in training, each on a subset of the same rows.
+"""Sixteen models, each of a subset of the same rows: parts of their training, and their lists.
 
 A model without a row keeps its numbers at that row, bit for bit, and uses no noise for it. So it is
 the model that is trained on its own rows alone.
@@ -13,13 +13,27 @@ from numpy.typing import NDArray
 
 from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
-from dpaudit.kernels.lane_noise import LANE_TILE
-from dpaudit.kernels.lanes import LANES, load, select, store
+from dpaudit.kernels.lane_noise import LANE_TILE, Source
+from dpaudit.kernels.lanes import (
+    LANES,
+    dot,
+    every,
+    exceeds,
+    greatest,
+    least,
+    load,
+    select,
+    store,
+)
+from dpaudit.kernels.top_k.ranking import insert
 
 F32 = np.float32
 
 Flat = NDArray[np.float32]
-Words = NDArray[np.uint32]
+Rows = NDArray[np.int32]
+
+# Users and items that lists are made of at a time: their factors stay in the cache.
+_USERS, _ITEMS = 32, 128
 
 
 class Subsets(NamedTuple):
@@ -68,9 +82,7 @@ def subset_laplace(
     place: int,
     subsets: Subsets,
     scale: float,
-    step: int,
-    trials: Words,
-    key: Words,
+    source: Source,
 ) -> None:
     """Draw the Laplace noise of some rows; each model counts the coordinates of its own rows.
 
@@ -82,10 +94,9 @@ def subset_laplace(
         place: the place of the first row that not every model has.
         subsets: which model has which row.
         scale: the scale.
-        step: the noise source's step.
-        trials: from `trial_words`.
-        key: the noise source's key.
+        source: the noise source.
     """
+    step, trials, key = source
     # A draw more, since they start at an even coordinate.
     draws = np.empty(LANE_TILE + 1, np.float64)
     words = np.empty((2, LANE_TILE + 2), np.uint32)
@@ -102,3 +113,70 @@ def subset_laplace(
             noise[k * LANES + w] = F32(scale * draws[d])
             d += present
         had[w] = start + d
+
+
+@exact_kernel
+def lane_lists(
+    lists: NDArray[np.int32],
+    users: Rows,
+    left: Flat,
+    right: Flat,
+    size: int,
+    bounds: tuple[np.float32, np.float32],
+    start: NDArray[np.int64],
+    seen: Rows,
+    subsets: Subsets,
+) -> None:
+    """Find the items with the largest `b_0 + b_u + b_i + u·v` that a model's user lacks.
+
+    Numbers are clipped to the bounds first. Ties are broken by the lower item index.
+
+    Args:
+        lists: result `(n, 16, k)`, best first; -1 where there are no more.
+        users: the users to make lists for `(n,)`.
+        left: the users' factors and biases `(N, size + 1, 16)`, flat.
+        right: the items'.
+        size: `d`.
+        bounds: the range of predictions.
+        start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
+        seen: the item of each row, increasing for each user.
+        subsets: the rows and the `b_0` of each model.
+    """
+    full, k = size + 1, lists.shape[2]
+    bias, count = size * LANES, len(right) // (full * LANES)
+    means, low, high = load(subsets.means, 0), every(bounds[0]), every(bounds[1])
+    never = every(F32(-np.inf))
+    values = np.empty((_USERS, LANES, k), np.float32)
+    bars, shown = np.empty(_USERS * LANES, np.float32), np.empty(LANES, np.float32)
+    row, place = np.empty(_USERS, np.int64), np.empty(_USERS, np.int64)
+    lists[:] = -1
+    for group in range(0, len(users), _USERS):
+        members = min(_USERS, len(users) - group)
+        values[:], bars[:] = -np.inf, -np.inf
+        for g in range(members):
+            row[g] = start[users[group + g]]
+            place[g] = np.searchsorted(subsets.rows, row[g])
+        for first in range(0, count, _ITEMS):
+            for g in range(members):
+                n, r, p = users[group + g], row[g], place[g]
+                u, end = n * full * LANES, start[n + 1]
+                a = load(left, u + bias)
+                for m in range(first, min(first + _ITEMS, count)):
+                    v, partial = m * full * LANES, False
+                    if r < end and seen[r] == m:
+                        partial = p < len(subsets.rows) and subsets.rows[p] == r
+                        r += 1
+                        if not partial:
+                            continue
+                        p += 1
+                    score = means + (a + load(right, v + bias)) + dot(left, u, right, v, size)
+                    score = greatest(least(score, high), low)
+                    if partial:
+                        score = select(load(subsets.included, (p - 1) * LANES), never, score)
+                    if exceeds(score, load(bars, g * LANES)):
+                        store(shown, 0, score)
+                        for w in range(LANES):
+                            if shown[w] > bars[g * LANES + w]:
+                                insert(lists[group + g, w], values[g, w], m, shown[w])
+                                bars[g * LANES + w] = values[g, w, k - 1]
+                row[g], place[g] = r, p

@@ -4,7 +4,8 @@ A fold gets the indices of the pairs that submitted (`place`), their submissions
 item's values to subtract (`fakes`, indexed by `items`): `r = shown − fakes`. It updates its sums in
 place; pairs without a submission are unchanged. Means and squares use Welford's (1962) update, so
 that single precision suffices for thousands of rounds, even if the mean is much larger than the
-noise. The module also has two-sample statistics.
+noise. The module also has two-sample statistics, and the Kullback-Leibler divergences in nats of
+real submissions from fake ones.
 """
 
 from __future__ import annotations
@@ -382,3 +383,51 @@ def energy_distances(left: Floats, right: Floats, out: Sums) -> None:
                 - math.sqrt(_square_distance(y, right[i]))
             )
         out[k] = total / (2 * (k + 1))
+
+
+@exact_kernel
+def add_normal(
+    place: Counts, gradients: Floats, fakes: Floats, items: Counts, sigma: float, sums: Sums
+) -> None:
+    """Add `‖g − F‖²/(2σ²)`, the divergence of `N(g, σ²I)` from `N(F, σ²I)`, to each pair's sum.
+
+    Args:
+        place: indices of the pairs that submitted `(n,)`.
+        gradients: `g`, `(n, d)`.
+        fakes: `F`, one row per item.
+        items: the item of each pair, `(P,)`.
+        sigma: σ.
+        sums: result `(P,)`, added to. Up to 100 000 rounds add up, which single precision would
+            round by as much as 0.6 %.
+    """
+    for k in range(len(place)):
+        p = place[k]
+        fake = fakes[items[p]]
+        square = 0.0
+        for f in range(gradients.shape[1]):
+            square += (gradients[k, f] - fake[f]) ** 2
+        sums[p] += square / (2 * sigma**2)
+
+
+@exact_kernel
+def add_two_valued(place: Counts, gradients: Floats, level: float, sums: Sums) -> None:
+    """Add the divergence of a two-valued submission from a fair coin to each pair's sum.
+
+    This is the mean of `Σ_± P(±) ln 2P(±)` over the d coordinates, of which one is sent, with
+    `P(+) = ½ + x d/(2 level)` and x the coordinate clipped to [−1, 1].
+
+    Args:
+        place: indices of the pairs that submitted `(n,)`.
+        gradients: `(n, d)`.
+        level: the magnitude of the submitted value.
+        sums: result `(P,)`, added to.
+    """
+    d = gradients.shape[1]
+    for k in range(len(place)):
+        total = 0.0
+        for f in range(d):
+            tilt = min(max(float(gradients[k, f]), -1.0), 1.0) * d / level
+            for side in (-tilt, tilt):
+                if side > -1:
+                    total += (1 + side) / 2 * math.log1p(side)
+        sums[place[k]] += total / d

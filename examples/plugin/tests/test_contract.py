@@ -10,7 +10,7 @@ from dpaudit_newsletter.release import Counts, Newsletter
 from dpaudit.audits.trained.pairs import target_pair
 from dpaudit.core.releases import View
 from dpaudit.data import Ratings, SyntheticParams, generate
-from dpaudit.testing.contract import check_attack, check_defense, check_game
+from dpaudit.testing.contract import check_attack, check_game, check_variants
 
 
 def data() -> Ratings:
@@ -18,9 +18,7 @@ def data() -> Ratings:
 
 
 def test_the_defense_keeps_the_contract() -> None:
-    ratings = data()
-    for variant in ("published", "nonprivate"):
-        check_defense(NoisyPopularity(epsilon=1.0, variant=variant), ratings)
+    check_variants(NoisyPopularity)
 
 
 def test_the_attack_keeps_the_contract() -> None:

@@ -13,8 +13,8 @@ from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data import Ratings, Scale
+from dpaudit.defenses.top_k.bounds import own_rating
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.defenses.top_k.pairs import own_rating
 
 STARS = Scale(1.0, 3.0, 1.0)
 FREQUENCY = np.array([0.2, 0.5, 0.3])

@@ -26,8 +26,8 @@ from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
+from dpaudit.defenses.observers import step_observer
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.step_observation import step_observer
 from dpaudit.kernels.lanes import LANES
 
 STARS = Scale()

@@ -30,7 +30,7 @@ from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
-from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.observers import release_observers
 from dpaudit.kernels import exact_noise
 
 STARS = Scale()
@@ -148,7 +148,7 @@ def test_a_sampled_user_shows_nothing_in_rounds_without_her(
 ) -> None:
     # With so little noise a round reveals whether the user participates: with probability q in D.
     monkeypatch.setattr(
-        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1e-2
+        "dpaudit.defenses.factorization.sgd_training.noise_multiplier", lambda *_, **__: 1e-2
     )
     defense = SgdFactors(1.0, "corrected", dimensions=2, epochs=1, sampling_rate=0.2)
     scores = steps(defense, "user-add-remove", 3000)

@@ -247,12 +247,12 @@ def test_a_draw_that_is_made_again_brings_its_precisions() -> None:
 def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     for module, name, place in (
-        (factor_trials, "settle", 3), (factor_trials, "sample", 15), (noise, "uniform", 2),
+        (factor_trials, "settle", 3), (factor_trials, "sample", 4), (noise, "uniform", 2),
     ):  # fmt: skip
         inner = getattr(module, name)
 
         def observed(*arguments: Any, inner: Any = inner, place: int = place) -> None:
-            used.append(arguments[place])
+            used.append(getattr(arguments[place], "step", arguments[place]))
             inner(*arguments)
 
         monkeypatch.setattr(module, name, observed)

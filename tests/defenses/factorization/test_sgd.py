@@ -117,7 +117,7 @@ def test_a_sampled_trial_is_the_same_whatever_else_is_trained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
+        "dpaudit.defenses.factorization.sgd_training.noise_multiplier", lambda *_, **__: 1.0
     )
     model = SgdFactors(2.0, "corrected", dimensions=2, epochs=3, sampling_rate=0.5)
     rows, many = model.prepare(drawn()), Streams.first(5, "test", 20)
@@ -283,19 +283,19 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
         inner = getattr(module, name)
 
         def observed(*arguments: Any) -> None:
-            used.append(arguments[place])
+            used.append(getattr(arguments[place], "step", arguments[place]))
             inner(*arguments)
 
         monkeypatch.setattr(module, name, observed)
 
     observe(factor_trials, "settle", 3)
     observe(factor_trials, "take_step", 6)
-    observe(factor_trials, "descend", 12)
-    observe(factor_trials, "sample", 15)
+    observe(factor_trials, "descend", 3)
+    observe(factor_trials, "sample", 4)
     observe(noise, "uniform", 2)
     observe(exact_noise, "uniform", 2)
     monkeypatch.setattr(
-        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
+        "dpaudit.defenses.factorization.sgd_training.noise_multiplier", lambda *_, **__: 1.0
     )
     small: dict[str, Any] = {"dimensions": 2, "epochs": 3}
     never: dict[str, Any] = {"margin": 0.0, "cap": 9, "decay": 1e-3, "retries": 2}

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.defenses.adadelta import AdaDelta
 from dpaudit.defenses.factors import joined_models, width
 from dpaudit.defenses.federated.candidates import Candidates
+from dpaudit.defenses.federated.clients import AdaDelta
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import FederatedTraining
@@ -105,8 +105,7 @@ def test_steps_are_those_of_adadelta(
     source = np.random.default_rng(0)
     factors = source.normal(size=(5, 16)).astype(np.float32)
     exact, plain = factors.astype(np.float64), PlainAdaDelta(memory, rate)
-    adapt = FakeGradients(1.0, memory=memory, learning_rate=rate).adaptive(factors)
-    assert isinstance(adapt, AdaDelta)
+    adapt = AdaDelta.of(FakeGradients(1.0, memory=memory, learning_rate=rate), factors)
     for _ in range(30):
         slope = (
             source.normal(size=(5, 16)) * 10.0 ** source.integers(-decades, decades + 1, (5, 16))

@@ -21,7 +21,7 @@ from dpaudit.data.ratings import from_profiles
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, smallest
 from dpaudit.defenses.neighborhood.similarity import SimilarityData
-from dpaudit.defenses.schedule import step_sizes
+from dpaudit.defenses.training_checks import step_sizes
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels import noise as noise_source
 from dpaudit.kernels.lanes import LANES

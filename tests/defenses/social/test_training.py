@@ -15,8 +15,10 @@ from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale, from_profiles
+from dpaudit.defenses.factors import FactorModels, RankingModels
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.shared_training import user_lengths
 from dpaudit.defenses.social.training import SocialTraining
 
 Numbers = NDArray[np.float64]
@@ -623,3 +625,14 @@ def test_similarity_is_that_of_what_is_shared_in_public() -> None:
     assert not any(moved(row) for row in kept)
     assert any(moved(row) for row in shared)
     assert not any(moved(row, ratings) for row in shared)
+
+
+def test_lengths_are_those_of_the_factors_without_bias_and_padding() -> None:
+    users = np.array([[3, 4], [0, 1]], np.float32)
+    items = np.ones((3, 2), np.float32)
+    single = FactorModels.single(users, items, 2, 3.0, Scale())
+    assert user_lengths(single).tolist() == [5, 1]
+    single.users[0][:, -1] = 7  # the bias
+    assert user_lengths(single).tolist() == [5, 1]
+    padded = np.pad(users, ((0, 0), (0, 14)))
+    assert user_lengths(RankingModels([padded], [padded], 2)).tolist() == [5, 1]

@@ -13,7 +13,8 @@ from scipy.stats import chi2
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
-from dpaudit.kernels.lane_noise import trial_words
+from dpaudit.kernels.factorization.sixteen_models import Descent, Langevin, Models, Pending, Visits
+from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE
 from tests.support.read_only import read_only
@@ -49,8 +50,9 @@ class Model:
     def zero(cls, size: int) -> Model:
         return cls(*(np.zeros(n, np.float32) for n in (N * size, M * size, N, M)))
 
-    def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.left, self.right, self.user_bias, self.item_bias
+    def parts(self) -> factor_model.Model:
+        sides = self.left, self.right, self.user_bias, self.item_bias
+        return factor_model.Model(*sides, len(self.left) // N, MEAN)
 
     def in_every_lane(self) -> tuple[Floats, Floats]:
         """The same as flat factors, then their bias, of sixteen equal trials."""
@@ -61,14 +63,14 @@ class Model:
         return sides[0], sides[1]
 
 
-def rows(count: int = 200) -> tuple[Ints, Ints, Floats]:
+def rows(count: int = 200) -> Visits:
     """Rows in random order, with some consecutive rows of a user and some repeated pairs."""
     rng = np.random.default_rng(4)
     users = np.sort(rng.integers(0, N, count)).astype(np.int32)
     items = rng.integers(0, M, count).astype(np.int32)
     users[count // 2 :] = rng.permutation(users[count // 2 :])
     values = (rng.integers(2, 11, count) / 2).astype(np.float32)
-    return read_only(users), read_only(items), read_only(values)
+    return Visits(read_only(users), read_only(items), read_only(values))
 
 
 def same(model: Model, left: Floats, right: Floats, lane: int) -> None:
@@ -83,7 +85,7 @@ def same(model: Model, left: Floats, right: Floats, lane: int) -> None:
 
 
 def descended(
-    data: tuple[Ints, Ints, Floats],
+    data: Visits,
     size: int,
     lane: int,
     scale: float,
@@ -94,14 +96,11 @@ def descended(
     model = Model.of(size)
     left, right = model.in_every_lane()
     nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
-    factor_trials.descend(
-        *data, left, right, size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
-        trial_words(TRIALS), KEY, nobody, nothing, None,
-    )  # fmt: skip
-    factor_model.descend(
-        *data, *model.parts(), size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
-        int(TRIALS[lane]), KEY,
-    )  # fmt: skip
+    descent = Descent(rate, DECAY, scale, 2.0**-20, bound)
+    models = Models(left, right, size, MEAN)
+    source = Source(5, trial_words(TRIALS), KEY)
+    factor_trials.descend(data, models, descent, source, nobody, nothing, None)
+    factor_model.descend(data, model.parts(), descent, 5, int(TRIALS[lane]), KEY)
     return model, left, right
 
 
@@ -127,7 +126,7 @@ def test_noise_of_a_pass_goes_on_beyond_one_tile_of_draws() -> None:
 
 def langevin(
     model: Model,
-    data: tuple[Ints, Ints, Floats],
+    data: Visits,
     moving: bool = True,
     bounds: tuple[float, float] = (2.75, 4.0),
     variance: float = 0.0,
@@ -135,13 +134,10 @@ def langevin(
     biases: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Run one epoch, with gradient and prior if `moving`; return the pending variances."""
-    size = len(model.left) // N
-    due = np.zeros(N), np.zeros(M)
-    factor_model.sample(
-        *data, *model.parts(), size, MEAN, moving * GAINS, np.full(N, moving * 0.01, np.float32),
-        np.full(M, moving * 0.02, np.float32), (F32(bounds[0]), F32(bounds[1])), variance, due[0],
-        due[1], step, 11, KEY, biases,
-    )  # fmt: skip
+    due = Pending(np.zeros(N), np.zeros(M))
+    drifts = np.full(N, moving * 0.01, np.float32), np.full(M, moving * 0.02, np.float32)
+    steps = Langevin(moving * GAINS, *drifts, (F32(bounds[0]), F32(bounds[1])), variance)
+    factor_model.sample(data, model.parts(), steps, due, step, 11, KEY, biases)
     return due
 
 
@@ -153,11 +149,11 @@ def test_drift_of_a_langevin_pass_is_that_of_sixteen_trials(biases: bool) -> Non
         model.user_bias[:] = model.item_bias[:] = 0
     left, right = model.in_every_lane()
     langevin(model, rows(), biases=biases)
-    factor_trials.sample(
-        *rows(), left, right, size, MEAN, F32(1), GAINS, np.full(N * LANES, 0.01, np.float32),
-        np.full(M * LANES, 0.02, np.float32), (F32(2.75), F32(4)), F32(0), np.zeros(N),
-        np.zeros(M), 9, trial_words(TRIALS), KEY, biases, None,
-    )  # fmt: skip
+    drifts = np.full(N * LANES, 0.01, np.float32), np.full(M * LANES, 0.02, np.float32)
+    langevin_of_all = Langevin(GAINS, *drifts, (F32(2.75), F32(4)), 0.0)
+    models, source = Models(left, right, size, MEAN), Source(9, trial_words(TRIALS), KEY)
+    due = Pending(np.zeros(N), np.zeros(M))
+    factor_trials.sample(rows(), models, langevin_of_all, due, source, biases, None)
     same(model, left, right, 0)
     free = Model.of(size)
     langevin(free, rows(), bounds=(-math.inf, math.inf))
@@ -169,7 +165,7 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
     # partly drawn and partly pending; the two variances of a coordinate sum to R · variance.
     size, variance, (users, items, values) = 256, 0.25, rows()
     model = Model.zero(size)
-    due = langevin(model, (users, items, values), moving=False, variance=variance)
+    due = langevin(model, Visits(users, items, values), moving=False, variance=variance)
     total = len(users) * variance
     for factors, left, read in (
         (model.left, due[0], users),
@@ -200,10 +196,9 @@ def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int)
     model, due = Model.zero(size), (np.ones(N), np.ones(M))
     users, items = np.zeros(N, np.float32), np.zeros(M, np.float32)
     bounds = F32(-math.inf), F32(math.inf)
-    factor_model.sample(
-        alone, alone, nothing, *model.parts(), size, MEAN, users, users, items,
-        bounds, 0.0, due[0], due[1], 3, 11, KEY, True,
-    )  # fmt: skip
+    langevin = Langevin(users, users, items, bounds, 0.0)
+    visits = Visits(alone, alone, nothing)
+    factor_model.sample(visits, model.parts(), langevin, Pending(*due), 3, 11, KEY, True)
     drawn = np.empty((1, room * count), np.float32)
     noise.normal(drawn, np.array([11]), 3, KEY)
     rows = drawn.reshape(count, room)

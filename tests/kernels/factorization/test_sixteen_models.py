@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
+from dpaudit.kernels.lane_noise import (
+    LANE_TILE,
+    Source,
+    exact_normal_lanes,
+    normal_lanes,
+    trial_words,
+)
 from dpaudit.kernels.lanes import LANES
 from tests.support.read_only import read_only
 
@@ -47,6 +53,10 @@ class Data:
             read_only(column)
 
     @property
+    def visits(self) -> factor_trials.Visits:
+        return factor_trials.Visits(self.users, self.items, self.values)
+
+    @property
     def start(self) -> NDArray[np.int64]:
         return np.searchsorted(self.users, np.arange(N + 1)).astype(np.int64)
 
@@ -62,6 +72,9 @@ class Models:
 
     left: Floats
     right: Floats
+
+    def of(self, size: int) -> factor_trials.Models:
+        return factor_trials.Models(self.left, self.right, size, MEAN)
 
     def copy(self) -> Models:
         return Models(self.left.copy(), self.right.copy())
@@ -110,10 +123,9 @@ def descend(
     grid: float = 2.0**-20,
 ) -> Floats:
     seen = np.full(len(observed) * 2 * LANES, -99, np.float32)
-    factor_trials.descend(
-        data.users, data.items, data.values, state.left, state.right, size, MEAN, RATE, DECAY,
-        scale, grid, bound, step, trial_words(trials), KEY, observed, seen, None,
-    )  # fmt: skip
+    descent = factor_trials.Descent(RATE, DECAY, scale, grid, bound)
+    source = Source(step, trial_words(trials), KEY)
+    factor_trials.descend(data.visits, state.of(size), descent, source, observed, seen, None)
     return seen.reshape(len(observed), 2, LANES)
 
 
@@ -222,8 +234,8 @@ def sum_clipped(
     busiest = int(np.diff(data.start).max())
     errors = np.empty(max(busiest, 1) * LANES, np.float32)
     factor_trials.sum_clipped(
-        data.start, data.items, data.values, state.left, state.right, gradient, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(clip), errors, None,
+        data.start, data.visits, state.of(size), rate, DECAY, F32(clip), taken.ravel(), gradient,
+        errors, None,
     )  # fmt: skip
     return gradient
 
@@ -271,8 +283,8 @@ def test_sum_clipped_is_its_formula(size: int) -> None:
     again, rate = models(size), F32(0)
     single = sum_clipped(data, size, again, taken, 2.0, rate)
     factor_trials.sum_clipped(
-        data.start, data.items, data.values, again.left, again.right, twice, taken.ravel(),
-        size, MEAN, rate, DECAY, F32(2), errors, None,
+        data.start, data.visits, again.of(size), rate, DECAY, F32(2), taken.ravel(), twice, errors,
+        None,
     )  # fmt: skip
     np.testing.assert_allclose(twice, gradient + single, atol=1e-5)
 
@@ -340,9 +352,9 @@ def test_a_users_own_factors_stay_finite_however_large_items_are() -> None:
     for _ in range(5):
         gradient = np.zeros(right.size)
         factor_trials.sum_clipped(
-            np.array([0, 300]), items, values, left.ravel(), right.ravel(), gradient,
-            np.ones(LANES, np.float32), size, MEAN, F32(0.5), F32(0), F32(2),
-            np.empty(300 * LANES, np.float32),
+            np.array([0, 300]), factor_trials.Visits(np.zeros_like(items), items, values),
+            factor_trials.Models(left.ravel(), right.ravel(), size, MEAN), F32(0.5), F32(0), F32(2),
+            np.ones(LANES, np.float32), gradient, np.empty(300 * LANES, np.float32),
         )  # fmt: skip
         # Each step moves u by at most η^½ |r|/2.
         assert abs(left).max() < 300 * 5 * math.sqrt(0.5)
@@ -376,9 +388,8 @@ def take_step(
     step: int,
     trials: NDArray[np.int64] = TRIALS,
 ) -> None:
-    factor_trials.take_step(
-        state.right, gradient, RATE, DECAY, spread, GRID, step, trial_words(trials), KEY
-    )
+    source = Source(step, trial_words(trials), KEY)
+    factor_trials.take_step(state.right, gradient, RATE, DECAY, spread, GRID, source)
 
 
 def normals(count: int, step: int) -> Exact:
@@ -446,17 +457,18 @@ def sample(
     trials: NDArray[np.int64] = TRIALS,
     step_size: np.float32 = STEP_SIZE,
 ) -> None:
-    factor_trials.sample(
-        data.users, data.items, data.values, state.left, state.right, size, MEAN, step_size,
-        sampler.gains, sampler.user_decay, sampler.item_decay, (LOW, HIGH), TEMPERATURE,
-        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY, True, None,
-    )  # fmt: skip
+    variance = float(step_size) * float(TEMPERATURE)
+    drifts = sampler.user_decay, sampler.item_decay
+    langevin = factor_trials.Langevin(sampler.gains, *drifts, (LOW, HIGH), variance)
+    due = factor_trials.Pending(sampler.user_pending, sampler.item_pending)
+    source = Source(step, trial_words(trials), KEY)
+    factor_trials.sample(data.visits, state.of(size), langevin, due, source, True, None)
 
 
 def settle(state: Models, size: int, sampler: Sampler, trials: NDArray[np.int64] = TRIALS) -> None:
     words = trial_words(trials)
-    factor_trials.settle(state.left, size, sampler.user_pending, 1000, words, KEY)
-    factor_trials.settle(state.right, size, sampler.item_pending, 1001, words, KEY)
+    factor_trials.settle(state.left, size, sampler.user_pending, Source(1000, words, KEY))
+    factor_trials.settle(state.right, size, sampler.item_pending, Source(1001, words, KEY))
 
 
 def sample_exactly(

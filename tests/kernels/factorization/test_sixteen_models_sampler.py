@@ -7,6 +7,7 @@ false-failure rate of 1e-6 each: the probability, over seeds, that a correct sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
-from dpaudit.kernels.lane_noise import trial_words
+from dpaudit.kernels.factorization.sixteen_models import Langevin, Models, Pending, Visits
+from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES
 from tests.support.read_only import read_only
 
@@ -51,11 +53,15 @@ class Case:
         return (N + M) * (self.size + 1)
 
 
+def visits_of(users: Sequence[int], items: Sequence[int], values: Sequence[float]) -> Visits:
+    left, right = (read_only(np.array(part, np.int32)) for part in (users, items))
+    return Visits(left, right, read_only(np.array(values, np.float32)))
+
+
 def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
     """Models of many trials, `(trials, users then items, flat)`."""
     full = case.size + 1
-    users, items = (read_only(np.array(part, np.int32)) for part in (case.users, case.items))
-    values = read_only(np.array(case.values, np.float32))
+    visits = visits_of(case.users, case.items, case.values)
     gains = np.full(N, case.gain, np.float32)
     user_decay = np.full(N * LANES, case.user_decay, np.float32)
     item_decay = np.full(M * LANES, case.item_decay, np.float32)
@@ -65,16 +71,17 @@ def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
         words = trial_words(np.arange(batch * LANES, (batch + 1) * LANES))
         left = np.full(N * full * LANES, case.begin, np.float32)
         right = np.full(M * full * LANES, case.begin, np.float32)
-        user_pending, item_pending = np.zeros(N), np.zeros(M)
+        due = Pending(np.zeros(N), np.zeros(M))
+        models = Models(left, right, case.size, F32(MEAN))
         for step, size in enumerate(case.step_sizes):
+            variance = float(F32(size)) * float(F32(case.temperature))
+            langevin = Langevin(gains, user_decay, item_decay, bounds, variance)
             factor_trials.sample(
-                users, items, values, left, right, case.size, F32(MEAN), F32(size), gains,
-                user_decay, item_decay, bounds, F32(case.temperature), user_pending, item_pending,
-                step, words, KEY, True, None,
-            )  # fmt: skip
+                visits, models, langevin, due, Source(step, words, KEY), True, None
+            )
         if settled:
-            factor_trials.settle(left, case.size, user_pending, 100, words, KEY)
-            factor_trials.settle(right, case.size, item_pending, 101, words, KEY)
+            factor_trials.settle(left, case.size, due.users, Source(100, words, KEY))
+            factor_trials.settle(right, case.size, due.items, Source(101, words, KEY))
         out[batch] = np.concatenate((left, right)).reshape(-1, LANES)
     return out.transpose(0, 2, 1).reshape(-1, case.width)
 
@@ -227,14 +234,14 @@ def test_each_coordinate_has_a_decay_of_its_own() -> None:
 
     def drawn(decay: float, precisions: tuple[Draws, Draws] | None) -> Exact:
         left, right = begin[:N].copy(), begin[N:].copy()
-        factor_trials.sample(
-            read_only(np.array(USERS, np.int32)), read_only(np.array(ITEMS, np.int32)),
-            read_only(np.array(VALUES, np.float32)),
-            left.reshape(-1), right.reshape(-1), 2, F32(MEAN), F32(0.01), np.zeros(N, np.float32),
-            np.full(N * LANES, decay, np.float32), np.full(M * LANES, 2 * decay, np.float32),
-            (F32(-1e9), F32(1e9)), F32(0), np.zeros(N), np.zeros(M), 0,
-            trial_words(np.arange(LANES)), KEY, True, precisions,
-        )  # fmt: skip
+        drifts = np.full(N * LANES, decay, np.float32), np.full(M * LANES, 2 * decay, np.float32)
+        bounds = F32(-1e9), F32(1e9)
+        models = Models(left.reshape(-1), right.reshape(-1), 2, F32(MEAN))
+        langevin = Langevin(np.zeros(N, np.float32), *drifts, bounds, 0.0)
+        due = Pending(np.zeros(N), np.zeros(M))
+        words = Source(0, trial_words(np.arange(LANES)), KEY)
+        visits = visits_of(USERS, ITEMS, VALUES)
+        factor_trials.sample(visits, models, langevin, due, words, True, precisions)
         return np.concatenate((left, right)).astype(float)
 
     factors = drawn(0.1, (sides[0].reshape(-1), sides[1].reshape(-1)))

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
@@ -17,8 +17,8 @@ from dpaudit.core.releases import Observer, PreparedPair, View
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.precision import grid, rounded
-from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.observers import release_observers
+from dpaudit.defenses.precision import check_finite, grid, rounded
 from dpaudit.kernels import exact_noise
 from dpaudit_newsletter.release import Counts, Newsletter
 
@@ -57,7 +57,7 @@ class NoisyPopularity(TrainedDefense[ItemCounts]):
 
     Attributes:
         epsilon: the ε that the noise is scaled to.
-        variant: `published` is the above; `nonprivate` has no noise.
+        variant: `published` is the above; `nonprivate` has no noise; there is no `corrected`.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
@@ -69,6 +69,13 @@ class NoisyPopularity(TrainedDefense[ItemCounts]):
         "Dwork, McSherry, Nissim & Smith, Calibrating noise to sensitivity in private data "
         "analysis, 2006, doi:10.1007/11681878_14"
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> NoisyPopularity:
+        check_finite(self.epsilon, self.variant)
+        if self.variant == "corrected":
+            raise ValueError("variant 'corrected' does not exist: the published claim is true")
+        return self
 
     def claim(self) -> Claim | None:
         """ε for one rating."""

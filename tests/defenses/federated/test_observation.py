@@ -15,8 +15,8 @@ from dpaudit.core.transcripts import Round
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.observation import Distances, TrainingTranscript
 from dpaudit.defenses.federated.training import FederatedTraining
-from dpaudit.defenses.federated.transcript import Distances, TrainingTranscript
 
 STARS = Scale()
 N, M, D = 24, 10, 3

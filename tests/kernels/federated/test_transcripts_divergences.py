@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.kernels.federated.divergences import add_normal, add_two_valued
+from dpaudit.kernels.federated.transcripts import add_normal, add_two_valued
 
 Exact = NDArray[np.float64]
 PAIRS, ITEMS = 12, 4

@@ -14,8 +14,7 @@ from dpaudit.core.streams import Streams, stream_key
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.interactions import interactions_of
 from dpaudit.defenses.factorization.sampled import SampledFactors
-from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.defenses.factorization.subsets import SubsetModels
+from dpaudit.defenses.factorization.sgd import SgdFactors, SubsetModels
 from dpaudit.kernels.lanes import LANES
 from dpaudit.recommenders.base import top_lists
 

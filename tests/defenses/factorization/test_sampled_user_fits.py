@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.factorization.sampled import SampledFactors
-from dpaudit.defenses.factorization.user_fits import fitted
+from dpaudit.defenses.factorization.sampled import SampledFactors, fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
 from dpaudit.kernels.lanes import LANES
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
-from dpaudit.kernels.social.triples import draw as kernel
+from dpaudit.kernels.social.preferences import draw as kernel
 from dpaudit.kernels.top_k.ranking import best
 from tests.support.read_only import read_only
 

@@ -14,8 +14,7 @@ from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import EntryPair
 from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.defenses.top_k.laws import JointLaw, PeelingLaw
-from dpaudit.defenses.top_k.list_epsilon import extreme_lists, largest_ratio
+from dpaudit.defenses.top_k.laws import JointLaw, PeelingLaw, extreme_lists, largest_ratio
 
 RARE = 1e-6
 STARS = Scale(1, 5, 1)

@@ -1,0 +1,580 @@
+"""The contract of defenses: parameters, claims, and what each role does on small data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from dpaudit.attacks.distinguishing.float_bits import FloatBits
+from dpaudit.audits.trained.pairs import target_pair
+from dpaudit.core.claim import OBSERVERS, Adjacency, Variant
+from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
+from dpaudit.core.plugin import Plugin
+from dpaudit.core.releases import NoisedSteps, Observer, PreparedPair, SeesItems, SeesTop, StepsPair
+from dpaudit.core.streams import Streams
+from dpaudit.data.neighbors import apply
+from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.defenses.base import (
+    Defense,
+    FederatedDefense,
+    ListDefense,
+    OnDemandDefense,
+    PredictionDefense,
+    SubmittingDefense,
+    TrainedDefense,
+)
+from dpaudit.defenses.precision import grids
+
+# Trials of on-demand defenses, and of trained ones: more than the sixteen that share the lanes.
+_RELEASED, _TRAINED = 40, 19
+# The scales of the data that defenses are tried on: ratings, and purchases.
+_SCALES = Scale(), Scale(1, 1, 1)
+
+
+def require(holds: Any, plugin: type[Plugin], words: str) -> None:
+    """Raise AssertionError with the plug-in's name unless something holds."""
+    if not holds:
+        raise AssertionError(f"{plugin.name}: {words}")
+
+
+def check_parameters(plugin: type[Plugin]) -> None:
+    """Check that each parameter refuses values of other types, and numbers out of a stated range.
+
+    A number states its range by `Field(ge=…, le=…)` in its annotation; the largest number may be
+    missing. A number without digits after the point is taken for a float.
+
+    Raises:
+        AssertionError: a wrong value is accepted, or refused without the parameter's name.
+    """
+    required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
+    hints = get_type_hints(plugin, include_extras=True)
+    for field in dataclasses.fields(plugin):  # type: ignore[arg-type]
+        name, kinds = field.name, list(_kinds(hints[field.name]))
+        for value in _wrong(plugin, name, kinds):
+            try:
+                plugin(**{**required, name: value})
+            except ValidationError as error:
+                require(
+                    name in _words(error), plugin, f"refuses {name} = {value!r} by another name"
+                )
+            else:
+                require(False, plugin, f"accepts {name} = {value!r}")
+        if any(kind is float for kind, _, _ in kinds):
+            _check_whole(plugin, name, {**required, name: 1})
+
+
+def _words(error: ValidationError) -> str:
+    """Return where values are wrong, and why, without the values."""
+    return "; ".join(f"{wrong['loc']}: {wrong['msg']}" for wrong in error.errors())
+
+
+def _check_whole(plugin: type[Plugin], name: str, given: dict[str, Any]) -> None:
+    """Check that a float parameter takes a whole number, unless 1 is out of its range."""
+    try:
+        made = plugin(**given)
+    except ValidationError as error:
+        kinds = {wrong["type"] for wrong in error.errors()}
+        ranges = {"value_error", "less_than", "less_than_equal", "greater_than_equal"}
+        require(kinds <= ranges, plugin, f"refuses {name} = 1, which is a number")
+    else:
+        require(isinstance(getattr(made, name), float), plugin, f"{name} = 1 is no float")
+
+
+def _kinds(hint: Any, low: float = -math.inf, high: float = math.inf) -> Iterator[tuple[Any, ...]]:
+    """Yield each type of an annotation, with the range that is stated for it."""
+    if get_origin(hint) is Annotated:
+        hint, *parts = get_args(hint)
+        for part in parts:
+            for bound in part.metadata if isinstance(part, FieldInfo) else [part]:
+                low = getattr(bound, "ge", getattr(bound, "gt", low))
+                high = getattr(bound, "le", getattr(bound, "lt", high))
+        yield from _kinds(hint, low, high)
+    elif get_origin(hint) in {Union, UnionType}:
+        for kind in get_args(hint):
+            yield from _kinds(kind, low, high)
+    elif hint is not NoneType:
+        yield hint, low, high
+
+
+def _wrong(plugin: type[Plugin], name: str, kinds: list[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield values that a parameter of these types must not have."""
+    types = {get_origin(kind) or kind for kind, _, _ in kinds}
+    for kind, low, high in kinds:
+        if kind not in {int, float}:
+            continue
+        require(math.isfinite(low), plugin, f"{name} states no least value: use Field(ge=…)")
+        yield from ("5", "inf", kind(low) - 1 - abs(kind(low)))
+        if math.isfinite(high):
+            yield kind(high) + 1 + abs(kind(high))
+        if kind is int:
+            yield from (5.0, 5.5, math.inf)
+        elif name != "epsilon":
+            yield math.inf
+    yield from (b"1", {}, math.nan)
+    if str not in types:
+        yield "nonsense"
+    if list not in types:
+        yield [1]
+    if bool not in types:
+        yield True
+
+
+def variants_of(kind: type[Defense]) -> Iterator[Defense]:
+    """Yield the defense in each variant and for each `adjacency` that it has, as it is `quick`.
+
+    Raises:
+        AssertionError: it has none, or refuses one without saying so.
+    """
+    choices: list[dict[str, Any]] = [{"variant": variant} for variant in get_args(Variant)]
+    if "adjacency" in {field.name for field in dataclasses.fields(kind)}:  # type: ignore[arg-type]
+        relations = get_args(Adjacency)
+        choices = [{**one, "adjacency": relation} for one in choices for relation in relations]
+    refused = []
+    for choice in choices:
+        try:
+            yield kind(epsilon=1.0, **choice, **kind.quick)  # type: ignore[call-arg]
+        except ValidationError as error:
+            words = _words(error)
+            said = any(word in words for word in (*choice, *get_args(Adjacency)))
+            require(said, kind, f"refuses {choice} without saying so: {words}")
+            refused.append(words)
+    require(len(refused) < len(choices), kind, f"has no variant: {'; '.join(refused)}")
+
+
+def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
+    """Return small ratings or purchases that the defense accepts.
+
+    A fifth is sensitive. A third of the users have no friends. An on-demand defense has users with
+    20 or more ratings.
+
+    Args:
+        defense: the defense.
+        n_users: the number of users, of data for a trained defense.
+        n_items: the number of items.
+
+    Raises:
+        AssertionError: it accepts neither ratings nor purchases.
+    """
+    rng = np.random.default_rng(0)
+    if isinstance(defense, OnDemandDefense):
+        n_users, n_items = 30, max(60, 35 + defense.top_k)
+        counts = rng.integers(20, 35, n_users)
+        rated = rng.random((n_users, n_items)).argsort(1).argsort(1) < counts[:, None]
+    else:
+        rated = rng.random((n_users, n_items)) < 0.6
+        rated[:, :2] = True
+    user, item = np.nonzero(rated)
+    linked = rng.random((n_users, n_users)) < 0.3
+    np.fill_diagonal(linked, False)
+    linked[: n_users // 3] = False
+    users, friends = np.nonzero(linked)
+    sensitive = rng.random(len(user)) < 0.2
+    for scale in _SCALES:
+        ratings = Ratings.build(
+            user,
+            item,
+            rng.choice(scale.values, len(user)).astype(np.float32),
+            n_users,
+            n_items,
+            scale,
+            sensitive=sensitive,
+            friends=Friends.build(users, friends, n_users),
+        )
+        try:
+            defense.prepare(ratings)
+        except DataError:
+            continue
+        return ratings
+    raise AssertionError(f"{defense.name}: accepts neither ratings on 1..5 nor purchases")
+
+
+def check_claim(defense: Defense) -> None:
+    """Check what a defense claims for each ε, of whom, and that a private one refuses ε = ∞.
+
+    A published claim has the ε of the parameter, a corrected one a share of it.
+    """
+    kind, claim = type(defense), defense.claim()
+    for epsilon in (0.0, -1.0, math.nan, *(() if claim is None else (math.inf,))):
+        try:
+            dataclasses.replace(defense, epsilon=epsilon)  # type: ignore[type-var]
+        except ValidationError:
+            continue
+        require(False, kind, f"accepts epsilon = {epsilon} in the variant {defense.variant!r}")
+    if defense.variant == "nonprivate":
+        require(claim is None, kind, "the variant 'nonprivate' claims something")
+        dataclasses.replace(defense, epsilon=math.inf)  # type: ignore[type-var]
+    if claim is None:
+        return
+    require(claim.epsilon > 0 and 0 <= claim.delta < 1, kind, "claims no (ε, δ)")
+    require(claim.epsilon <= defense.epsilon, kind, "claims more than its parameter ε")
+    if defense.variant == "published":
+        require(claim.epsilon == defense.epsilon, kind, "claims another ε than its parameter")
+    twice: Any = dataclasses.replace(defense, epsilon=2 * defense.epsilon)  # type: ignore[type-var]
+    require(twice.claim().epsilon == 2 * claim.epsilon, kind, "claims no share of its parameter ε")
+    named = claim.observer in defense.observers()
+    require(named, kind, f"claims something for {claim.observer!r}, which observes nothing")
+    # A form may lack what others of them would see.
+    others = {*claim.also} <= {*defense.observers(), *OBSERVERS}
+    require(others, kind, f"claims something for {claim.also}, some of which are unknown")
+    require(claim.adjacency in get_args(Adjacency), kind, "claims something for no neighbours")
+    require(len(claim.public) > 3, kind, "does not say what the claim takes for public")
+    require(len(claim.source) > 3, kind, "does not say where the claim stands")
+    adjacency = getattr(defense, "adjacency", None) or claim.adjacency
+    require(adjacency == claim.adjacency, kind, "claims something for other neighbours")
+
+
+def check_observers(defense: Defense) -> None:
+    """Check that there are observers, with words."""
+    observers = defense.observers()
+    require(observers, type(defense), "has no observers")
+    for name, observer in observers.items():
+        require(isinstance(observer, Observer), type(defense), f"observer {name} is none")
+        require(len(observer.words) > 3, type(defense), f"observer {name} needs words")
+
+
+def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
+    """Check that lists depend only on the seed and the trial's index, without repeated items."""
+    kind, model = type(defense), defense.prepare(ratings)
+    able = np.flatnonzero(np.diff(ratings.by_user.start) >= defense.min_ratings)
+    require(len(able), kind, f"no user of these data has {defense.min_ratings} ratings")
+    profile = ratings.profile(int(able[0]))
+    exact = defense.exact(model, profile)
+    streams = Streams.first(1, "contract", _RELEASED)
+    once, again, other = (
+        defense.release_list(exact, given).items
+        for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
+    )
+    require(once.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
+    require(once.tobytes() == again.tobytes(), kind, "a seed gives different lists")
+    unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
+    require(unlike, kind, "a list holds an item twice")
+    require(np.isin(once, exact.candidates).all(), kind, "a rated item is listed")
+    some = Streams(streams.key, np.array([3, 17], np.int64))
+    alone = defense.release_list(exact, some).items
+    require(np.array_equal(alone, once[[3, 17]]), kind, "a list depends on other trials")
+    drawn = (once.tobytes() != other.tobytes(), len(np.unique(once, axis=0)) > 1)
+    require(drawn == (defense.claim() is not None,) * 2, kind, "lists have noise without a claim")
+    if isinstance(defense, PredictionDefense):
+        _check_predictions(defense, ratings, exact)
+    if isinstance(defense, ListDefense):
+        _check_law(defense, profile.items, exact)
+    for scale in (ratings.scale, *(() if ratings.scale.width == 0 else (Scale(0, 100, 0.5),))):
+        check_pairs(defense, scale)
+
+
+def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any) -> None:
+    """Check what is shown with its values, and that its noise grows as ε falls."""
+    kind, streams = type(defense), Streams.first(1, "contract", _RELEASED)
+    items = np.tile(np.arange(ratings.n_items, dtype=np.int32), (_RELEASED, 1))
+    for request in (SeesItems(items), SeesTop(defense.top_k)):
+        once, again, other = (
+            defense.release(exact, given, request)
+            for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
+        )
+        require(_bits(once) == _bits(again), kind, "a seed gives different predictions")
+        drawn = (_bits(once) != _bits(other), len(np.unique(once.values, axis=0)) == _RELEASED)
+        wanted = (defense.claim() is not None,) * 2
+        require(drawn == wanted, kind, "predictions have noise without a claim, or none with one")
+    scales = [
+        dataclasses.replace(defense, epsilon=e).noise_of_predictions(ratings.scale).scale  # type: ignore[type-var]
+        for e in (defense.epsilon, 2 * defense.epsilon)
+    ]
+    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-6)
+    require(right, kind, "the noise is not in proportion to 1/ε")
+
+
+def _check_law(defense: ListDefense, rated: NDArray[np.int32], exact: Any) -> None:
+    """Check that lists that are drawn are possible, and others not."""
+    kind, law = type(defense), defense.law(exact)
+    shown = defense.release_list(exact, Streams.first(1, "contract", 2000)).items
+    logs = law.log_probability(shown)
+    require((np.isfinite(logs) & (logs <= 1e-12)).all(), kind, "a list that is drawn is impossible")
+    lists, places = np.unique(shown, axis=0, return_index=True)
+    require(np.exp(logs[places]).sum() <= 1 + 1e-9, kind, "lists have more than all probability")
+    twice, known = lists[:1].copy(), lists[:1].copy()
+    twice[0, 0] = twice[0, -1]
+    known[0, 0] = rated[0]
+    for impossible in (twice, known)[defense.top_k == 1 :]:
+        none = np.isneginf(law.log_probability(impossible)).all()
+        require(none, kind, "a list with an item twice, or a rated item, is possible")
+
+
+def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
+    """Check that constructed pairs are neighbours under the claim, in which what is shown differs.
+
+    Args:
+        defense: the defense.
+        scale: the rating scale.
+
+    Raises:
+        AssertionError: a pair is not what it says.
+    """
+    kind, claim = type(defense), defense.claim()
+    require(defense.pairs(), kind, "constructs no pair of neighbours")
+    changes = []
+    for name, summary in defense.pairs().items():
+        require(len(summary) > 20, kind, f"does not describe the pair {name}")
+        case: Any = defense.pair(name, scale)  # type: ignore[attr-defined]
+        require(case.summary == summary, kind, f"describes the pair {name} in two ways")
+        if isinstance(defense, ListDefense):
+            old, new = case.before, case.after
+            same = np.array_equal(old.candidates, new.candidates)
+            require(same, kind, f"the pair {name} changes what can be shown")
+            rows = [row.scores[old.candidates] for row in (old, new)]
+            on_scale = all((scale.minimum <= row).all() for row in rows)
+            on_scale &= all((row <= scale.maximum).all() for row in rows)
+            require(on_scale, kind, f"the pair {name} leaves the scale")
+            moved = abs(rows[1] - rows[0])
+            one = claim is None or claim.adjacency != "entry-replace" or (moved > 0).sum() == 1
+            require(one, kind, f"the pair {name} changes more than one entry")
+            changes.append(float(moved.max()))
+            continue
+        before, after = case.ratings, apply(case.ratings, case.change)
+        for data in (before, after):
+            served = (np.diff(data.by_user.start) >= defense.min_ratings).all()
+            require(served, kind, f"the pair {name} has users who are not served")
+            shown = case.items[0] not in data.profile(case.target).items
+            require(shown, kind, f"the pair {name} predicts a rated item")
+        adjacent = claim is None or case.change.adjacency == claim.adjacency
+        require(adjacent, kind, f"the pair {name} is none of neighbours of the claim")
+        model, item = defense.prepare(before), case.items[0]
+        first = defense.exact(model, before.profile(case.target)).scores[item]
+        quick = defense.exact_after(model, case.change, case.target).scores[item]
+        anew = defense.exact(defense.prepare(after), after.profile(case.target)).scores[item]
+        require(abs(quick - anew) < 1e-5, kind, f"exact_after is not exact in the pair {name}")
+        changes.append(float(abs(quick - first)))
+    require(max(changes) > 0, kind, "no pair changes what is shown")
+
+
+def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    """Check that models depend only on the seed and the trial's index, for any blocks, threads.
+
+    Also checked: what models of subsets are, what counts as public, data without ratings, what
+    observers see, and that no training of a corrected form ends in an error.
+    """
+    kind, prepared = type(defense), defense.prepare(ratings)
+
+    def shown(streams: Streams) -> NDArray[np.float32]:
+        return _trained(defense, prepared, streams, ratings)
+
+    streams = Streams.first(1, "contract", _TRAINED)
+    whole = shown(streams)
+    require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
+    if defense.claim() is not None:
+        different = len(np.unique(whole, axis=0)) == _TRAINED
+        different &= shown(Streams.first(2, "contract", _TRAINED)).tobytes() != whole.tobytes()
+        different &= shown(Streams.first(1, "other", _TRAINED)).tobytes() != whole.tobytes()
+        require(different, kind, "models of different trials or seeds are the same")
+    for chosen in ([16], [18, 3]):
+        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
+    with ThreadPoolExecutor(2) as pool:
+        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
+    require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
+    if defense.trains_subsets():
+        _check_subsets(defense, ratings)
+    _check_no_ratings(defense, ratings)
+    _check_views(defense, ratings)
+    if defense.variant == "corrected":
+        check_extremes(defense, ratings)
+    if isinstance(defense, FederatedDefense | SubmittingDefense):
+        _check_submissions(defense, prepared, ratings.n_users)
+
+
+def _trained(
+    defense: TrainedDefense[Any], prepared: Any, streams: Streams, ratings: Ratings
+) -> NDArray[np.float32]:
+    """Return predictions and all numbers that are published of two items, a row for each trial."""
+    kind, trials = type(defense), len(streams)
+    models = defense.train(prepared, streams)
+    few = np.arange(min(2, ratings.n_items), dtype=np.int32)
+    users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
+    shown = models.predict(users, items)
+    require(shown.shape == (trials, len(users)), kind, "predictions are not of shape (W, n)")
+    require(shown.dtype == np.float32, kind, "predictions are not float32")
+    low, high = ratings.scale.minimum, ratings.scale.maximum
+    on_scale = defense.ranks or ((shown >= low) & (shown <= high)).all()
+    require(on_scale, kind, "a prediction is not on the scale of ratings")
+    published = models.public(few) if hasattr(models, "public") else None
+    parts = [getattr(published, name) for name in getattr(published, "__dataclass_fields__", ())]
+    rows = [part.reshape(trials, -1) for part in parts if np.ndim(part) > 1]
+    numbers = np.concatenate([shown, *rows], axis=1)
+    require(np.isfinite(numbers).all(), kind, "a prediction or published number is not finite")
+    return numbers
+
+
+def _check_subsets(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    kept = np.random.default_rng(0).random((3, len(ratings))) < 0.8
+    users, items = ratings.user[:5], ratings.item[:5]
+    streams = Streams.first(1, "contract", len(kept))
+    together = defense.train_subsets(ratings, kept, streams).predict(users, items)
+    for row, subset, trial in zip(together, kept, streams.blocks(1), strict=True):
+        alone = defense.train(defense.prepare(ratings.only(subset)), trial).predict(users, items)
+        same = alone[0].tobytes() == row.tobytes()
+        require(same, type(defense), "a model of a subset is not that of the subset alone")
+
+
+def _check_no_ratings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    """Check that data without ratings are refused by words, or learned from like others."""
+    none = np.empty(0, np.int32)
+    empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, ratings.scale)
+    try:
+        models = defense.train(defense.prepare(empty), Streams.first(1, "contract", 1))
+    except DpauditError:
+        return
+    shown = models.predict(np.array([0], np.int32), np.array([1], np.int32))
+    require(np.isfinite(shown).all(), type(defense), "no ratings give a model that is not finite")
+
+
+def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    """Check what observers see of two neighbouring data sets, unless they refuse by words."""
+    kind, claim, refused = type(defense), defense.claim(), []
+    usual: Adjacency = "rating-replace" if ratings.scale.width else "rating-add-remove"
+    for name, observer in defense.observers().items():
+        try:
+            defense.check_observed(name)
+            targets = defense.targets(ratings, name)
+            adjacency = claim.adjacency if claim else usual
+            pair, target = target_pair(ratings, adjacency, defense.least_ratings(), targets)
+            before, after = (defense.prepare(data, ratings) for data in (pair.before, pair.after))
+            known, shared = (_bits(defense.public_statistics(data)) for data in (before, after))
+            require(known == shared, kind, "neighbours do not share what counts as public")
+            rated = ratings.profile(target.observer).items
+            unrated = np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
+            items = target.items.astype(np.int32)
+            seen = PreparedPair(before, after, items, target, unrated, top_k=2)
+            streams = Streams.first(1, name, 16)
+            once, again = (list(observer.views(seen, after, streams)) for _ in range(2))
+        except (ConfigError, DataError) as error:
+            refused.append(f"{name}: {error}")
+            continue
+        for view in once:
+            for part, wanted in zip(view, observer.shows, strict=True):
+                words = f"observer {name} shows {type(part).__name__}, not {wanted.__name__}"
+                require(isinstance(part, wanted), kind, words)
+        require(_bits(once) == _bits(again), kind, f"a seed shows {name} different views")
+        if claim is not None and observer.shows == (NoisedSteps, StepsPair):
+            _check_grid(kind, name, once)
+    count = len(defense.observers())
+    require(len(refused) < count, kind, f"no observer can be run: {'; '.join(refused)}")
+
+
+def _check_grid(kind: type[Plugin], name: str, views: list[Any]) -> None:
+    """Check that each noised number is on a public grid, on which either data set can release all.
+
+    Otherwise its low bits would tell the number below the noise.
+    """
+    whole, bits = FloatBits(), FloatBits(precision="single", bits=31)
+    impossible = count = 0
+    for release, known in views:
+        scale = np.broadcast_to(known.scale, release.shown.shape)
+        steps = np.broadcast_to(known.grid, scale.shape)
+        # Of mini-batches a step is scaled to the whole; two numbers may share a grid.
+        fine = (steps >= grids(scale) / 64)[scale > 0].all()
+        require(fine, kind, f"the grid of what {name} sees is too fine for its noise")
+        told = whole.score(release, known).any()
+        require(not told, kind, f"the bits of what {name} sees tell D and D' apart")
+        impossible += int(abs(bits.score(release, known)).sum())
+        count += release.shown.size
+    require(impossible < 0.01 * count, kind, f"the bits of what {name} sees tell D and D' apart")
+
+
+def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    """Train with each number at either end of its range: no training may end in an error.
+
+    Whether it does would depend on the data, which no claim covers. Settings that are refused for
+    what is public (ConfigError) are left out; numbers that are given to be quick stay.
+    """
+    kind, hints = type(defense), get_type_hints(type(defense), include_extras=True)
+    users, items = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        for number, low, high in _kinds(hints[field.name]):
+            if number is not float or field.name == "epsilon" or field.name in kind.quick:
+                continue
+            for value in (low, math.nextafter(high, 0)):
+                try:
+                    extreme: Any = dataclasses.replace(defense, **{field.name: float(value)})  # type: ignore[type-var]
+                    models = extreme.train(extreme.prepare(ratings), Streams.first(2, "x", 2))
+                    shown = models.predict(users, items)
+                except (ValidationError, ConfigError):
+                    continue
+                except NoModelError as error:
+                    words = f"a corrected training ends in an error with {field.name} = {value:g}"
+                    raise AssertionError(f"{kind.name}: {words}") from error
+                words = f"a prediction is not finite with {field.name} = {value:g}"
+                require(np.isfinite(shown).all(), kind, words)
+
+
+def _check_submissions(defense: Any, prepared: Any, n_users: int) -> None:
+    """Check that what users submit in a training depends only on the trial."""
+    kind, trial = type(defense), Streams.first(1, "contract", 1)
+    observed = np.arange(n_users) < 3
+    if isinstance(defense, SubmittingDefense):
+        try:
+            defense.check_submissions()
+        except ConfigError:
+            return
+        sent, again = (defense.submissions(prepared, trial, observed)[0] for _ in range(2))
+        require(observed[sent.users].all(), kind, "submissions are of users who are not observed")
+        require(len(sent.shown) == defense.rounds, kind, "submissions are not of each round")
+        same = _bits(sent) == _bits(again)
+    else:
+        seen = [defense.transcript(prepared, trial, observed) for _ in range(2)]
+        once, other = ([list(one.rounds()), one.pairs, one.real] for one in seen)
+        require(len(once[0]) == defense.rounds, kind, "a transcript is not of each round")
+        same = _bits(once) == _bits(other)
+    require(same, kind, "a trial gives different submissions")
+
+
+def check_independence(defense: Defense, ratings: Ratings) -> None:
+    """Check that what is drawn in different trials, and for D and D', is not correlated.
+
+    This trains 6000 models, or draws 80 000 lists. It errs at a rate of 1e-6.
+
+    Args:
+        defense: a defense that draws noise.
+        ratings: data that it accepts, small ones.
+
+    Raises:
+        AssertionError: the numbers are correlated.
+    """
+    kind, count = type(defense), 3000 if isinstance(defense, TrainedDefense) else 40_000
+    purposes = [Streams.first(7, name, count) for name in ("game/absent", "game/present")]
+    if isinstance(defense, TrainedDefense):
+        prepared = defense.prepare(ratings)
+        numbers = [_trained(defense, prepared, streams, ratings) for streams in purposes]
+        column = int(numbers[0].std(0).argmax())
+        drawn = [part[:, column].astype(np.float64) for part in numbers]
+    else:
+        if not isinstance(defense, OnDemandDefense):
+            raise TypeError(f"{kind.name} is neither trained nor on demand")
+        exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+        drawn = [
+            defense.release_list(exact, streams).items.sum(1).astype(np.float64)
+            for streams in purposes
+        ]
+    x, y = drawn
+    # Correlations times √n are standard normal.
+    for one, other in ((x, y), (x[1:], x[:-1]), (x[16:], x[:-16])):
+        near = abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(count)
+        require(near < 5.1, kind, "what is drawn in different trials is correlated")
+
+
+def _bits(value: Any) -> bytes:
+    """Return the bytes of all arrays and numbers in a value."""
+    if isinstance(value, np.ndarray | np.generic):
+        return str(value.dtype).encode() + np.ascontiguousarray(value).tobytes()
+    if dataclasses.is_dataclass(value):
+        return b"".join(_bits(getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, tuple | list):
+        return b"".join(map(_bits, value))
+    return repr(value).encode() if isinstance(value, int | float | str | None) else b""
