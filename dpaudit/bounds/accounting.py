@@ -232,32 +232,6 @@ def noise_multiplier(
     return _least(keeps, most, 1e-2)[1]
 
 
-def randomized_response_epsilon(p: float, k: int = 2, *, delta: float = 0.0) -> Estimate:
-    """Return the exact ε of an answer that is true with probability `p`, else one of k − 1 others.
-
-    With `q = (1 − p)/(k − 1)` the laws of two true values differ in two answers only, so
-
-        δ(ε) = max(0, max(p, q) − e^ε min(p, q));   ε(δ) = max(0, ln((max(p, q) − δ)/min(p, q))).
-
-    Warner 1965, doi:10.1080/01621459.1965.10480775; k > 2: Kairouz, Bonawitz, Ramage 2016,
-    arXiv:1602.07387.
-
-    Raises:
-        InputError: p is not in [0, 1], k is not a whole number of at least 2, or δ not in [0, 1).
-    """
-    if not 0 <= p <= 1:
-        raise InputError(f"p = {p} is not a probability: give a number in [0, 1]")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-        raise InputError(f"k = {k!r} is not a number of answers: give a whole number of at least 2")
-    check_delta(delta)
-    low, high = sorted((p, (1 - p) / (k - 1)))
-    if high - low <= delta:
-        epsilon = 0.0
-    else:
-        epsilon = math.log((high - delta) / low) if low > 0 else math.inf
-    return Estimate.exact(epsilon, "randomised response, closed form")
-
-
 def _check_rounds(compositions: int, sampling: float, neighbors: Neighbors) -> None:
     if isinstance(compositions, bool) or not isinstance(compositions, int) or compositions < 1:
         raise InputError(f"compositions = {compositions!r} is not a whole number of at least 1")

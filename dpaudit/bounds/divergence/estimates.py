@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergence KL(P‖Q) in nats: a closed form, and estimates from samples.
+"""Kullback-Leibler divergence KL(P‖Q) in nats, estimated from samples.
 
 P is the law of a real submission or sequence, Q that of a fake one. Samples come from independent
 trials with a fixed user and item. Pooling rounds or users estimates the divergence of a mixture;
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.divergence.detection import sequence_mu
 from dpaudit.bounds.outcomes import check_alpha, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -26,27 +25,6 @@ Values = NDArray[np.float64]
 
 # The bias of a nearest-neighbour estimate grows about as this power of the number of neighbours.
 _BIAS_POWER = 1 / 3
-
-
-def sequence_kl(gradients: ArrayLike, fakes: ArrayLike, sigma: float) -> Values:
-    """Return the KL of each real sequence of noised vectors from its fake one: `Σ‖g − F‖²/(2σ²)`.
-
-    Exact for fixed sequences. If g_t and F_t depend on the past, the mean over runs with the real
-    user is the KL of the whole run by the chain rule, and at least the KL of any observation of it
-    (Cover & Thomas 2006, Theorem 2.5.3, doi:10.1002/047174882X).
-
-    Args:
-        gradients: real vectors without noise; shape (…, k, d).
-        fakes: fake vectors without noise; a shape that broadcasts with `gradients`.
-        sigma: standard deviation of the noise of each coordinate.
-
-    Returns:
-        Shape (…).
-
-    Raises:
-        InputError: as for `detection.sequence_mu`.
-    """
-    return sequence_mu(gradients, fakes, sigma) ** 2 / 2
 
 
 def plugin_kl(x: ArrayLike, y: ArrayLike, *, alpha: float = 0.05) -> Estimate:
