@@ -12,14 +12,10 @@ from statistics import median
 import numpy as np
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
-from dpaudit.bounds.frequentist.counting import jeffreys_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.one_run import default_grid
 from dpaudit.bounds.frequentist.proposals import NoiseProposal
-from dpaudit.bounds.frequentist.sequential import sequential_epsilon
-from dpaudit.bounds.frequentist.thresholds import choose_threshold
 from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
-from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.core.estimate import Estimate, Kind
 
@@ -39,8 +35,6 @@ from soundness_cases import (
 SEED = 1
 ALPHA = 0.05
 DELTA = 1e-5
-# How fine the e-process looks for its bound, as a share of the truth.
-STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -136,25 +130,6 @@ def bound(tp: Scores, fp: Scores, n: int, delta: float, split: float) -> Scores:
     return np.log(np.maximum(event, complement))
 
 
-def held_out_counts(
-    of_counts: Callable[..., Estimate], scenario: Scenario, rng: Rng, n: int
-) -> Estimate:
-    """A bound from counts, at the threshold that the first half of the scores chose."""
-    mechanism = scenario.mechanism
-    absent, present = mechanism.pair(rng, n)
-    delta, half = mechanism.delta, n // 2
-    rule = choose_threshold(absent[:half], present[:half], delta=delta)
-    return of_counts(rule.counts(absent[half:], present[half:]), delta=delta)
-
-
-def sequential(scenario: Scenario, rng: Rng, n: int) -> Estimate:
-    """The e-process at a resolution of a fortieth of the truth."""
-    mechanism = scenario.mechanism
-    return sequential_epsilon(
-        *mechanism.pair(rng, n), delta=mechanism.delta, resolution=mechanism.epsilon / STEPS
-    )
-
-
 def one_run_gdp(scenario: Scenario, rng: Rng, n: int) -> Estimate:
     """The f-DP bound, the number of guesses chosen as `one_run_scores_epsilon` chooses it."""
     found, coins = scenario.mechanism.coins(rng, 2 * n)
@@ -246,13 +221,9 @@ def same(name: str) -> Row:
 ROWS = (
     same("label test, coin flips"),
     same("label test, fixed classes"),
-    same("Clopper-Pearson, held-out"),
     same("two-sample form"),
-    Row("sequential e-process", "frequentist", sequential),
     same("one run, scores"),
     same("one run, guesses"),
-    Row("joint Beta, held-out", "credible", partial(held_out_counts, joint_beta_epsilon)),
-    Row("Jeffreys, held-out", "credible", partial(held_out_counts, jeffreys_epsilon)),
     same("Gaussian DP, all scores"),
     Row("Gaussian DP, upper quarter", "assumes-gdp", upper_quarter, True),
     Row("one run, Gaussian f-DP", "assumes-gdp", one_run_gdp, True),

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dpaudit.core.estimate import Estimate
 
 # Names of methods, by their input; the first of each is the default.
-COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
-SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
+COUNTS = ("clopper-pearson", "gdp")
+SCORES = ("label", "gdp", "two-sample", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
 
 # A bound, and the event behind it if the method has one.
@@ -32,15 +32,14 @@ _Bound = tuple["Estimate", str | None]
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
-    "credible": "a posterior statement, not a confidence bound: it exceeds the true ε more often",
     "assumes-gdp": "holds if the mechanism is Gaussian-DP",
     "assumes-law": "holds if the stated law of the outputs is the true one",
 }
 
 _EPILOG = """\b
 Methods, by their input; the first is the default:
---scores-in, --scores-out   label, held-out, gdp, two-sample, sequential, one-run
---counts                    clopper-pearson, jeffreys, joint-beta, gdp
+--scores-in, --scores-out   label, gdp, two-sample, one-run
+--counts                    clopper-pearson, gdp
 --one-run                   one-run, one-run-gdp
 
 The scores of two-sample are log-ratios. The two files of one-run are the canaries of a single run,
@@ -192,12 +191,11 @@ def _numbers(option: str, text: str, form: str) -> list[int]:
 
 
 def _of_counts(*counts: int, method: str, options: dict[str, Any]) -> _Bound:
-    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
+    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
     from dpaudit.bounds.model_based.gdp import gdp_epsilon
-    from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
     from dpaudit.bounds.outcomes import Counts
 
-    bounds = (clopper_pearson_epsilon, jeffreys_epsilon, joint_beta_epsilon, gdp_epsilon)
+    bounds = (clopper_pearson_epsilon, gdp_epsilon)
     return bounds[COUNTS.index(method)](Counts(*counts), **options), None
 
 
@@ -224,20 +222,10 @@ def _of_scores(
     # The other methods need scores in exchangeable order; a file may be sorted.
     scores, included = mixed(absent, present, seed)
     absent, present = scores[~included], scores[included]
-    if method == "held-out":
-        from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
-
-        estimate, threshold = held_out_epsilon(absent, present, **options)
-        return estimate, str(threshold)
     if method == "two-sample":
         from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 
         return two_sample_epsilon(present, absent, **options), None
-    if method == "sequential":
-        from dpaudit.bounds.frequentist.sequential import sequential_epsilon
-
-        least = min(len(absent), len(present))
-        return sequential_epsilon(absent[:least], present[:least], **options), None
     from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 
     # The coins behind two files may be unfair; equal numbers of both guesses need no fair coins.
@@ -266,10 +254,9 @@ def _lines(certified: _Certified) -> Iterator[str]:
     from dpaudit.reports import words
 
     forward, opposite = certified.forward, certified.opposite
-    stated = "credibility" if forward.kind == "credible" else "confidence"
     yield (
         f"ε >= {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
-        f"{words.percent(forward.confidence)} {stated}"
+        f"{words.percent(forward.confidence)} confidence"
     )
     yield f"method: {forward.method}, {forward.n} trials"
     yield f"kind: {forward.kind}: {_KINDS.get(forward.kind, '')}"

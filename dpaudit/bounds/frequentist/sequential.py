@@ -46,9 +46,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.payoffs import Bets, fastest_bets
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, scores
 from dpaudit.core.errors import InputError
-from dpaudit.core.estimate import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -109,8 +108,7 @@ class EProcess:
         events = len(self._cuts) + 2 * likelihood
         # One bet on each event, and two that follow the most promising one.
         self._event = np.r_[0:events, 0, 0]
-        self._shares = np.full((2, events + 2), 0.5)
-        self._bets = fastest_bets(self._shares, epsilon, delta)
+        self._bets = fastest_bets(np.full((2, events + 2), 0.5), epsilon, delta)
         self._stakes = np.r_[np.full(events, 1 / events), 1, 1] / 3
         self._logs = np.zeros(events + 2)
         self._past: list[Floats] = []
@@ -120,13 +118,6 @@ class EProcess:
     def p_value(self) -> float:
         """Anytime-valid p-value exp(−peak): under H0 at most α with probability at most α."""
         return math.exp(-self.peak)
-
-    @property
-    def plug_in(self) -> float:
-        """Smallest ε at δ that fits the followed event's past shares; not certified."""
-        share = self._shares[:, -2]
-        hits, others = np.r_[share, 1 - share], np.r_[share[::-1], 1 - share[::-1]]
-        return math.log(max(1.0, ((hits - self.delta) / others).max()))
 
     def falsified(self, alpha: float = 0.05) -> bool:
         """Return whether the wealth has reached 1/α, which has probability at most α under H0.
@@ -196,7 +187,7 @@ class EProcess:
         bets, events = fastest_bets(shares, self.epsilon, self.delta), counts.shape[1]
         leader = int(bets.growth(shares)[:events].argmax())
         chosen = np.array([*range(events), leader, events + leader])
-        self._event, self._shares = chosen % events, shares[:, chosen]
+        self._event = chosen % events
         self._bets = Bets(bets.slope[:, chosen], bets.centre[:, chosen])
         self._due = self.rounds + max(1, self.rounds // 2)
 
@@ -210,63 +201,3 @@ def _rounds(absent: ArrayLike, present: ArrayLike) -> Floats:
             "each per round"
         )
     return np.stack(pair)
-
-
-def _falsifies(process: EProcess, pair: Floats, alpha: float) -> bool:
-    """Run the process on the scores until its wealth reaches 1/α; return whether it does."""
-    while process.rounds < pair.shape[1]:
-        start = process.rounds
-        process.update(*pair[:, start : 2 * start + 16])
-        if process.falsified(alpha):
-            return True
-    return False
-
-
-def sequential_epsilon(
-    absent: ArrayLike,
-    present: ArrayLike,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    resolution: float = 0.05,
-    likelihood: bool = False,
-) -> Estimate:
-    """Return a lower bound on ε that holds at any stopping time of the stream.
-
-    The claims ε = 0, h, 2h, … for h = `resolution` are tested in turn, each by its own `EProcess`
-    at level α, up to the first that is not falsified. The bound is the last falsified claim, or 0.
-    It is too large only if the smallest true claim was falsified, so the number of claims needs no
-    correction. Computing the bound at several times needs none either, if each time uses the stream
-    from its start. The bound is up to h below what a finer grid would give. The value is the
-    plug-in ln((p − δ)/q) of the event that the bettor of the first unfalsified claim follows; it is
-    not certified.
-
-    Args:
-        absent: scores of trials on data set D, in the order of the trials; shape (n,).
-        present: scores of trials on data set D', in the order of the trials; shape (n,).
-        delta: the δ of the claim.
-        alpha: the level of the bound.
-        resolution: the distance h between tested claims.
-        likelihood: see `EProcess`.
-
-    Raises:
-        InputError: a parameter is out of range, or the scores are not n finite numbers each.
-    """
-    check_alpha(alpha)
-    if not 0 < resolution < math.inf:
-        raise InputError(f"resolution = {resolution} is not a positive number: use e.g. 0.05")
-    pair = _rounds(absent, present)
-    falsified = 0
-    while True:
-        process = EProcess(falsified * resolution, delta, likelihood=likelihood)
-        if not _falsifies(process, pair, alpha):
-            break
-        falsified += 1
-    lower = max(0, falsified - 1) * resolution
-    return lower_bound(
-        lower,
-        value=max(lower, process.plug_in),
-        alpha=alpha,
-        n=process.rounds,
-        method=f"e-process, steps of {resolution:g}",
-    )
