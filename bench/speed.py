@@ -138,8 +138,8 @@ def similarities(ratings: Ratings, bought: Ratings) -> Iterator[Case]:
 def bounds(scores: int) -> Iterator[Case]:
     """Yield bounds on ε beside jax-privacy."""
     from dpaudit.bounds.frequentist.labels import label_epsilon
+    from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-    from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
     from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 
     rng = np.random.default_rng(1)

@@ -12,10 +12,7 @@ from statistics import median
 import numpy as np
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.one_run import default_grid
-from dpaudit.bounds.frequentist.proposals import NoiseProposal
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.core.estimate import Estimate, Kind
 
@@ -154,44 +151,6 @@ def upper_quarter(scenario: Scenario, rng: Rng, n: int) -> Estimate:
     return method("Gaussian DP, fixed event").audit(at, rng, n)
 
 
-def proposal(scenario: Scenario, present: bool) -> NoiseProposal:
-    """Half of the noise is shifted to where L = ε."""
-    mu, epsilon = scenario.strength, scenario.mechanism.epsilon
-    return NoiseProposal("gaussian", 1.0, (epsilon / mu + mu / 2 - mu * present,))
-
-
-def proposed(scenario: Scenario, rng: Rng, n: int, present: bool) -> tuple[Scores, Scores]:
-    """Log-ratios and weights of one trial under its proposal."""
-    law = proposal(scenario, present)
-    noise = law.draw(n, rng)
-    return scenario.score(noise[:, 0] + scenario.strength * present), law.weight(noise)
-
-
-def likelihood_proposed(scenario: Scenario, rng: Rng, n: int) -> Estimate:
-    """The likelihood form with importance weights."""
-    ratio, weight = proposed(scenario, rng, n, True)
-    return likelihood_epsilon(ratio, weight=weight, delta=scenario.mechanism.delta)
-
-
-def two_sample_proposed(scenario: Scenario, rng: Rng, n: int) -> Estimate:
-    """The two-sample form with importance weights, which in D fall with the score."""
-    present, weight_present = proposed(scenario, rng, n, True)
-    absent, weight_absent = proposed(scenario, rng, n, False)
-
-    def most(score: float) -> float:
-        y = score / scenario.strength + scenario.strength / 2
-        return float(proposal(scenario, False).weight(np.array([[y]]))[0]) * (1 + 1e-9)
-
-    return two_sample_epsilon(
-        present,
-        absent,
-        delta=scenario.mechanism.delta,
-        weight_present=weight_present,
-        weight_absent=weight_absent,
-        weight_absent_bound=most,
-    )
-
-
 @dataclass(frozen=True)
 class Row:
     """A method of the tightness table."""
@@ -228,8 +187,6 @@ ROWS = (
     Row("Gaussian DP, upper quarter", "assumes-gdp", upper_quarter, True),
     Row("one run, Gaussian f-DP", "assumes-gdp", one_run_gdp, True),
     same("likelihood form"),
-    Row("likelihood form, noise proposals", "assumes-law", likelihood_proposed, True),
-    Row("two-sample form, noise proposals", "assumes-law", two_sample_proposed, True),
 )
 
 

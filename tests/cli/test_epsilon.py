@@ -15,12 +15,12 @@ from scipy.stats import binom
 
 from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import (
     balanced_grid,
     one_run_epsilon,
     one_run_scores_epsilon,
 )
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
@@ -197,12 +197,15 @@ def test_a_perfect_attack_has_no_finite_point_and_is_json() -> None:
 
 def test_a_sorted_file_certifies_what_its_scores_do() -> None:
     """Bets choose events on earlier scores, and in sorted scores all later ones lie above these."""
-    from dpaudit.cli.epsilon import _of_scores
+    from dpaudit.cli.epsilon import _bound_of_scores
 
     options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     for seed in range(4):
         absent, present = np.sort(np.random.default_rng([seed, 9]).normal(size=(2, 300)))
-        assert _of_scores(absent, present + 1, "two-sample", options, 0)[0].lower > 0.4
+        assert (
+            _bound_of_scores(absent, present + 1, method="two-sample", seed=0, **options)[0].lower
+            > 0.4
+        )
         assert two_sample_epsilon(present + 1, absent, **options).lower == 0
 
 
@@ -213,14 +216,16 @@ def test_equal_scores_of_one_run_are_ordered_anew_in_every_audit() -> None:
     the seed. False-failure rate 1e-6; an order that depends only on the seed and the number of
     canaries fails.
     """
-    from dpaudit.cli.epsilon import _of_scores
+    from dpaudit.cli.epsilon import _bound_of_scores
 
     options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     rng, deceived, naive, runs = np.random.default_rng(4), 0, 0, 200
     for _ in range(runs):
         value, many = rng.normal(), int(rng.binomial(58, 0.5))
         absent, present = np.full(58 - many, value), np.full(many, value)
-        deceived += _of_scores(absent, present, "one-run", options, 0)[0].lower > 0
+        deceived += (
+            _bound_of_scores(absent, present, method="one-run", seed=0, **options)[0].lower > 0
+        )
         listed = np.arange(58) >= 58 - many
         naive += one_run_scores_epsilon(np.full(58, value), listed, **options, seed=0).lower > 0
     limit = binom.isf(1e-6, runs, 0.05)
@@ -260,14 +265,14 @@ def test_coins_that_pass_for_fair_do_not_deceive_one_run() -> None:
 
     False-failure rate 1e-6. Guesses of only one kind would profit from the unequal sizes.
     """
-    from dpaudit.cli.epsilon import _of_scores
+    from dpaudit.cli.epsilon import _bound_of_scores
 
     options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05}
     rng, deceived, naive, runs = np.random.default_rng(5), 0, 0, 200
     for _ in range(runs):
         scores, included = rng.normal(size=1000), np.arange(1000) < 560
         parts = scores[~included], scores[included]
-        deceived += _of_scores(*parts, "one-run", options, 0)[0].lower > 0
+        deceived += _bound_of_scores(*parts, method="one-run", seed=0, **options)[0].lower > 0
         naive += one_run_scores_epsilon(scores, included, **options).lower > 0
     limit = binom.isf(1e-6, runs, 0.05)
     assert deceived <= limit < naive

@@ -18,9 +18,8 @@ from scipy.special import expit, ndtr
 
 from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts

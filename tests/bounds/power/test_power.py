@@ -14,9 +14,8 @@ from scipy import optimize, stats
 
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_delta
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.bounds.power.planning import (
