@@ -140,7 +140,7 @@ def bounds(scores: int) -> Iterator[Case]:
     from dpaudit.bounds.frequentist.labels import label_epsilon
     from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+    from dpaudit.bounds.gdp import one_run_gdp_epsilon
 
     rng = np.random.default_rng(1)
     absent = rng.normal(size=scores // 2)

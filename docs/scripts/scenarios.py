@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
 from dpaudit.bounds.frequentist.one_run import default_grid
-from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.bounds.gdp import one_run_gdp_epsilon
 from dpaudit.core.estimate import Estimate, Kind
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))

@@ -164,7 +164,7 @@ def _certified(outcomes: _Outcomes, delta: float, confidence: float) -> _Certifi
 
 def _of_counts(text: str, method: str | None) -> _Outcomes:
     from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
-    from dpaudit.bounds.model_based.gdp import gdp_epsilon
+    from dpaudit.bounds.gdp import gdp_epsilon
     from dpaudit.bounds.outcomes import Counts
 
     bound = {"clopper-pearson": clopper_pearson_epsilon, "gdp": gdp_epsilon}[_pick(method, COUNTS)]
@@ -178,7 +178,7 @@ def _of_counts(text: str, method: str | None) -> _Outcomes:
 
 def _of_one_run(text: str, method: str | None) -> _Outcomes:
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+    from dpaudit.bounds.gdp import one_run_gdp_epsilon
 
     bounds: dict[str, Callable[..., Estimate]]
     bounds = {"one-run": one_run_epsilon, "one-run-gdp": one_run_gdp_epsilon}
@@ -195,7 +195,7 @@ def _of_scores(
     scores_in: Path, scores_out: Path, method: str | None, seed: int | None
 ) -> _Outcomes:
     absent, present = read_scores(scores_out), read_scores(scores_in)
-    from dpaudit.bounds.frequentist.seeds import settled
+    from dpaudit.bounds.outcomes import settled
 
     name, seed = _pick(method, SCORES), settled(seed)
     return _Outcomes(
@@ -215,7 +215,7 @@ def _bound_of_scores(
         estimate, event = label_epsilon(absent, present, **level, seed=seed)
         return estimate, str(event)
     if method == "gdp":
-        from dpaudit.bounds.model_based.gdp import gdp_roc_epsilon
+        from dpaudit.bounds.gdp import gdp_roc_epsilon
 
         return gdp_roc_epsilon(absent, present, **level), None
     # The other methods need scores in exchangeable order; a file may be sorted.

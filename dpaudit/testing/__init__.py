@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from dpaudit.audits.mechanism.arguments import (
@@ -17,16 +18,19 @@ from dpaudit.audits.mechanism.audit import BlackBoxAudit, Mechanism, Score, audi
 from dpaudit.audits.mechanism.early import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
-from dpaudit.bounds.power.planning import found_from
+from dpaudit.bounds.planning import found_from
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
-from dpaudit.testing.trials import sufficient
 
 # The violation that the default number of trials finds, as a multiple of the claim: at δ = 0, and
 # at δ > 0, where the noise may be Gaussian.
 _FACTOR, _GAUSSIAN = 1.5, 3.0
 # A failure shows the line of the user's test, and none of this module.
 __tracebackhide__ = True
+# The numbers to choose from.
+_SIZES = range(1_000, 1_000_001, 1_000)
+# The part of the stated excess over the claim that a forecast has to find: measured power is less.
+_MARGIN = 0.7
 
 
 def assert_satisfies_dp(
@@ -184,3 +188,19 @@ def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials
             f". Beware: {words}" for words in (audit.raised, audit.drift, audit.settings) if words
         )
     )
+
+
+def sufficient(least: Callable[[int], float], epsilon: float, factor: float) -> int:
+    """Return the number of trials that finds a violation of the claim by a factor.
+
+    Args:
+        least: maps a number of trials to the smallest ε that a test is forecast to find.
+        epsilon: the claimed ε.
+        factor: the violation, as a multiple of the claim.
+
+    Returns:
+        A number from 1 000 to 1 000 000; the latter even if it does not suffice.
+    """
+    wanted = epsilon * (1 + _MARGIN * (factor - 1))
+    place = bisect_left(_SIZES, True, key=lambda size: least(size) <= wanted)
+    return _SIZES[min(place, len(_SIZES) - 1)]

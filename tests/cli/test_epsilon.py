@@ -21,8 +21,7 @@ from dpaudit.bounds.frequentist.one_run import (
     one_run_epsilon,
     one_run_scores_epsilon,
 )
-from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
-from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.bounds.gdp import gdp_epsilon, gdp_roc_epsilon, one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.cli import main
 from dpaudit.cli.scores import mixed, read_scores

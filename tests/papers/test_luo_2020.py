@@ -12,7 +12,7 @@ import scipy.special
 from detection_laws import sequence_kl  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.core.streams import generator
 from dpaudit.defenses.federated.clients import Server
 from dpaudit.defenses.federated.fake_gradients import FakeGradients

@@ -20,8 +20,7 @@ from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
-from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
-from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.bounds.gdp import gdp_epsilon, gdp_roc_epsilon, one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.estimate import Estimate, Kind
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import betainc, ndtr, ndtri
 
-from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_delta
 
 Values = NDArray[np.float64]
 TRIALS, D, MU, SIGMA, LEVEL = 30_000, 2, 3.0, 0.7, 0.1

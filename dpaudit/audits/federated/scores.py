@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.federated.transcripts import Checkpoint, Seen
 from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
-from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
+from dpaudit.bounds.frequentist.means import betting_mean, nonnegative_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError

@@ -24,8 +24,8 @@ from dpaudit.audits.mechanism.repetition import repeated
 from dpaudit.audits.mechanism.result import BlackBoxAudit, Stopped
 from dpaudit.audits.mechanism.search_pairs import most_informative
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
-from dpaudit.bounds.frequentist.seeds import settled
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.outcomes import settled
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.execution.executor import INLINE, Executor
 

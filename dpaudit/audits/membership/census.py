@@ -18,9 +18,10 @@ from dpaudit.bounds.frequentist.roc_limits import (
     advantage_limits,
     area_limits,
     calls,
+    independent,
     present_above,
+    subset_share,
 )
-from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Census
 

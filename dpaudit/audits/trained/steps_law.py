@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.games.game import CERTAIN, DistinguishingGame, in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.bounds.divergence.binary import threshold_kl
-from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
-from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
-from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl, threshold_kl
+from dpaudit.bounds.frequentist.means import nonnegative_mean
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
@@ -124,7 +123,7 @@ def joint_divergence(
     The lower end is that of `binary.threshold_kl` and assumes nothing but independent trials: it
     tests the game's scores, whose divergence is at most that of the observations. Without a law
     there is no upper end. With normal steps whose distance clipping bounds, the upper end is that
-    of the mean of `StepsLaw.divergences` over trainings (`nonnegative.nonnegative_mean`), which are
+    of the mean of `StepsLaw.divergences` over trainings (`means.nonnegative_mean`), which are
     independent and at most μ²/2. Each end has α/2. The upper end assumes that the noise is normal
     with the σ in use, as the mechanism's code says.
 

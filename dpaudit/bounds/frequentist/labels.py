@@ -45,8 +45,7 @@ from numpy.typing import NDArray
 
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.event_choice import Ends, Side, Tally, share_limit
-from dpaudit.bounds.frequentist.seeds import settled
-from dpaudit.bounds.outcomes import Scores
+from dpaudit.bounds.outcomes import Scores, settled
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 

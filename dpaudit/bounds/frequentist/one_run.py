@@ -43,7 +43,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.outcomes import (
     check_alpha,
     check_coins,
@@ -52,6 +51,7 @@ from dpaudit.bounds.outcomes import (
     check_size,
     lower_bound,
     scores,
+    settled,
 )
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate

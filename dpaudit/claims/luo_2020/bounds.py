@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from dpaudit.bounds.accounting import noise_multiplier
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 
 _DECAY, _RATE = 0.1, 0.1
 _DELTA = 1e-5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.luo_2020 import bounds, data
 from dpaudit.claims.luo_2020.checks import CHECKS

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.meng_2018 import algebra, data
 from dpaudit.claims.meng_2018.checks import CHECKS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.trained_game import DataPair
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon, gaussian_mu
+from dpaudit.bounds.gdp import gaussian_epsilon, gaussian_mu
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.meng_2018.games import ItemsGame
 from dpaudit.claims.trained_games import StepsGame

@@ -19,7 +19,7 @@ from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.game_targets import target_pair
 from dpaudit.audits.trained.steps_law import score_divergences, steps_law
 from dpaudit.audits.trained.trained_game import DataPair, trained_game
-from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair

@@ -24,7 +24,7 @@ from dpaudit.bounds.frequentist.labels import (
     label_test,
     most_certified,
 )
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.errors import InputError
 

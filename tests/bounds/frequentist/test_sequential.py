@@ -16,8 +16,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.bounds.frequentist.payoffs import fastest_bets
-from dpaudit.bounds.frequentist.sequential import EProcess
+from dpaudit.bounds.frequentist.sequential import EProcess, fastest_bets
 from dpaudit.core.errors import InputError
 
 Floats = NDArray[np.float64]

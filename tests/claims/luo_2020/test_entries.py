@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.luo_2020 import algebra as fg_algebra

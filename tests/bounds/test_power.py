@@ -16,9 +16,9 @@ from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsi
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.bounds.outcomes import Counts
-from dpaudit.bounds.power.planning import (
+from dpaudit.bounds.planning import (
     Game,
     Method,
     PowerPlan,
@@ -28,7 +28,7 @@ from dpaudit.bounds.power.planning import (
     plan,
     trials_needed,
 )
-from dpaudit.bounds.power.power import (
+from dpaudit.bounds.power import (
     counting_power,
     detectable_epsilon,
     growth,

@@ -1,9 +1,4 @@
-"""Plans of audits: which violations each method can find with a number of trials.
-
-A plan assumes a mechanism whose true ε' exceeds the claim and whose log-likelihood ratio L the
-attack knows. The laws of L are given by their tails P(L ≥ τ) on D' and Q(L ≥ τ) on D. Each method
-uses its best event L ≥ τ.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -16,9 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.bounds.outcomes import check_alpha
-from dpaudit.bounds.power.power import (
+from dpaudit.bounds.power import (
     LEARNING,
     UNSEEN,
     check_claim,
@@ -124,7 +119,7 @@ def plan(
     """Compute the smallest violations that each method finds; deterministic.
 
     Binomial sums give the power of clopper-pearson at a threshold known in advance, of the label
-    test and of one run. Normal approximations give the others (see `power.power` and
+    test and of one run. Normal approximations give the others (see `bounds.power` and
     `_likelihood`). The cost of finding the event is calibrated by simulations of the methods, whose
     power at `at_95` was 0.92 to 1.
 
