@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpaudit.audits.mechanism.arguments import (
@@ -102,29 +103,14 @@ def assert_satisfies_dp(
     check_arguments(pairs, score, delta, 1 - confidence)
     if trials is not None:
         check_calls("trials", trials)
-    # The level of the certificate of all trials.
-    level = false_alarm * (1 - SHARE) if stop else false_alarm
-
-    def certifying(count: int) -> int:
-        return count - count // 2 if score == "learned" else count
-
-    def least(count: int) -> float:
-        return found_from(epsilon, certifying(count), level, delta=delta)
-
-    factor = detectable or (_GAUSSIAN if delta else _FACTOR)
-    wanted = trials or sufficient(least, epsilon, factor)
-    most = most_certified(certifying(wanted), delta=delta, alpha=level)
-    if most <= epsilon:
-        raise InputError(
-            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
-            "never fail: use more trials"
-        )
-    if (trials is None or detectable is not None) and not least(wanted) <= factor * epsilon:
-        raise InputError(
-            f"trials = {wanted} find a violation from ε = {least(wanted):.3g} on, not from "
-            f"{factor:g} times {epsilon:g}: use more trials"
-            + ("" if detectable else f", or pass trials = {wanted} to look for no smaller one")
-        )
+    budget = _Budget(
+        epsilon,
+        delta,
+        # The level of the certificate of all trials.
+        false_alarm * (1 - SHARE) if stop else false_alarm,
+        learned=score == "learned",
+    )
+    wanted = _enough(budget, trials, detectable)
     audit = audit_pairs(
         mechanism,
         pairs,
@@ -141,19 +127,82 @@ def assert_satisfies_dp(
     )
     if audit.epsilon.lower > epsilon:
         raise AssertionError(_accusation(audit, epsilon, false_alarm, wanted))
+    _check_decided(audit, epsilon, wanted, measured=detectable is not None)
+    return audit
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """What a number of trials can show of a claim.
+
+    Attributes:
+        epsilon: ε of the claim.
+        delta: its δ.
+        level: the level of the certificate.
+        learned: whether half of the trials train a score.
+    """
+
+    epsilon: float
+    delta: float
+    level: float
+    learned: bool
+
+    def _certifying(self, trials: int) -> int:
+        return trials - trials // 2 if self.learned else trials
+
+    def finds(self, trials: int) -> float:
+        """Return the least ε that is forecast to be found."""
+        return found_from(self.epsilon, self._certifying(trials), self.level, delta=self.delta)
+
+    def certifies(self, trials: int) -> float:
+        """Return the largest ε that can be certified."""
+        return most_certified(self._certifying(trials), delta=self.delta, alpha=self.level)
+
+
+def _enough(budget: _Budget, trials: int | None, detectable: float | None) -> int:
+    """Return the number of trials: the given one, or one that finds a violation by a factor.
+
+    Raises:
+        InputError: they can show nothing, or not what they have to.
+    """
+    factor = detectable or (_GAUSSIAN if budget.delta else _FACTOR)
+    wanted = trials or sufficient(budget.finds, budget.epsilon, factor)
+    most = budget.certifies(wanted)
+    if most <= budget.epsilon:
+        raise InputError(
+            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {budget.epsilon:g} "
+            "can never fail: use more trials"
+        )
+    if trials is not None and detectable is None:
+        return wanted
+    least = budget.finds(wanted)
+    if not least <= factor * budget.epsilon:
+        raise InputError(
+            f"trials = {wanted} find a violation from ε = {least:.3g} on, not from "
+            f"{factor:g} times {budget.epsilon:g}: use more trials"
+            + ("" if detectable else f", or pass trials = {wanted} to look for no smaller one")
+        )
+    return wanted
+
+
+def _check_decided(audit: BlackBoxAudit, epsilon: float, trials: int, *, measured: bool) -> None:
+    """Check that the test would have found a violation.
+
+    Raises:
+        InputError: it does not repeat, reads too little, or missed what was planted.
+    """
     if audit.doubtful:
         raise InputError(
-            f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is false cannot be decided: "
-            f"{audit.repetition} (repeat with trials={wanted}, seed={audit.seed})"
+            f"whether (ε = {epsilon:g}, δ = {audit.delta:g})-DP is false cannot be decided: "
+            f"{audit.repetition} (repeat with trials={trials}, seed={audit.seed})"
         )
     if audit.unread:
         raise InputError(
             f"this test does not read {', '.join(audit.unread)} in the outputs: return them as "
             "numbers, words, arrays, lists or dicts, or give a score"
         )
-    if detectable is not None and (audit.control is None or not audit.control.found):
+    if measured and (audit.control is None or not audit.control.found):
         raise InputError(_blindness(audit, epsilon))
-    return audit
 
 
 def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
