@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson_each
-from dpaudit.bounds.outcomes import check_alpha, scores
+from dpaudit.bounds.outcomes import check_alpha, interval, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.kernels.normal_equations import inverses
@@ -298,16 +298,7 @@ def _estimate(
 
     value = max(0.0, value)
     half = float(stdtrit(degrees - 1, 1 - alpha / 2)) * math.sqrt(variance)
-    return Estimate(
-        value=value,
-        lower=max(0.0, value - half),
-        upper=value + half,
-        confidence=1 - alpha,
-        alpha=alpha,
-        n=n,
-        method=method,
-        kind="assumes-law",
-    )
+    return interval(value, (max(0.0, value - half), value + half), alpha=alpha, n=n, method=method)
 
 
 def threshold_kl(

@@ -194,6 +194,22 @@ def lower_bound(
     )
 
 
+def interval(
+    value: float, limits: tuple[float, float], *, alpha: float, n: int, method: str
+) -> Estimate:
+    """Return an estimate with limits that hold by themselves, and under a law of the sample."""
+    return Estimate(
+        value=value,
+        lower=limits[0],
+        upper=limits[1],
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method=method,
+        kind="assumes-law",
+    )
+
+
 def fresh_seed() -> int:
     """Draw a seed from the operating system's entropy."""
     return secrets.randbits(_BITS)

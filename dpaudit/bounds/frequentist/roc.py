@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.bounds.frequentist.clusters import clustered_limits, clustered_share
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.roc_limits import calls, least_absent, present_above
-from dpaudit.bounds.outcomes import check_alpha, scores
+from dpaudit.bounds.outcomes import check_alpha, interval, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
@@ -92,16 +92,7 @@ def clustered_auc(
         comparisons=len(reals) * len(fakes),
         alpha=alpha,
     )
-    return Estimate(
-        value=theta,
-        lower=lower,
-        upper=upper,
-        confidence=1 - alpha,
-        alpha=alpha,
-        n=pairs.users,
-        method="clustered auc",
-        kind="assumes-law",
-    )
+    return interval(theta, (lower, upper), alpha=alpha, n=pairs.users, method="clustered auc")
 
 
 def auc_in_folds(
@@ -150,15 +141,12 @@ def auc_in_folds(
         comparisons=len(parts),
         alpha=alpha,
     )
-    return Estimate(
-        value=theta,
-        lower=min(lower, theta),
-        upper=max(upper, theta),
-        confidence=1 - alpha,
+    return interval(
+        theta,
+        (min(lower, theta), max(upper, theta)),
         alpha=alpha,
         n=len(parts),
         method="placements in folds, by itself",
-        kind="assumes-law",
     )
 
 
@@ -238,15 +226,15 @@ def rate_of(
     rng = generator(seed, "membership ties")
     least, most = present_above(members, others, rate, rng, alpha=alpha / 2)
     value = float(calls(members, others, rate).mean())
-    return Estimate(
-        value=value,
-        lower=min(value, clopper_pearson(least, len(members), alpha / 2)[0]),
-        upper=max(value, clopper_pearson(most, len(members), alpha / 2)[1]),
-        confidence=1 - alpha,
+    return interval(
+        value,
+        (
+            min(value, clopper_pearson(least, len(members), alpha / 2)[0]),
+            max(value, clopper_pearson(most, len(members), alpha / 2)[1]),
+        ),
         alpha=alpha,
         n=len(members),
         method="rate at the threshold of the non-members, with its choice",
-        kind="assumes-law",
     )
 
 
