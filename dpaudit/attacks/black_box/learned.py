@@ -44,6 +44,9 @@ from dpaudit.core.streams import generator
 
 __all__ = ["LearnedScore", "Outputs"]
 
+# The family, the name and the fit of a model, and the function that fits it to other outputs.
+_Model = tuple[str, str, OddsModel, Fitter]
+
 # The fewest outputs of a data set, and the most rows and entries of a block.
 _LEAST, _BLOCK, _CELLS = 10, 32_768, 20_000_000
 # The fraction of the outputs that models are compared on.
@@ -233,42 +236,39 @@ def choose(
         seed: the seed of boosted trees.
         trials: the number of outputs that the certificate will use.
     """
-
-    def tried(family: str, name: str, model: OddsModel, fit: Fitter) -> _Tried:
-        scores, labels = model.log_odds(held_out.table), held_out.labels
-        promise = prospect(scores, labels, trials, calibrated=True)
-        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
-        return _Tried(family, name, model, fit, promise, losses)
-
-    few = train.thinned(_COMPARED)
-    plain_features = smooth_features(few.columns, few.labels)
-    features = plain_features + fine_features(few.columns, few.labels)
-    smooth = [tried(*arguments) for arguments in _smooth_models(few, features, seed)]
+    sample, comparison = train.thinned(_COMPARED), _Comparison(held_out, trials)
+    plain = smooth_features(sample.columns, sample.labels)
+    features = plain + fine_features(sample.columns, sample.labels)
+    smooth = [comparison.tried(*model) for model in _smooth_models(sample, features, seed)]
     least = _NEARLY * max(candidate.promise.epsilon for candidate in smooth)
     near = [candidate for candidate in smooth if candidate.promise.epsilon >= least]
-    likely = min(near, key=lambda candidate: candidate.loss)
-    best = _cautious([candidate for candidate in smooth if candidate.family == likely.family])
+    family = min(near, key=lambda candidate: candidate.loss).family
+    best = _cautious([candidate for candidate in smooth if candidate.family == family])
     if fewer_than(train, _DISTINCT):
-        name, plain = f"frequencies over {best.name}", best.fit
-        counted = _cautious(
-            [
-                tried(
-                    "frequencies",
-                    f"{name}, prior {prior:g}",
-                    fit_frequencies(train, best.model, prior),
-                    partial(_counted, plain, prior),
-                )
-                for prior in _PRIORS
-            ]
-        )
+        counted = _cautious([comparison.tried(*model) for model in _counting_models(train, best)])
         if counted.promise.epsilon >= least and counted.loss < best.loss:
             best = counted
-    both = joined_samples(train, held_out)
-    usual = fit_additive(few, terms_of(few, plain_features), [_QUICK])[0]
-    rare = fit_rare(both, features, usual, trials)
+    outputs = joined_samples(train, held_out)
+    usual = fit_additive(sample, terms_of(sample, plain), [_QUICK])[0]
+    rare = fit_rare(outputs, features, usual, trials)
     if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
         rare = None
-    return ChosenModel(best.fit(both), best.name, best.promise.side, rare)
+    return ChosenModel(best.fit(outputs), best.name, best.promise.side, rare)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The outputs that models are compared on, and the number that the certificate will use."""
+
+    held_out: LabelledOutputs
+    trials: int
+
+    def tried(self, family: str, name: str, model: OddsModel, fit: Fitter) -> _Tried:
+        """Return a model with its performance."""
+        scores, labels = model.log_odds(self.held_out.table), self.held_out.labels
+        promise = prospect(scores, labels, self.trials, calibrated=True)
+        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
+        return _Tried(family, name, model, fit, promise, losses)
 
 
 @dataclass(frozen=True)
@@ -303,10 +303,6 @@ class _Tried:
         return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
 
 
-def _counted(plain: Fitter, prior: float, sample: LabelledOutputs) -> OddsModel:
-    return fit_frequencies(sample, plain(sample), prior)
-
-
 def _cautious(family: list[_Tried]) -> _Tried:
     """Return the most regularised model of a family whose loss is close to the family's best.
 
@@ -316,9 +312,7 @@ def _cautious(family: list[_Tried]) -> _Tried:
     return next(candidate for candidate in family if candidate.hardly_worse(best))
 
 
-def _smooth_models(
-    train: LabelledOutputs, features: list[Feature], seed: int
-) -> Iterator[tuple[str, str, OddsModel, Fitter]]:
+def _smooth_models(train: LabelledOutputs, features: list[Feature], seed: int) -> Iterator[_Model]:
     """Yield the family, name, model and fitting function of each model without rare events."""
     for family, terms, penalties in (
         ("additive", terms_of(train, features), _PENALTIES),
@@ -336,3 +330,15 @@ def _smooth_models(
 
 def _additive(terms: Sequence[Term], penalty: float, sample: LabelledOutputs) -> OddsModel:
     return fit_additive(sample, terms, [penalty])[0]
+
+
+def _counting_models(train: LabelledOutputs, smooth: _Tried) -> Iterator[_Model]:
+    """Yield models that count outputs, shrunk towards a smooth one, as `_smooth_models` does."""
+    for prior in _PRIORS:
+        name = f"frequencies over {smooth.name}, prior {prior:g}"
+        model = fit_frequencies(train, smooth.model, prior)
+        yield "frequencies", name, model, partial(_counted, smooth.fit, prior)
+
+
+def _counted(smooth: Fitter, prior: float, sample: LabelledOutputs) -> OddsModel:
+    return fit_frequencies(sample, smooth(sample), prior)
