@@ -255,5 +255,5 @@ def _logs(lists: Lists, items: Lists) -> tuple[Exact, Exact]:
         counts[place] = np.bincount(np.searchsorted(items, shown), minlength=len(items))
     inside = counts.sum(0)
     out = np.log((n - inside + _SMOOTH) / (n + 2 * _SMOOTH))
-    some = np.log((inside + _SMOOTH) / (n + 2 * _SMOOTH))
-    return out, some + np.log((counts + _PLACES) / (inside + k * _PLACES))
+    listed = np.log((inside + _SMOOTH) / (n + 2 * _SMOOTH))
+    return out, listed + np.log((counts + _PLACES) / (inside + k * _PLACES))

@@ -121,17 +121,17 @@ def auc_in_folds(
     labels = np.broadcast_to(real, scores.shape)
     theta, weight, parts = 0.0, 0, np.zeros(scores.shape[1])
     for fold in np.unique(folds):
-        here = np.flatnonzero(folds == fold)
-        for row, inside in zip(scores[:, here], labels[:, here], strict=True):
-            if 0 < inside.sum() < len(here):
-                right = np.empty(len(here))
+        units = np.flatnonzero(folds == fold)
+        for row, inside in zip(scores[:, units], labels[:, units], strict=True):
+            if 0 < inside.sum() < len(units):
+                right = np.empty(len(units))
                 right[inside] = _share_below(row[inside], np.sort(row[~inside]))
                 right[~inside] = 1 - _share_below(row[~inside], np.sort(row[inside]))
                 area = right[inside].mean()
-                weight += len(here)
-                theta += len(here) * area
+                weight += len(units)
+                theta += len(units) * area
                 sides = np.where(inside, inside.sum(), (~inside).sum())
-                parts[here] += len(here) * (right - area) / sides
+                parts[units] += len(units) * (right - area) / sides
     theta = float(theta / weight)
     lower, upper = clustered_limits(
         theta,
